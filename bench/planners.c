@@ -50,8 +50,10 @@ static struct ps_profile *read_profile(const char *folder, const char *name, con
 }
 
 static struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
-    struct ps_cluster_options options = {
-        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = workers,
+                                         .memory_bytes = memory_bytes,
+                                         .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     struct ps_cluster *cluster;
     struct ps_error error = {0};
     if (ps_cluster_uniform(&options, &cluster, &error) != PS_OK) stop(&error);

@@ -11,9 +11,19 @@
  *   - Arguments are borrowed for the call unless the contract says "takes"; what a function creates is freed by the matching
  *     _destroy (which accepts NULL). Strings returned as `char *` are freed with free() and are NULL where memory ran out;
  *     those returned as `const char *`, and in structs, belong to the object that was asked.
+ *   - Structs of options begin with `struct_size`, which the struct's _init function sets, and a caller that fills them in by
+ *     hand sets to their sizeof. Later versions of the library add fields at the end: what lies beyond the caller's size is
+ * never read and has its default; a size that is too small, or larger than the library knows, is PS_USAGE. So a program need
+ * not be compiled again for a newer library of the same major version.
+ *   - Results come in structs that may grow at the end likewise. The functions that return them by value are written into the
+ *     program (they are inline) and ask the library by those that end in _get for as much as the program knows; what the
+ *     library does not know is 0. struct ps_error alone never changes.
+ *   - Messages call a field of the caller's options by its name in backquotes: "`lr`: -1 is not ...".
  *   - Indices count from 0 and must be below the count that goes with them.
- *   - The library never prints and never exits. Log lines and progress go to the callbacks given to ps_log_to.
- *   - Unless said otherwise an object may be read by several threads but changed by one.
+ *   - The library never prints and never exits. Log lines and progress go to the sink in the options, or to that of ps_log_to.
+ *   - All functions may be called from several threads at once; an object may be read by several but changed by one at a time.
+ *     What is said to be once per process is not to be called by two at the same time: what starts or joins the processes of
+ *     mpirun (ps_train and ps_trainer_create with the transport "mpi", ps_cluster_measure).
  *
  * Units are in the names: _s seconds, _bytes bytes, _bytes_per_s bytes per second.
  */
@@ -30,7 +40,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------ status */
 
-/* Each status is also the exit status of the command line. */
+/* Each status is also the exit status of the command line, but for PS_OUT_OF_MEMORY, which ends it with PS_FAILED. */
 #define PS_STATUS_LIST(X)                                                                                                      \
     X(PS_OK, 0, "done")                                                                                                        \
     X(PS_FAILED, 1, "the work failed")                                                                                         \
@@ -40,6 +50,7 @@ extern "C" {
     X(PS_IO, 5, "reading or writing failed")                                                                                   \
     X(PS_WORKER_LOST, 6, "a worker was lost")                                                                                  \
     X(PS_NO_CHECKPOINT, 7, "no usable checkpoint")                                                                             \
+    X(PS_OUT_OF_MEMORY, 8, "out of memory")                                                                                    \
     X(PS_STOPPED, 75, "stopped on request")
 
 enum ps_status {
@@ -51,11 +62,21 @@ enum ps_status {
 const char *ps_status_text(enum ps_status status);
 const char *ps_version(void);
 
-/* The number of this process among those that mpirun or the like started together, by its environment; 0 where it is alone.
- * Results and messages are rank 0's to show. */
-int ps_process_rank(void);
-/* How many they are; 1 where it is alone. */
-int ps_process_count(void);
+/* Beginnings of structs of results that a program of this version does not know of are not asked for: see above. */
+#define PS_GETTER(name, object)                                                                                                \
+    void name##_get(const struct object *of, struct name *result, size_t size);                                                \
+    static inline struct name name(const struct object *of) {                                                                  \
+        struct name result;                                                                                                    \
+        name##_get(of, &result, sizeof result);                                                                                \
+        return result;                                                                                                         \
+    }
+#define PS_GETTER_AT(function, name, object)                                                                                   \
+    void function##_get(const struct object *of, int at, struct name *result, size_t size);                                    \
+    static inline struct name function(const struct object *of, int at) {                                                      \
+        struct name result;                                                                                                    \
+        function##_get(of, at, &result, sizeof result);                                                                        \
+        return result;                                                                                                         \
+    }
 
 struct ps_error {
     enum ps_status status;
@@ -67,7 +88,10 @@ struct ps_error {
 
 enum ps_log_level { PS_LOG_DEBUG, PS_LOG_INFO, PS_LOG_WARN, PS_LOG_ERROR };
 
+/* Its functions are called from any thread, several at the same time, and without any lock of the library: they may call it,
+ * and what they do may log in turn. Either may be NULL. */
 struct ps_log_sink {
+    size_t struct_size; /* sizeof(struct ps_log_sink) */
     void *context;
     enum ps_log_level level; /* lines below it are not made */
     void (*line)(void *context, enum ps_log_level level, const char *text);
@@ -75,21 +99,10 @@ struct ps_log_sink {
     void (*progress)(void *context, const char *what, double done, double total, const char *detail);
 };
 
-/* Sets where log lines and progress go; NULL silences both. The sink's functions are called from any thread, one at a time;
- * they may call the library, whose lines then reach them within their own call. The struct is copied. This is the library's only
- * global state. */
-void ps_log_to(const struct ps_log_sink *sink);
-
-/* ------------------------------------------------------------------- units */
-
-/* "512MiB", "2GB", "1024" -> bytes; "100Mbit/s", "12GB/s" -> bytes per second; "50us", "1.5ms", "2s" -> seconds.
- * `name` is what messages call the value (for example "--memory"). Negative, absurd and non-finite values are PS_USAGE. */
-enum ps_status ps_parse_size(const char *text, const char *name, int64_t *bytes, struct ps_error *error);
-enum ps_status ps_parse_rate(const char *text, const char *name, double *bytes_per_s, struct ps_error *error);
-enum ps_status ps_parse_time(const char *text, const char *name, double *seconds, struct ps_error *error);
-
-/* The entry of names[0..count-1] that is nearest to `word` in edit distance, or NULL where none is near. */
-const char *ps_nearest_name(const char *word, const char *const *names, size_t count);
+/* Where log lines and progress go of calls whose options name no sink (`log`); NULL silences them. The struct is copied; what
+ * its context points to must stay until every call that began before the next ps_log_to is over. This is the library's only
+ * global state. Over MPI lines of the other processes go to rank 0's sink. */
+enum ps_status ps_log_to(const struct ps_log_sink *sink, struct ps_error *error);
 
 /* ------------------------------------------------------------------ tables */
 
@@ -151,8 +164,8 @@ struct ps_layer_info {
     double forward_flops;
 };
 
-struct ps_network_info ps_network_info(const struct ps_network *network);
-struct ps_layer_info ps_network_layer(const struct ps_network *network, int layer); /* layer from 0 */
+PS_GETTER(ps_network_info, ps_network)
+PS_GETTER_AT(ps_network_layer, ps_layer_info, ps_network) /* layer from 0 */
 
 /* Writes a network node by node; the last node is the loss. Calls that add something return its number, for `inputs` of later
  * ones. What fails first sticks: later calls do nothing and return -1, and finish tells it with the node's name. */
@@ -188,6 +201,7 @@ char *ps_network_operators(void);
 struct ps_profile;
 
 struct ps_profile_options {
+    size_t struct_size; /* ps_profile_options_init sets it */
     const char *device; /* NULL: "cpu"; see PS_TABLE_PROFILE_DEVICES */
     int threads;        /* per worker; 0: 1 */
     int busy; /* workers that compute side by side meanwhile, the measured one among them; 0: 2, or 1 without cores for them */
@@ -195,7 +209,10 @@ struct ps_profile_options {
     int micro_batch_count;
     int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
     int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
 };
+
+void ps_profile_options_init(struct ps_profile_options *options);
 
 /* Measures every layer's forward, backward by input and by weights, and update on a device of this machine, or works them out
  * for a board that is not at hand. */
@@ -220,6 +237,7 @@ void ps_profile_destroy(struct ps_profile *profile);
 struct ps_cluster;
 
 struct ps_cluster_options {
+    size_t struct_size; /* ps_cluster_options_init sets it */
     int workers;
     int64_t memory_bytes;         /* per worker; 0: no limit */
     double bandwidth_bytes_per_s; /* of every link; 0: transfers cost nothing */
@@ -227,6 +245,8 @@ struct ps_cluster_options {
     bool no_overlap; /* transfers block the computation of both ends */
     int cores;       /* how many workers can compute at the same moment; 0: all */
 };
+
+void ps_cluster_options_init(struct ps_cluster_options *options);
 
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error);
@@ -236,9 +256,13 @@ char *ps_cluster_json(const struct ps_cluster *cluster);
 char *ps_cluster_table(const struct ps_cluster *cluster);
 
 struct ps_cluster_measure_options {
-    const char *device; /* NULL: "cpu" */
-    int threads;        /* per worker; 0: 1 */
+    size_t struct_size;            /* ps_cluster_measure_options_init sets it */
+    const char *device;            /* NULL: "cpu" */
+    int threads;                   /* per worker; 0: 1 */
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
 };
+
+void ps_cluster_measure_options_init(struct ps_cluster_measure_options *options);
 
 /* Measures the machines of all processes that mpirun started (all of them call it, once): speed and memory of each worker,
  * latency and bandwidth between hosts. The cluster is rank 0's; the others get NULL. Started alone, one worker is measured. */
@@ -252,6 +276,7 @@ void ps_cluster_destroy(struct ps_cluster *cluster);
 struct ps_plan;
 
 struct ps_plan_options {
+    size_t struct_size;   /* ps_plan_options_init sets it */
     const char *method;   /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
                               where nothing fits the memory without */
     const char *schedule; /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
@@ -265,7 +290,10 @@ struct ps_plan_options {
     bool replicate;        /* allow data-parallel stages */
     bool paper_cost;       /* the method's cost and memory formulas as published */
     int batch;             /* samples in a mini-batch: micro-batch sizes and numbers that make it up are tried; 0: not fixed */
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
 };
+
+void ps_plan_options_init(struct ps_plan_options *options);
 
 /* PS_NO_PLAN names the stage, what it needs and the limit. */
 enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
@@ -280,7 +308,7 @@ struct ps_plan_info {
     int workers, stages, micro_batch, micro_batches;
 };
 
-struct ps_plan_info ps_plan_info(const struct ps_plan *plan);
+PS_GETTER(ps_plan_info, ps_plan)
 void ps_plan_destroy(struct ps_plan *plan);
 
 /* ---------------------------------------------------------------- programs */
@@ -339,8 +367,8 @@ enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_p
 enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
                                           const struct ps_profile *profile, const struct ps_cluster *cluster,
                                           struct ps_error *error);
-struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation);
-struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker);
+PS_GETTER(ps_simulation_info, ps_simulation)
+PS_GETTER_AT(ps_simulation_worker, ps_simulation_worker, ps_simulation)
 char *ps_simulation_json(const struct ps_simulation *simulation);
 char *ps_simulation_table(const struct ps_simulation *simulation);
 /* A small timeline for a terminal, `columns` wide (UTF-8; with ANSI colours or without); "" where the run is too long to
@@ -360,7 +388,7 @@ struct ps_dataset;
 enum ps_part { PS_PART_USUAL, PS_PART_TRAIN, PS_PART_TEST };
 
 struct ps_dataset_options {
-    size_t struct_size; /* sizeof(struct ps_dataset_options) */
+    size_t struct_size; /* ps_dataset_options_init sets it */
     /* Opens the data now, as this network takes them: what is wrong is said here, and ps_dataset_samples is known. NULL: each
      * training or evaluation opens them itself, for its own network, and over MPI in those processes alone that read. */
     const struct ps_network *network;
@@ -370,6 +398,8 @@ struct ps_dataset_options {
     const struct ps_dataset *words;
 };
 
+void ps_dataset_options_init(struct ps_dataset_options *options);
+
 /* Data by a spec: "FORMAT:REST[#train|#test][@A-B]", as "idx:data/mnist@0-1000"; formats are those of PS_TABLE_DATASETS.
  * `options` may be NULL. PS_USAGE: the spec is wrong, or not what the network takes; PS_BAD_INPUT: a file is missing or
  * damaged. May be used by several trainings and threads at once; must stay until the last of them is over. */
@@ -378,7 +408,7 @@ enum ps_status ps_dataset_open(const char *spec, const struct ps_dataset_options
 
 /* Data of the caller's. */
 struct ps_dataset_source {
-    size_t struct_size; /* sizeof(struct ps_dataset_source) */
+    size_t struct_size; /* ps_dataset_source_init sets it */
     void *context;      /* the first argument of the functions below */
     const char *name;   /* what messages call the data, and what a run directory keeps of them; copied */
     int64_t samples;    /* 1 to 2^32 - 1 */
@@ -450,7 +480,6 @@ struct ps_run_process {
 
 struct ps_run_worker {
     int64_t planned_bytes, measured_bytes;
-    struct ps_run_process process; /* that runs it; zeroed where that is an earlier worker's */
     double busy_s;
     /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
      * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */
@@ -496,7 +525,7 @@ struct ps_train_options {
     const struct ps_plan *plan;
     const struct ps_profile *profile;       /* its costs. NULL: with a plan there is no prediction; without they are measured */
     const struct ps_cluster *cluster;       /* what the plan is for, or is to be for. NULL: `machines` says it */
-    const struct ps_network *network;         /* NULL: the built-in one that plan or profile names */
+    const struct ps_network *network;       /* NULL: the built-in one that plan or profile names */
     const struct ps_plan_options *planning; /* without a plan: which; of a given one the optimizer alone. NULL: the usual */
     const struct ps_cluster_options *machines; /* alike workers; with a plan their limit of memory alone. NULL: no limits */
     /* data */
@@ -529,10 +558,10 @@ struct ps_train_options {
     int keep_checkpoints; /* the newest so many stay; 0: 2 */
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
-     * where they are the caller's), network (likewise), device, transport, threads and trace. PS_NO_CHECKPOINT: there is
-     * none. */
+     * where they are the caller's), device, transport, threads and trace. PS_NO_CHECKPOINT: there is none. */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
+    const struct ps_log_sink *log;      /* NULL: that of ps_log_to */
 };
 
 /* Fills every field with its default. */
@@ -565,7 +594,7 @@ struct ps_trainer_info {
     int batch, workers, parameters;
     double loss, accuracy; /* of the epoch so far, or of the training where there are none; NaN: nothing was computed */
 };
-struct ps_trainer_info ps_trainer_info(const struct ps_trainer *trainer);
+PS_GETTER(ps_trainer_info, ps_trainer)
 
 struct ps_parameter {
     const char *name; /* as PyTorch calls it, "conv1.weight" */
@@ -574,7 +603,7 @@ struct ps_parameter {
     bool statistic; /* of a norm: not trained, but kept */
 };
 /* In the network's order; a parameter that two layers share stands there once. */
-struct ps_parameter ps_trainer_parameter(const struct ps_trainer *trainer, int parameter);
+PS_GETTER_AT(ps_trainer_parameter, ps_parameter, ps_trainer)
 /* Its newest values, in PyTorch's layout: `count` floats, as many as it has. Over MPI rank 0 gets them. PS_USAGE: there is no
  * such parameter, or it has another size; the trainer goes on. */
 enum ps_status ps_trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
@@ -590,8 +619,12 @@ struct ps_evaluation {
 
 /* The newest weights on `data` (NULL: the options' `valid`), in the memory that the trainer has. Nothing of the training
  * changes. Data of pairs are not translated: bleu stays NaN. Over MPI the figures are complete at rank 0. */
-enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
-                                   struct ps_error *error);
+enum ps_status ps_trainer_evaluate_get(struct ps_trainer *trainer, const struct ps_dataset *data,
+                                       struct ps_evaluation *evaluation, size_t size, struct ps_error *error);
+static inline enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data,
+                                                 struct ps_evaluation *evaluation, struct ps_error *error) {
+    return ps_trainer_evaluate_get(trainer, data, evaluation, sizeof *evaluation, error);
+}
 /* Leaves a checkpoint of this step in `run_dir`, durable when it returns: the training's own directory (or NULL), or another,
  * which becomes a run directory that can be resumed. That must not hold a run yet. */
 enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error);
@@ -601,10 +634,12 @@ enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run
 /* At any time; NULL is fine. Over MPI, before ps_trainer_finish, it ends the training for all with PS_STOPPED. */
 void ps_trainer_destroy(struct ps_trainer *trainer);
 
-struct ps_run_info ps_run_info(const struct ps_run *run);
-struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker);
+PS_GETTER(ps_run_info, ps_run)
+PS_GETTER_AT(ps_run_worker, ps_run_worker, ps_run)
+/* Of the process that runs the worker; zeroed where that is an earlier worker's. */
+PS_GETTER_AT(ps_run_process, ps_run_process, ps_run)
 int ps_run_point_count(const struct ps_run *run);
-struct ps_run_point ps_run_point(const struct ps_run *run, int point);
+PS_GETTER_AT(ps_run_point, ps_run_point, ps_run)
 /* On the validation data; NaN where not measured. */
 double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric);
 char *ps_run_json(const struct ps_run *run);
@@ -614,20 +649,26 @@ void ps_run_destroy(struct ps_run *run);
 /* -------------------------------------------------------------- evaluation */
 
 struct ps_evaluate_options {
-    size_t struct_size;             /* ps_evaluate_options_init sets it */
-    const char *run;                /* a run directory, or */
-    const char *weights;            /* a safetensors file and */
+    size_t struct_size;               /* ps_evaluate_options_init sets it */
+    const char *run;                  /* a run directory, or */
+    const char *weights;              /* a safetensors file and */
     const struct ps_network *network; /* the network that it belongs to; of a run: NULL */
-    const struct ps_dataset *data;  /* text is numbered by the run's words */
-    const char *device;             /* NULL: "cpu" */
-    int batch, threads;             /* 0: 64, 1 */
-    int beam;                       /* of a translation: hypotheses that are kept; 0: 1, greedy */
-    const char *translations;       /* a file that gets them, a line each; may be NULL */
+    const struct ps_dataset *data;    /* text is numbered by the run's words */
+    const char *device;               /* NULL: "cpu" */
+    int batch, threads;               /* 0: 64, 1 */
+    int beam;                         /* of a translation: hypotheses that are kept; 0: 1, greedy */
+    const char *translations;         /* a file that gets them, a line each; may be NULL */
+    const struct ps_log_sink *log;    /* NULL: that of ps_log_to */
 };
 
 void ps_evaluate_options_init(struct ps_evaluate_options *options);
 /* Several threads may evaluate at the same time. */
-enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, struct ps_error *error);
+enum ps_status ps_evaluate_get(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation, size_t size,
+                               struct ps_error *error);
+static inline enum ps_status ps_evaluate(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                                         struct ps_error *error) {
+    return ps_evaluate_get(options, evaluation, sizeof *evaluation, error);
+}
 
 /* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);
@@ -636,9 +677,10 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
 
 struct ps_comparison;
 
-/* Every combination of what is listed. An empty list stands for what `plan` and `cluster` say; no methods: "auto" and every
- * method whose plans can be run. */
+/* Every combination of what is listed. An empty list stands for what `planning` and `machines` say; no methods: "auto" and
+ * every method whose plans can be run. */
 struct ps_compare_options {
+    size_t struct_size; /* ps_compare_options_init sets it */
     const char *const *methods, *const *schedules, *const *weights;
     int method_count, schedule_count, weights_count;
     const int *workers;
@@ -647,14 +689,17 @@ struct ps_compare_options {
     int memory_count;
     const double *bandwidth_bytes_per_s;
     int bandwidth_count;
-    struct ps_plan_options plan;
-    struct ps_cluster_options cluster;
+    const struct ps_plan_options *planning;    /* NULL: the usual */
+    const struct ps_cluster_options *machines; /* NULL: no limits */
     /* A cluster instead: its first workers, with memory and bandwidth of all changed where they are listed; without a list of
      * workers all of them. */
-    const struct ps_cluster *given;
-    int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `plan` says */
+    const struct ps_cluster *cluster;
+    int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `planning` says */
     double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
 };
+
+void ps_compare_options_init(struct ps_compare_options *options);
 
 struct ps_comparison_row {
     const char *method, *schedule, *weights; /* as asked for; schedule and weights of the plan where there is one */
@@ -667,16 +712,13 @@ struct ps_comparison_row {
     double period_s, throughput_samples_per_s, bubble;
     double speedup; /* over one worker with the same mini-batches, and memory enough */
     double objective_s, lower_bound_s, gap, solve_s;
-    int64_t memory_bytes; /* of the worker that needs most */
-    int weight_copies;    /* of the worker that keeps most */
-    int largest;          /* of ps_compare_largest: the option's largest value that fits; 0: none does */
-    int64_t parameters;   /* likewise: of that network */
-    bool trained;         /* then instead of the above, from period_s on: */
-    struct ps_run_info run;
-    int64_t measured_bytes;            /* of the worker that took most */
-    const struct ps_run_point *points; /* the way, as long as the comparison lives */
-    int point_count;
-    const int64_t *memory_of;   /* what each worker took; run.workers of them */
+    int64_t memory_bytes;       /* of the worker that needs most */
+    int weight_copies;          /* of the worker that keeps most */
+    int largest;                /* of ps_compare_largest: the option's largest value that fits; 0: none does */
+    int64_t parameters;         /* likewise: of that network */
+    bool trained;               /* then instead of the above, from period_s on: */
+    const struct ps_run *run;   /* as long as the comparison lives; NULL: not trained */
+    int64_t measured_bytes;     /* of the worker that took most */
     double best_valid_accuracy; /* NaN where nothing was validated */
     enum ps_metric metric;      /* by which training on these data is judged, on the validation data: */
     double best;                /* NaN where it was not measured */
@@ -703,7 +745,7 @@ const char *ps_comparison_model(const struct ps_comparison *comparison);
 /* The option whose largest values the rows have; NULL where it is no such comparison. */
 const char *ps_comparison_largest(const struct ps_comparison *comparison);
 int ps_comparison_count(const struct ps_comparison *comparison);
-struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int row);
+PS_GETTER_AT(ps_comparison_row, ps_comparison_row, ps_comparison)
 char *ps_comparison_json(const struct ps_comparison *comparison);
 char *ps_comparison_table(const struct ps_comparison *comparison);
 /* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */

@@ -16,8 +16,10 @@
 enum { KIB = 1024 };
 
 static inline struct ps_cluster *make_cluster(int workers, int64_t memory_bytes, double bandwidth_bytes_per_s) {
-    struct ps_cluster_options options = {
-        .workers = workers, .memory_bytes = memory_bytes, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = workers,
+                                         .memory_bytes = memory_bytes,
+                                         .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     return cluster;

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,12 +30,12 @@ static void messages(void **state) {
     assert_string_equal(error.hint, "");
 
     static const char *const names[] = {"gpipe", "naive"};
-    assert_int_equal(error_unknown(&error, PS_USAGE, "--schedule", "gipe", names, 2), PS_USAGE);
-    assert_string_equal(error.message, "--schedule: 'gipe' is not known; did you mean 'gpipe'?");
+    assert_int_equal(error_unknown(&error, PS_USAGE, "`schedule`", "gipe", names, 2), PS_USAGE);
+    assert_string_equal(error.message, "`schedule`: 'gipe' is not known; did you mean 'gpipe'?");
     assert_string_equal(error.hint, "known: gpipe, naive");
-    error_unknown(&error, PS_USAGE, "--schedule", "zigzag", names, 2);
-    assert_string_equal(error.message, "--schedule: 'zigzag' is not known");
-    assert_int_equal(error_memory(&error, "the weights", 3 << 20), PS_FAILED);
+    error_unknown(&error, PS_USAGE, "`schedule`", "zigzag", names, 2);
+    assert_string_equal(error.message, "`schedule`: 'zigzag' is not known");
+    assert_int_equal(error_memory(&error, "the weights", 3 << 20), PS_OUT_OF_MEMORY);
     assert_string_equal(error.message, "out of memory: the weights needs 3.00 MiB");
 }
 
@@ -78,7 +79,7 @@ static void nobody_wants_the_message(void **state) {
     static const char *const names[] = {"a"};
     assert_int_equal(error_set(NULL, PS_IO, "x"), PS_IO);
     assert_int_equal(error_unknown(NULL, PS_USAGE, "x", "y", names, 1), PS_USAGE);
-    assert_int_equal(error_memory(NULL, "x", 1), PS_FAILED);
+    assert_int_equal(error_memory(NULL, "x", 1), PS_OUT_OF_MEMORY);
     error_hint(NULL, "x");
     error_prefix(NULL, "x");
 }
@@ -114,22 +115,27 @@ static void blocks(void **state) {
     assert_non_null(memory_block_carve(&block, 0));
     memory_block_release(&block);
 
-    assert_status(memory_block_take(&block, SIZE_MAX / 2, "worker 3", &test_error), PS_FAILED, "out of memory: worker 3 needs");
-    assert_status(memory_block_take(&block, SIZE_MAX, "worker 3", &test_error), PS_FAILED, "worker 3");
+    assert_status(memory_block_take(&block, SIZE_MAX / 2, "worker 3", &test_error), PS_OUT_OF_MEMORY,
+                  "out of memory: worker 3 needs");
+    assert_status(memory_block_take(&block, SIZE_MAX, "worker 3", &test_error), PS_OUT_OF_MEMORY, "worker 3");
     assert_null(block.base);
 }
 
+/* Sinks are called by several threads at the same time. */
+static pthread_mutex_t last_line = PTHREAD_MUTEX_INITIALIZER;
+
 struct seen {
-    int lines, progress, inside, overlaps;
+    atomic_int lines;
+    int progress;
     char last[64];
 };
 
 static void see_line(void *context, enum ps_log_level level, const char *text) {
     struct seen *seen = context;
-    seen->overlaps += seen->inside++ > 0;
+    pthread_mutex_lock(&last_line);
     seen->lines++;
     snprintf(seen->last, sizeof seen->last, "%d %s", (int)level, text);
-    seen->inside--;
+    pthread_mutex_unlock(&last_line);
 }
 
 static void see_progress(void *context, const char *what, double done, double total, const char *detail) {
@@ -150,26 +156,37 @@ static void see_more(void *context, enum ps_log_level level, const char *text) {
     if (level == PS_LOG_INFO) return;
     log_info("from the sink");
     assert_string_equal(seen->last, "1 from the sink");
-    ps_log_to(&(struct ps_log_sink){.context = seen, .level = PS_LOG_INFO, .line = see_line});
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = seen, .level = PS_LOG_INFO, .line = see_line},
+        &test_error));
     log_warn("to the other");
 }
 
 static void sinks_may_log(void **state) {
     (void)state;
     struct seen seen = {0};
-    ps_log_to(&(struct ps_log_sink){.context = &seen, .level = PS_LOG_INFO, .line = see_more});
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = &seen, .level = PS_LOG_INFO, .line = see_more},
+        &test_error));
     log_warn("begin");
     assert_int_equal(seen.lines, 3);
     log_warn("end");
     assert_int_equal(seen.lines, 4);
-    ps_log_to(NULL);
+    assert_ok(ps_log_to(NULL, &test_error));
 }
 
 static void logs(void **state) {
     (void)state;
     struct seen seen = {0};
     log_warn("nobody listens");
-    ps_log_to(&(struct ps_log_sink){.context = &seen, .level = PS_LOG_INFO, .line = see_line, .progress = see_progress});
+    assert_ok(ps_log_to(&(struct ps_log_sink){.struct_size = sizeof(struct ps_log_sink),
+                                              .context = &seen,
+                                              .level = PS_LOG_INFO,
+                                              .line = see_line,
+                                              .progress = see_progress},
+                        &test_error));
     log_debug("not wanted");
     assert_int_equal(seen.lines, 0);
     log_info("step %d", 5);
@@ -182,12 +199,13 @@ static void logs(void **state) {
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, write_many, NULL), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     assert_int_equal(seen.lines, 4000);
-    assert_int_equal(seen.overlaps, 0);
 
-    ps_log_to(&(struct ps_log_sink){.context = &seen, .level = PS_LOG_DEBUG});
+    assert_ok(
+        ps_log_to(&(struct ps_log_sink){.struct_size = sizeof(struct ps_log_sink), .context = &seen, .level = PS_LOG_DEBUG},
+                  &test_error));
     log_warn("no function for it");
     log_progress("steps", 1, 1, "%s", "");
-    ps_log_to(NULL);
+    assert_ok(ps_log_to(NULL, &test_error));
     log_warn("silence");
     assert_int_equal(seen.lines, 4000);
     assert_int_equal(seen.progress, 1);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "support.h"
 
 /* Sets a locale with decimal commas: one that is installed, or German, made in the directory of the tests. */
@@ -86,11 +87,11 @@ static char *all_texts(const struct work *work) {
     add_text(&out, ps_plan_table(work->plan));
     add_text(&out, ps_cluster_json(work->cluster));
     add_simulation(&out, work);
-    assert_ok(ps_parse_rate("1.5GB/s", "rate", &rate, &test_error));
-    assert_ok(ps_parse_time("2.5ms", "time", &time, &test_error));
-    assert_ok(ps_parse_size("1.5KiB", "size", &bytes, &test_error));
+    assert_ok(units_parse_rate("1.5GB/s", "rate", &rate, &test_error));
+    assert_ok(units_parse_time("2.5ms", "time", &time, &test_error));
+    assert_ok(units_parse_size("1.5KiB", "size", &bytes, &test_error));
     assert_true(rate == 1.5e9 && time == 2.5e-3 && bytes == 1536);
-    assert_status(ps_parse_rate("1,5GB/s", "rate", &rate, &test_error), PS_USAGE, "is not a rate");
+    assert_status(units_parse_rate("1,5GB/s", "rate", &rate, &test_error), PS_USAGE, "is not a rate");
     error_set(&test_error, PS_USAGE, "%g of %.2f", 0.5, 1.25);
     text_add(&out, "%s\n", test_error.message);
     test_error = (struct ps_error){0};
@@ -107,9 +108,11 @@ static void test_commas(void **state) {
     file_join(path, test_directory, "costs.csv");
     test_file_write(path, costs, sizeof costs - 1);
     assert_ok(ps_profile_read(path, &work.profile, &test_error));
-    struct ps_cluster_options options = {.workers = 2, .bandwidth_bytes_per_s = 1.5e6, .latency_s = 1.25e-5};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = 2, .bandwidth_bytes_per_s = 1.5e6, .latency_s = 1.25e-5};
     assert_ok(ps_cluster_uniform(&options, &work.cluster, &test_error));
-    assert_ok(ps_plan_find(work.profile, work.cluster, &(struct ps_plan_options){0}, &work.plan, &test_error));
+    assert_ok(ps_plan_find(work.profile, work.cluster, &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options)},
+                           &work.plan, &test_error));
     char *plain = all_texts(&work);
     bool set = set_commas();
     char *commas = set ? all_texts(&work) : NULL, number[32] = "";

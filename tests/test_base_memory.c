@@ -19,7 +19,7 @@ static void makes_and_grows(void **state) {
     assert_int_equal(memory_new(&values, 0, "a row", &error), PS_OK);
     assert_non_null(values);
     free(values);
-    assert_int_equal(memory_new(&values, IMPOSSIBLE, "a row", &error), PS_FAILED);
+    assert_int_equal(memory_new(&values, IMPOSSIBLE, "a row", &error), PS_OUT_OF_MEMORY);
     assert_null(values);
     assert_memory_equal(error.message, "out of memory: a row needs ", 27);
 
@@ -31,7 +31,7 @@ static void makes_and_grows(void **state) {
         list[i] = i;
     }
     int *before = list;
-    assert_int_equal(memory_grow(&list, &capacity, IMPOSSIBLE, "a list", &error), PS_FAILED);
+    assert_int_equal(memory_grow(&list, &capacity, IMPOSSIBLE, "a list", &error), PS_OUT_OF_MEMORY);
     assert_memory_equal(error.message, "out of memory: a list needs ", 28);
     assert_ptr_equal(list, before);
     for (int i = 0; i < 1000; i++) assert_int_equal(list[i], i);
@@ -69,7 +69,7 @@ static void remembers_refusal(void **state) {
     assert_null(arena_take(&arena, IMPOSSIBLE, 3));
     assert_null(arena_take(&arena, 1, 1));
     assert_null(arena_copy(&arena, "lost", 5, 1));
-    assert_int_equal(arena_check(&arena, "a table", &error), PS_FAILED);
+    assert_int_equal(arena_check(&arena, "a table", &error), PS_OUT_OF_MEMORY);
     assert_memory_equal(error.message, "out of memory: a table needs ", 29);
     assert_null(arena.newest);
     assert_int_equal(arena_check(&arena, "a table", &error), PS_OK);

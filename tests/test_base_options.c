@@ -43,12 +43,12 @@ static void refuses_what_is_no_list(void **state) {
         {"x,a=,b=,c=,d=,e=,f=,g=,h=,i=,j=,k=,l=,m=,n=,o=,p=,q=", "more than 16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_status(options_parse(cases[i].spec, "--model", &options, &test_error), PS_USAGE, cases[i].part);
+        assert_status(options_parse(cases[i].spec, "`network`", &options, &test_error), PS_USAGE, cases[i].part);
     }
     char longest[600];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    assert_status(options_parse(longest, "--model", &options, &test_error), PS_USAGE, "longer than 511");
+    assert_status(options_parse(longest, "`network`", &options, &test_error), PS_USAGE, "longer than 511");
     longest[511] = '\0';
     assert_ok(options_parse(longest, "--model", &options, &test_error));
 }
@@ -84,9 +84,9 @@ static void offers_the_nearest_key(void **state) {
     int value;
     assert_ok(options_parse("vgg16,input=32,clases=3", "--model", &options, &test_error));
     assert_ok(options_int(&options, "input", 8, 512, &value, &test_error));
-    assert_status(options_finish(&options, "--model", keys, 2, &test_error), PS_USAGE,
-                  "--model: 'vgg16' has no option 'clases'; did you mean 'classes'?");
-    assert_status(options_finish(&options, "--model", keys, 2, &test_error), PS_USAGE, "known: input, classes");
+    assert_status(options_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE,
+                  "`model`: 'vgg16' has no option 'clases'; did you mean 'classes'?");
+    assert_status(options_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE, "known: input, classes");
 }
 
 int main(void) {

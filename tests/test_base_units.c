@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/units.h"
 
 static void sizes(void **state) {
     (void)state;
@@ -32,7 +33,7 @@ static void sizes(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t bytes = -1;
-        assert_ok(ps_parse_size(cases[i].text, "--memory", &bytes, &test_error));
+        assert_ok(units_parse_size(cases[i].text, "--memory", &bytes, &test_error));
         assert_int_equal(bytes, cases[i].wanted);
     }
 }
@@ -44,12 +45,12 @@ static void bad_sizes(void **state) {
         " 5", "5 B ", "1..5MB", "1.5", "1e",    "12k",  "--5", "1e400", "2000000TiB", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         int64_t bytes = -7;
-        assert_status(ps_parse_size(bad[i], "--memory", &bytes, &test_error), PS_USAGE, "--memory: '");
+        assert_status(units_parse_size(bad[i], "--memory", &bytes, &test_error), PS_USAGE, "--memory: '");
         assert_int_equal(bytes, -7);
     }
     int64_t bytes;
-    assert_status(ps_parse_size("12q", "--memory", &bytes, &test_error), PS_USAGE, "'12q' is not a size; accepted are");
-    assert_int_equal(ps_parse_size("12q", "--memory", &bytes, NULL), PS_USAGE);
+    assert_status(units_parse_size("12q", "--memory", &bytes, &test_error), PS_USAGE, "'12q' is not a size; accepted are");
+    assert_int_equal(units_parse_size("12q", "--memory", &bytes, NULL), PS_USAGE);
 }
 
 static void rates_and_times(void **state) {
@@ -62,19 +63,19 @@ static void rates_and_times(void **state) {
       times[] = {{"50us", 50e-6}, {"1.5ms", 1.5e-3}, {"2s", 2}, {"3ns", 3e-9}, {"2min", 120}, {"1h", 3600}, {"0", 0}};
     double value;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
-        assert_ok(ps_parse_rate(rates[i].text, "--bandwidth", &value, &test_error));
+        assert_ok(units_parse_rate(rates[i].text, "--bandwidth", &value, &test_error));
         assert_true(fabs(value - rates[i].wanted) <= 1e-12 * rates[i].wanted);
     }
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        assert_ok(ps_parse_time(times[i].text, "--latency", &value, &test_error));
+        assert_ok(units_parse_time(times[i].text, "--latency", &value, &test_error));
         assert_true(fabs(value - times[i].wanted) <= 1e-12 * times[i].wanted);
     }
-    assert_status(ps_parse_rate("100", "--bandwidth", &value, &test_error), PS_USAGE, "100Mbit/s");
-    assert_status(ps_parse_rate("100Mb/s", "--bandwidth", &value, &test_error), PS_USAGE, "'100Mb/s' is not a rate");
-    assert_status(ps_parse_rate("9e9GB/s", "--bandwidth", &value, &test_error), PS_USAGE, "too much");
-    assert_status(ps_parse_time("5", "--latency", &value, &test_error), PS_USAGE, "'5' is not a time");
-    assert_status(ps_parse_time("-5s", "--latency", &value, &test_error), PS_USAGE, "--latency");
-    assert_status(ps_parse_time("1e12h", "--latency", &value, &test_error), PS_USAGE, "too much");
+    assert_status(units_parse_rate("100", "--bandwidth", &value, &test_error), PS_USAGE, "100Mbit/s");
+    assert_status(units_parse_rate("100Mb/s", "--bandwidth", &value, &test_error), PS_USAGE, "'100Mb/s' is not a rate");
+    assert_status(units_parse_rate("9e9GB/s", "--bandwidth", &value, &test_error), PS_USAGE, "too much");
+    assert_status(units_parse_time("5", "--latency", &value, &test_error), PS_USAGE, "'5' is not a time");
+    assert_status(units_parse_time("-5s", "--latency", &value, &test_error), PS_USAGE, "--latency");
+    assert_status(units_parse_time("1e12h", "--latency", &value, &test_error), PS_USAGE, "too much");
 }
 
 static void nearest_names(void **state) {
@@ -87,15 +88,15 @@ static void nearest_names(void **state) {
                  {"alxenet", "alexnet"}, {"1fb1", "1f1b"},     {"bw", "2bw"},    {"resnt", "resnet8"},
                  {"transformer", NULL},  {"x", NULL},          {"", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *found = ps_nearest_name(cases[i].word, names, count);
+        const char *found = nearest_name(cases[i].word, names, count);
         if (cases[i].wanted == NULL) assert_null(found);
         if (cases[i].wanted != NULL) assert_string_equal(found, cases[i].wanted);
     }
     char longest[1000];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    assert_null(ps_nearest_name(longest, names, count));
-    assert_null(ps_nearest_name("lenet5", names, 0));
+    assert_null(nearest_name(longest, names, count));
+    assert_null(nearest_name("lenet5", names, 0));
 }
 
 static void units_for_people(void **state) {

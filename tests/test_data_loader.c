@@ -167,9 +167,9 @@ static void impossible_wishes_are_told(void **state) {
     assert_status(loader_create(&options, &loader, &test_error), PS_USAGE, "11 samples is larger than the data, which have 10");
     numbers.dataset.shape.channels = INT64_C(1) << 40; /* 2^40 x 2 x 2 floats, 2^30 of them, 2^30 mini-batches */
     options = options_for(&samples, 1 << 30, 1 << 20);
-    assert_status(loader_create(&options, &loader, &test_error), PS_FAILED, "out of memory");
+    assert_status(loader_create(&options, &loader, &test_error), PS_OUT_OF_MEMORY, "out of memory");
     options.batch = 1 << 10;
-    assert_status(loader_create(&options, &loader, &test_error), PS_FAILED, "out of memory");
+    assert_status(loader_create(&options, &loader, &test_error), PS_OUT_OF_MEMORY, "out of memory");
 }
 
 /* Workers that take mini-batches in turn, over epochs; a seek to what comes next anyway keeps what was read. */

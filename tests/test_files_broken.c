@@ -129,7 +129,7 @@ static enum ps_status read_file(const struct source *source, const char *path, c
     struct ps_plan *plan = NULL, *made = NULL;
     struct ps_simulation *simulation = NULL;
     struct ps_error said = {0};
-    struct ps_plan_options options = {.method = "pipedream"};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream"};
     struct ps_cluster *two = make_cluster(2, 0, 1e9);
     enum ps_status status = source->form == PROFILE   ? ps_profile_read(path, &profile, &test_error)
                             : source->form == PLAN    ? ps_plan_read(path, &plan, &test_error)
@@ -167,7 +167,9 @@ static void write_source(const struct source *source, const char *path, const st
     } else {
         struct ps_cluster *cluster = make_cluster(2, 1 << 30, 1e9);
         struct ps_plan *plan;
-        assert_ok(ps_plan_find(even, cluster, &(struct ps_plan_options){.method = "pipedream"}, &plan, &test_error));
+        assert_ok(ps_plan_find(even, cluster,
+                               &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "pipedream"},
+                               &plan, &test_error));
         assert_ok(source->form == PLAN ? ps_plan_write(plan, path, &test_error) : ps_cluster_write(cluster, path, &test_error));
         ps_plan_destroy(plan);
         ps_cluster_destroy(cluster);

@@ -13,7 +13,7 @@ static void make_instance(struct instance *instance, uint64_t number, int layers
     uint64_t n = 0;
     int layers = 1 + (int)random_below(key, n++, (uint64_t)layers_max), stages = 1 + (int)random_below(key, n++, 5);
     if (stages > layers) stages = layers;
-    struct ps_cluster_options options = {.workers = stages, .no_overlap = number & 8};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .no_overlap = number & 8};
     if (number & 4) options.bandwidth_bytes_per_s = 1000;
     assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
     assert_ok(profile_create(1, layers, &instance->profile, &test_error));
@@ -117,7 +117,7 @@ static void against_brute_force(void **state) {
 static void unlike_speeds(void **state) {
     (void)state;
     struct instance instance;
-    struct ps_cluster_options options = {.workers = 3};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3};
     int last[3];
     struct partition partition = {.last = last};
     assert_ok(ps_cluster_uniform(&options, &instance.cluster, &test_error));
@@ -137,7 +137,7 @@ static void unlike_speeds(void **state) {
 static void coarse_chain(void **state) {
     (void)state;
     struct instance instance;
-    struct ps_cluster_options options = {.workers = 3, .bandwidth_bytes_per_s = 2};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .bandwidth_bytes_per_s = 2};
     int last[3];
     struct partition partition = {.last = last};
     assert_ok(ps_cluster_uniform(&options, &instance.cluster, &test_error));
@@ -160,7 +160,7 @@ static void coarse_chain(void **state) {
 static void tight_memory(void **state) {
     (void)state;
     struct instance instance;
-    struct ps_cluster_options options = {.workers = 2, .memory_bytes = 500};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2, .memory_bytes = 500};
     struct stage_slots slots[2] = {{.weights = 1}, {.weights = 1}};
     int last[2];
     struct partition partition = {.last = last};

@@ -67,7 +67,7 @@ static void simulated(void **state) {
             for (int s = 0; s < n; s++)
                 costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 1, .backward_weight_s = 1},
                                                .size = {.parameter_bytes = 6400, .stash_bytes = 640}};
-            struct ps_cluster_options options = {.workers = n};
+            struct ps_cluster_options options = {.struct_size = sizeof options, .workers = n};
             struct ps_cluster *cluster;
             struct ps_programs *programs;
             struct ps_simulation *simulation;

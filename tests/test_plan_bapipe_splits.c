@@ -18,7 +18,8 @@ struct setting {
 /* `seconds` per layer, 0 for those behind. */
 static void start(struct setting *setting, const char *model, const double *seconds, int given, int workers,
                   double bandwidth_bytes_per_s) {
-    struct ps_cluster_options options = {.workers = workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     assert_ok(ps_network_open(model, &setting->model, &test_error));
     assert_ok(ps_cluster_uniform(&options, &setting->cluster, &test_error));
     int layers = setting->model->graph->layer_count;

@@ -55,7 +55,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
     struct random_key key = test_key(number);
     uint64_t n = 0;
     int layers = 1 + (int)random_below(key, n++, 6), workers = 1 + (int)random_below(key, n++, 4);
-    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
     bool transfers = random_below(key, n++, 2), speeds = random_below(key, n++, 2), memory = random_below(key, n++, 2);
     if (transfers) options.bandwidth_bytes_per_s = 64e6;
     if (random_below(key, n++, 4) == 0) options.latency_s = 1e-6;
@@ -211,7 +211,8 @@ static void worked_example(void **state) {
     struct instance instance;
     struct planner_answer answer = {0};
     int i[4], j[4];
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 3}, &instance.cluster, &test_error));
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 3},
+                                 &instance.cluster, &test_error));
     assert_ok(profile_create(1, 4, &instance.profile, &test_error));
     for (int l = 0; l < 4; l++)
         instance.profile->tables[0].layers[l].time =
@@ -281,8 +282,9 @@ static void published(void **state) {
         struct planner_answer answer = {0};
         snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
         assert_ok(ps_profile_read(test_data(name, path), &instance.profile, &test_error));
-        assert_ok(
-            ps_cluster_uniform(&(struct ps_cluster_options){.workers = cases[c].workers}, &instance.cluster, &test_error));
+        assert_ok(ps_cluster_uniform(
+            &(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = cases[c].workers},
+            &instance.cluster, &test_error));
         instance.problem = (struct planner_problem){
             .costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = cases[c].workers};
         assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));

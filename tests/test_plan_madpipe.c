@@ -22,7 +22,8 @@ static void make_instance(struct instance *instance, uint64_t number) {
     struct random_key key = test_key(number);
     uint64_t n = 0;
     int layers = 1 + (int)random_below(key, n++, 6), workers = 1 + (int)random_below(key, n++, 4);
-    struct ps_cluster_options options = {.workers = workers, .memory_bytes = 100 + (int64_t)random_below(key, n++, 3000)};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = workers, .memory_bytes = 100 + (int64_t)random_below(key, n++, 3000)};
     if (random_below(key, n++, 3)) options.bandwidth_bytes_per_s = 64e9;
     assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
     assert_ok(profile_create(1, layers, &instance->profile, &test_error));

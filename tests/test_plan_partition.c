@@ -32,7 +32,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
     uint64_t n = 0;
     int layers = 1 + (int)random_below(key, n++, 9), stages = 1 + (int)random_below(key, n++, 5);
     if (stages > layers) stages = layers;
-    struct ps_cluster_options options = {.workers = stages};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages};
     if (random_below(key, n++, 2)) options.bandwidth_bytes_per_s = 64;
     if (random_below(key, n++, 4) == 0) options.latency_s = 1;
     options.no_overlap = random_below(key, n++, 3) == 0;
@@ -171,7 +171,7 @@ static void nothing_fits(void **state) {
     (void)state;
     struct ps_profile *profile;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = 2, .memory_bytes = 1 << 20};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2, .memory_bytes = 1 << 20};
     struct stage_slots slots[2] = {{.weights = 2}, {.weights = 1}};
     int last[2];
     struct partition partition = {.last = last};
@@ -209,7 +209,7 @@ static void published(void **state) {
         char name[128], path[4096];
         struct ps_profile *profile;
         struct ps_cluster *cluster;
-        struct ps_cluster_options options = {.workers = cases[i].workers};
+        struct ps_cluster_options options = {.struct_size = sizeof options, .workers = cases[i].workers};
         int last[8];
         struct partition partition = {.last = last};
         snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[i].name);

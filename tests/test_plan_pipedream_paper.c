@@ -29,7 +29,8 @@ static void published(void **state) {
         struct planner_answer answer = {0};
         snprintf(name, sizeof name, "profiles/pipedream/%s.graph.txt", cases[c].name);
         assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
-        struct ps_cluster_options options = {.workers = cases[c].machines, .bandwidth_bytes_per_s = 12e9};
+        struct ps_cluster_options options = {
+            .struct_size = sizeof options, .workers = cases[c].machines, .bandwidth_bytes_per_s = 12e9};
         assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
         struct planner_problem problem = {.costs = &profile->tables[0],
                                           .graph = profile->graph,
@@ -126,7 +127,8 @@ static void against_brute_force(void **state) {
         double bandwidth = number / 8 % 2 ? 4e8 : 0;
         struct ps_cluster *cluster;
         struct planner_answer answer = {0};
-        struct ps_cluster_options options = {.workers = machines, .bandwidth_bytes_per_s = bandwidth};
+        struct ps_cluster_options options = {
+            .struct_size = sizeof options, .workers = machines, .bandwidth_bytes_per_s = bandwidth};
         assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
         struct planner_problem problem = {.graph = graph, .cluster = cluster, .workers = machines, .replicate = replicate};
         double best = brute_force(graph, 0, machines, replicate, bandwidth);
@@ -242,7 +244,7 @@ static void too_wide(void **state) {
     struct ps_cluster *cluster;
     struct planner_answer answer = {0};
     assert_ok(costgraph_profile(wide_graph(), &profile, &test_error));
-    struct ps_cluster_options options = {.workers = 4, .bandwidth_bytes_per_s = 1e9};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 4, .bandwidth_bytes_per_s = 1e9};
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     struct planner_problem problem = {.costs = &profile->tables[0], .graph = profile->graph, .cluster = cluster, .workers = 4};
     assert_ok(planner_pipedream_paper.solve(&problem, &answer, &test_error));

@@ -97,7 +97,8 @@ static double brute_s(const struct planner_problem *problem, unsigned lower, int
 
 static struct ps_cluster *random_cluster(struct random_key key, uint64_t *n, int workers, bool unlike) {
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = workers,
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = workers,
                                          .bandwidth_bytes_per_s = 1e6 * (double)(1 + random_below(key, (*n)++, 20)),
                                          .latency_s = 1e-5 * (double)random_below(key, (*n)++, 30),
                                          .no_overlap = random_below(key, (*n)++, 3) == 0};
@@ -161,7 +162,7 @@ static void test_objective_bounds_the_simulation(void **state) {
         uint64_t n = 0;
         struct ps_profile *profile = random_profile(key, &n, true);
         struct ps_cluster *cluster = random_cluster(key, &n, 2 + round % (WORKERS_MAX - 1), round % 4 == 1);
-        struct ps_plan_options options = {.method = "pipedream", .replicate = true};
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream", .replicate = true};
         if (round % 2) options.weights = "sync", options.micro_batches = 10;
         struct ps_plan *plan;
         struct ps_simulation *simulation;
@@ -192,9 +193,14 @@ static void test_search_with_replicas(void **state) {
         uint64_t n = 0;
         struct ps_profile *profile = random_profile(key, &n, true);
         struct ps_cluster *cluster = random_cluster(key, &n, 2 + round % (WORKERS_MAX - 1), false);
-        double with = throughput(profile, cluster, (struct ps_plan_options){.method = "auto", .replicate = true});
-        double without = throughput(profile, cluster, (struct ps_plan_options){.method = "auto"});
-        double named = throughput(profile, cluster, (struct ps_plan_options){.method = "pipedream", .replicate = true});
+        double with = throughput(
+            profile, cluster,
+            (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "auto", .replicate = true});
+        double without = throughput(profile, cluster,
+                                    (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "auto"});
+        double named = throughput(
+            profile, cluster,
+            (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "pipedream", .replicate = true});
         assert_true(with >= without * (1 - 1e-9) && with >= named * (1 - 1e-9) && with > 0);
         better += with > 1.05 * without;
         ps_cluster_destroy(cluster);

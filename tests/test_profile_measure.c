@@ -15,7 +15,8 @@
 static struct ps_profile *measure(const struct ps_network *model, int64_t memory_bytes) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
-    struct ps_profile_options options = {.device = "reference",
+    struct ps_profile_options options = {.struct_size = sizeof options,
+                                         .device = "reference",
                                          .micro_batches = sizes,
                                          .micro_batch_count = 2,
                                          .warmup = 1,
@@ -150,8 +151,12 @@ static void cuts(void **state) {
     assert_true(some);
     const int size = 2;
     for (int busy = 1; busy <= 2; busy++) {
-        struct ps_profile_options options = {
-            .device = "reference", .busy = busy, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
+        struct ps_profile_options options = {.struct_size = sizeof options,
+                                             .device = "reference",
+                                             .busy = busy,
+                                             .micro_batches = &size,
+                                             .micro_batch_count = 1,
+                                             .repeats = 1};
         struct ps_profile *profile;
         assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
         const struct cost_table *table = &profile->tables[0];
@@ -172,7 +177,8 @@ static void usual_background_load(void **state) {
     struct ps_network *model;
     assert_ok(ps_network_open("lenet5", &model, &test_error));
     for (int threads = 1; threads <= 2; threads++) {
-        struct ps_profile_options options = {.threads = threads, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
+        struct ps_profile_options options = {
+            .struct_size = sizeof options, .threads = threads, .micro_batches = &size, .micro_batch_count = 1, .repeats = 1};
         struct ps_profile *profile;
         assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
         assert_int_equal(profile->busy, cores_usable() >= 2 * threads ? 2 : 1);
@@ -199,8 +205,11 @@ static void wrong_options(void **state) {
         {{.device = "reference", .repeats = -1, .micro_batches = good, .micro_batch_count = 1}, "-1 repeats"},
     };
     assert_ok(ps_network_open("lenet5", &model, &test_error));
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_status(ps_profile_measure(model, &cases[i].options, &profile, &test_error), PS_USAGE, cases[i].part);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile_options options = cases[i].options;
+        options.struct_size = sizeof options;
+        assert_status(ps_profile_measure(model, &options, &profile, &test_error), PS_USAGE, cases[i].part);
+    }
     ps_network_destroy(model);
 }
 

@@ -16,7 +16,8 @@ static struct ps_profile *profile_of(const char *model_name, const char *device,
     struct ps_network *model;
     struct ps_profile *profile;
     assert_ok(ps_network_open(model_name, &model, &test_error));
-    struct ps_profile_options options = {.device = device, .micro_batches = &micro_batch, .micro_batch_count = 1};
+    struct ps_profile_options options = {
+        .struct_size = sizeof options, .device = device, .micro_batches = &micro_batch, .micro_batch_count = 1};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
     ps_network_destroy(model);
     return profile;

@@ -217,13 +217,16 @@ static void json_old_names(void **state) {
     (void)state;
     struct ps_profile *profile;
     int warnings = 0;
-    ps_log_to(&(struct ps_log_sink){.context = &warnings, .level = PS_LOG_WARN, .line = count_line});
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = &warnings, .level = PS_LOG_WARN, .line = count_line},
+        &test_error));
     assert_ok(read_text("p.json",
                         HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER
                              ", \"apart_input_s\": 2, \"apart_s\": 3, \"update_aside_s\": 4, \"hand_over_s\": 5, "
                              "\"apart_s_spread\": 6, \"apart_input_s_spill\": 7}]}]}",
                         &profile));
-    ps_log_to(NULL);
+    assert_ok(ps_log_to(NULL, &test_error));
     assert_int_equal(warnings, 1);
     const struct layer_cost *layer = &profile->tables[0].layers[0];
     assert_true(layer->time.split_input_s == 2 && layer->time.split_s == 3 && layer->time.update_out_of_place_s == 4);

@@ -20,7 +20,7 @@ struct work {
 };
 
 static void work_make(struct work *work, const char *schedule, const char *weights, int micro_batches) {
-    struct ps_cluster_options options = {.workers = 3};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3};
     assert_ok(profile_create(1, LAYERS, &work->profile, &test_error));
     for (int l = 0; l < LAYERS; l++)
         work->profile->tables[0].layers[l] = (struct layer_cost){

@@ -10,7 +10,7 @@ static struct ps_simulation *simulate(int batches) {
     struct stage_cost costs[2];
     for (int s = 0; s < 2; s++)
         costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5}};
-    struct ps_cluster_options options = {.workers = 2};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2};
     struct ps_cluster *cluster;
     struct ps_programs *programs;
     struct ps_simulation *simulation;

@@ -13,7 +13,7 @@
 
 static struct ps_simulation *make_simulation(const char *schedule, const char *policy, int stages, int batches,
                                              bool recompute) {
-    struct ps_cluster_options options = {.workers = stages, .latency_s = 1e-4};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .latency_s = 1e-4};
     struct stage_cost *costs = calloc((size_t)stages, sizeof *costs);
     struct ps_cluster *cluster;
     struct ps_programs *programs;
@@ -41,7 +41,8 @@ static struct ps_simulation *make_simulation(const char *schedule, const char *p
 /* Two stages: of replicas, whose gradients are added up, or with forwards and backwards on different workers. */
 static struct ps_simulation *make_parts(bool split) {
     enum { STAGES = 2, WORKERS = 4 };
-    struct ps_cluster_options options = {.workers = WORKERS, .bandwidth_bytes_per_s = 1e6, .latency_s = 1e-4};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = WORKERS, .bandwidth_bytes_per_s = 1e6, .latency_s = 1e-4};
     struct stage_cost costs[STAGES];
     struct ps_cluster *cluster;
     struct ps_plan *plan;

@@ -99,11 +99,11 @@ static void test_refusals(void **state) {
     struct ps_run *run;
     struct training options = clock_options(2);
     options.o.steps = 0;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--steps");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`steps`");
     options = clock_options(2);
     options.profile_path = NULL;
     options.model = "lenet5";
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--profile");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`profile`");
     options = clock_options(2);
     options.o.device = test_device("cpu");
     options.data = "synthetic:images";

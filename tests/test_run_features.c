@@ -52,7 +52,7 @@ static void test_label_smoothing(void **state) {
     assert_true(smooth.valid_loss < smooth.loss);
     ps_run_destroy(run);
     options.o.label_smoothing = 1;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--label-smoothing: 1 is not");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`label_smoothing`: 1 is not");
 }
 
 /* Clipped to next to nothing, nothing is learnt; by a norm that is never reached, everything as without. */
@@ -125,9 +125,11 @@ static void test_comparison(void **state) {
     train_options.o.epochs = 3;
     static const char *const weights[] = {"sync", "latest"};
     const int workers = 2;
-    struct ps_compare_options options = {.weights = weights, .weights_count = 2, .workers = &workers, .worker_count = 1};
-    options.plan = train_options.plan;
-    options.plan.method = "uniform";
+    struct ps_compare_options options = {
+        .struct_size = sizeof options, .weights = weights, .weights_count = 2, .workers = &workers, .worker_count = 1};
+    struct ps_plan_options planning = train_options.plan;
+    planning.method = "uniform";
+    options.planning = &planning;
     struct ps_comparison *comparison = NULL;
     assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     assert_int_equal(ps_comparison_count(comparison), 2);
@@ -135,22 +137,22 @@ static void test_comparison(void **state) {
     for (int r = 0; r < 2; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         assert_true(row.trained);
-        assert_int_equal(row.point_count, 3);
+        assert_int_equal(ps_run_point_count(row.run), 3);
         double best = 0;
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(row.points[i].epoch, i + 1);
-            best = fmax(best, row.points[i].valid_accuracy);
+            assert_int_equal(ps_run_point(row.run, i).epoch, i + 1);
+            best = fmax(best, ps_run_point(row.run, i).valid_accuracy);
         }
-        assert_true(best == row.best_valid_accuracy && row.points[row.best_epoch - 1].valid_accuracy == best);
-        assert_true(row.points[2].valid_accuracy == row.run.valid_accuracy);
+        assert_true(best == row.best_valid_accuracy && ps_run_point(row.run, row.best_epoch - 1).valid_accuracy == best);
+        assert_true(ps_run_point(row.run, 2).valid_accuracy == ps_run_info(row.run).valid_accuracy);
         least = fmin(least, best);
     }
     for (int r = 0; r < 2; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         assert_true(row.metric == PS_METRIC_ACCURACY && row.target == least && row.best == row.best_valid_accuracy);
-        assert_true(row.target_s == row.points[row.target_epoch - 1].training_s);
-        assert_true(row.points[row.target_epoch - 1].valid_accuracy >= least);
-        assert_true(row.target_epoch == 1 || row.points[row.target_epoch - 2].valid_accuracy < least);
+        assert_true(row.target_s == ps_run_point(row.run, row.target_epoch - 1).training_s);
+        assert_true(ps_run_point(row.run, row.target_epoch - 1).valid_accuracy >= least);
+        assert_true(row.target_epoch == 1 || ps_run_point(row.run, row.target_epoch - 2).valid_accuracy < least);
     }
     char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);
     assert_non_null(strstr(table, "to target"));
@@ -160,7 +162,7 @@ static void test_comparison(void **state) {
     free(json);
     ps_comparison_destroy(comparison);
     options.target = 1.1;
-    assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE, "--target");
+    assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE, "`target`");
     options.target = 1;
     assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);

@@ -228,7 +228,8 @@ static void test_profile(void **state) {
     struct ps_run *run;
     write_pairs("mixed", 9, 0);
     assert_ok(ps_network_open(SMALL, &model, &test_error));
-    struct ps_profile_options requested = {.micro_batches = (const int[]){4}, .micro_batch_count = 1, .repeats = 1, .busy = 1};
+    struct ps_profile_options requested = {
+        .struct_size = sizeof requested, .micro_batches = (const int[]){4}, .micro_batch_count = 1, .repeats = 1, .busy = 1};
     assert_ok(ps_profile_measure(model, &requested, &plain, &test_error));
     assert_ok(ps_profile_write(plain, file_join(profile, test_directory, "profile.json"), &test_error));
     ps_profile_destroy(plain);
@@ -258,7 +259,7 @@ static void test_profile(void **state) {
     ps_run_destroy(run);
     options.o.lengths = "5";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE,
-                  "--lengths: 5, where the profile's times are means over 4,7");
+                  "`lengths`: 5, where the profile's times are means over 4,7");
 }
 
 static void test_refusals(void **state) {
@@ -266,11 +267,11 @@ static void test_refusals(void **state) {
     static const struct {
         const char *model, *data, *lengths, *said;
     } wrong[] = {
-        {SMALL, NULL, "9", "--lengths: 9 is not from 1 to 8"},
-        {SMALL, NULL, "5,3", "--lengths: 3 after 5"},
-        {SMALL, NULL, "short", "--lengths: 'short' is not a list"},
+        {SMALL, NULL, "9", "`lengths`: 9 is not from 1 to 8"},
+        {SMALL, NULL, "5,3", "`lengths`: 3 after 5"},
+        {SMALL, NULL, "short", "`lengths`: 'short' is not a list"},
         {SMALL, "synthetic:tokens,samples=24", "4",
-         "--lengths: needs pairs of texts, and the data 'synthetic:tokens,samples=24' are not"},
+         "`lengths`: needs pairs of texts, and the data 'synthetic:tokens,samples=24' are not"},
         {"lenet5,input=16,classes=4", "synthetic:images,samples=24", "4", "lenet5,input=16,classes=4 translates nothing"},
         {"residual_lstm,layers=1,hidden=4,seq=6", "synthetic:tokens,samples=24", "4", "translates nothing"},
         {"gpt2,layers=1,width=8,heads=2,seq=6,vocab=9", "synthetic:tokens,samples=24", "4", "translates nothing"},

@@ -37,7 +37,8 @@ static int64_t resident_bytes(const struct memory_block *block) {
 
 static struct ps_profile *profile_network(const char *name) {
     const int samples = SAMPLES;
-    struct ps_profile_options options = {.micro_batches = &samples, .micro_batch_count = 1, .warmup = 1, .repeats = 1};
+    struct ps_profile_options options = {
+        .struct_size = sizeof options, .micro_batches = &samples, .micro_batch_count = 1, .warmup = 1, .repeats = 1};
     struct ps_profile *profile;
     struct ps_network *model;
     assert_ok(ps_network_open(name, &model, &test_error));
@@ -49,7 +50,7 @@ static struct ps_profile *profile_network(const char *name) {
 /* Plans from the profile, trains by the plan. */
 static void check(int network, const struct ps_profile *profile, struct ps_plan_options wanted) {
     char directory[4096], plan_path[4096];
-    struct ps_cluster_options machines = {.workers = WORKERS};
+    struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = WORKERS};
     struct ps_cluster *cluster;
     struct ps_plan *plan;
     wanted.method = "pipedream";
@@ -91,7 +92,8 @@ static void test_policies(void **state) {
         struct ps_profile *profile = profile_network(networks[n].model);
         for (int p = 0; policy_table[p]; p++) {
             /* Several micro-batches: with one alone, the memory in which gradients wait to be added stays untouched. */
-            struct ps_plan_options wanted = {.weights = policy_table[p]->name, .micro_batches = WORKERS};
+            struct ps_plan_options wanted = {
+                .struct_size = sizeof wanted, .weights = policy_table[p]->name, .micro_batches = WORKERS};
             wanted.optimizer = p % 2 == 0 || policy_table[p]->prediction == PREDICT_MOMENTUM ? "sgdm" : "adam";
             wanted.recompute = p % 2 == n % 2;
             check(n, profile, wanted);

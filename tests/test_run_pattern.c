@@ -49,8 +49,9 @@ static void check_plan(const struct planned *planned) {
     struct ps_profile *profile = make_profile(planned);
     struct ps_cluster *cluster;
     struct ps_plan *plan;
-    struct ps_cluster_options cluster_options = {.workers = planned->workers, .latency_s = planned->latency_s};
-    struct ps_plan_options options = {.method = planned->method, .weights = planned->weights};
+    struct ps_cluster_options cluster_options = {
+        .struct_size = sizeof cluster_options, .workers = planned->workers, .latency_s = planned->latency_s};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = planned->method, .weights = planned->weights};
     assert_ok(ps_cluster_uniform(&cluster_options, &cluster, &test_error));
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     assert_string_equal(plan->schedule, "pattern");

@@ -237,14 +237,14 @@ static void test_refusals(void **state) {
                   "has a mini-batch of 24 samples (3 micro-batches of 8), not 12");
     options = resume_options(copy), options.o.trace = true;
     options.o.checkpoint_every = -1;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: must not be negative");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: must not be negative");
     options = prepare(base, "nowhere", plan_path, unused);
     options.o.out = NULL;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: needs a run directory");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: needs a run directory");
     options = prepare(base, "lengths", plan_path, unused);
     options.o.steps = 3000, options.o.checkpoint_every = 40, options.o.evaluate_every = 41;
     options.data = "synthetic:images,samples=100000";
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--checkpoint-every: 40 beside --evaluate-every 41");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: 40 beside `evaluate_every` 41");
 }
 
 /* The newest two stay; a step-0 checkpoint is there as long as no other is. */

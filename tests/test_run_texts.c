@@ -119,7 +119,7 @@ static void test_learning(void **state) {
     assert_int_equal(count, TESTED);
     free(lines);
     options.beam = 17;
-    assert_status(evaluating_run(&options, &beam, &test_error), PS_USAGE, "--batch");
+    assert_status(evaluating_run(&options, &beam, &test_error), PS_USAGE, "`batch`");
     options.beam = 0;
     char moved[4096], named[8400];
     assert_int_equal(rename(file_join(path, run_dir, "vocabulary.json"), file_join(moved, place, "words.json")), 0);
@@ -192,7 +192,7 @@ static void test_bleu_wishes(void **state) {
     options.cluster.workers = 1;
     options.data = spec_of("train", data);
     options.o.valid_bleu = 4;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "--valid-bleu: needs --valid");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`valid_bleu`: needs `valid`");
     options.model = "lenet5,input=16,classes=4";
     options.data = options.valid = "synthetic:images,samples=64";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "are no pairs");
@@ -204,7 +204,8 @@ static void test_bleu_wishes(void **state) {
     options.o.steps = 2;
     static const char *const methods[] = {"uniform"};
     const int workers = 2;
-    struct ps_compare_options compare = {.methods = methods, .method_count = 1, .workers = &workers, .worker_count = 1};
+    struct ps_compare_options compare = {
+        .struct_size = sizeof compare, .methods = methods, .method_count = 1, .workers = &workers, .worker_count = 1};
     struct ps_comparison *comparison;
     compare.target = 101;
     assert_status(training_compare(&compare, &options, &comparison, &test_error), PS_USAGE, "no BLEU");
@@ -212,8 +213,11 @@ static void test_bleu_wishes(void **state) {
     assert_ok(training_compare(&compare, &options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);
     assert_int_equal(row.metric, PS_METRIC_BLEU);
-    assert_true(row.best == row.run.valid_bleu && row.best_epoch == 1);
-    assert_int_equal(row.memory_of[0] > row.memory_of[1] ? row.memory_of[0] : row.memory_of[1], row.measured_bytes);
+    assert_true(row.best == ps_run_info(row.run).valid_bleu && row.best_epoch == 1);
+    assert_int_equal(ps_run_worker(row.run, 0).measured_bytes > ps_run_worker(row.run, 1).measured_bytes
+                         ? ps_run_worker(row.run, 0).measured_bytes
+                         : ps_run_worker(row.run, 1).measured_bytes,
+                     row.measured_bytes);
     char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);
     assert_non_null(strstr(table, "BLEU"));
     assert_non_null(strstr(json, "\"metric\": \"bleu\""));
@@ -240,13 +244,16 @@ static void test_perplexity(void **state) {
     options.o.epochs = 3;
     static const char *const methods[] = {"uniform"}, *const weights[] = {"sync", "latest"};
     const int workers = 2;
-    struct ps_compare_options compare = {.methods = methods,
+    const struct ps_plan_options planning = {
+        .struct_size = sizeof planning, .optimizer = "adam", .micro_batch = 8, .micro_batches = 1};
+    struct ps_compare_options compare = {.struct_size = sizeof compare,
+                                         .methods = methods,
                                          .method_count = 1,
                                          .weights = weights,
                                          .weights_count = 2,
                                          .workers = &workers,
                                          .worker_count = 1,
-                                         .plan = {.optimizer = "adam", .micro_batch = 8, .micro_batches = 1}};
+                                         .planning = &planning};
     options.o.batch = 8;
     struct ps_comparison *comparison;
     assert_ok(training_compare(&compare, &options, &comparison, &test_error));
@@ -255,16 +262,16 @@ static void test_perplexity(void **state) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         assert_int_equal(row.metric, PS_METRIC_PERPLEXITY);
         double best = INFINITY;
-        for (int i = 0; i < row.point_count; i++) best = fmin(best, row.points[i].valid_perplexity);
-        assert_true(row.best == best && row.points[row.best_epoch - 1].valid_perplexity == best);
-        assert_true(best < row.points[0].valid_perplexity || row.best_epoch == 1);
+        for (int i = 0; i < ps_run_point_count(row.run); i++) best = fmin(best, ps_run_point(row.run, i).valid_perplexity);
+        assert_true(row.best == best && ps_run_point(row.run, row.best_epoch - 1).valid_perplexity == best);
+        assert_true(best < ps_run_point(row.run, 0).valid_perplexity || row.best_epoch == 1);
         target = fmax(target, best);
     }
     for (int r = 0; r < 2; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
         assert_true(row.target == target && row.target_epoch > 0);
-        assert_true(row.points[row.target_epoch - 1].valid_perplexity <= target);
-        assert_true(row.target_epoch == 1 || row.points[row.target_epoch - 2].valid_perplexity > target);
+        assert_true(ps_run_point(row.run, row.target_epoch - 1).valid_perplexity <= target);
+        assert_true(row.target_epoch == 1 || ps_run_point(row.run, row.target_epoch - 2).valid_perplexity > target);
     }
     char *table = ps_comparison_table(comparison);
     assert_non_null(strstr(table, "target: validation perplexity"));
@@ -309,9 +316,14 @@ static void test_progress(void **state) {
                             .steps = 8};
     struct ps_run *run;
     char place[4096];
-    ps_log_to(&(struct ps_log_sink){.context = &shown, .level = PS_LOG_INFO, .line = see_line, .progress = see_progress});
+    const struct ps_log_sink sink = {.struct_size = sizeof sink,
+                                     .context = &shown,
+                                     .level = PS_LOG_INFO,
+                                     .line = see_line,
+                                     .progress = see_progress};
+    assert_ok(ps_log_to(&sink, &test_error));
     run_case_train(work, place, &run);
-    ps_log_to(NULL);
+    assert_ok(ps_log_to(NULL, &test_error));
     ps_run_destroy(run);
     assert_true(strlen(shown.progress) > 0);
     if (strncmp(shown.line, shown.progress, strlen(shown.progress)) != 0)

@@ -98,13 +98,20 @@ static struct worker_memory memory_of(const char *model) {
     wanted.model = model;
     wanted = run_case_complete(wanted);
     assert_ok(ps_network_open(model, &made, &test_error));
-    struct ps_profile_options measuring = {
-        .micro_batches = (const int[]){wanted.micro_batch}, .micro_batch_count = 1, .repeats = 1, .device = test_device("reference")};
+    struct ps_profile_options measuring = {.struct_size = sizeof measuring,
+                                           .micro_batches = (const int[]){wanted.micro_batch},
+                                           .micro_batch_count = 1,
+                                           .repeats = 1,
+                                           .device = test_device("reference")};
     assert_ok(ps_profile_measure(made, &measuring, &profile, &test_error));
     assert_ok(ps_profile_write(profile, file_join(profile_path, test_directory, "profile.json"), &test_error));
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 1}, &cluster, &test_error));
-    struct ps_plan_options planning = {
-        .schedule = "1f1b", .weights = "sync", .optimizer = wanted.optimizer, .micro_batches = wanted.micro_batches};
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 1},
+                                 &cluster, &test_error));
+    struct ps_plan_options planning = {.struct_size = sizeof planning,
+                                       .schedule = "1f1b",
+                                       .weights = "sync",
+                                       .optimizer = wanted.optimizer,
+                                       .micro_batches = wanted.micro_batches};
     assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
     assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, "plan.json"), &test_error));
     struct worker_memory memory = plan->predicted.memory[0];

@@ -125,7 +125,7 @@ static void test_weights_come_back(void **state) {
     options.data = "synthetic:images,samples=10";
     assert_status(evaluating_run(&options, &by_file, &test_error), PS_BAD_INPUT,
                   "'fc3.weight' has shape 4x84 where the model has 5x84");
-    assert_status(ps_export(run_dir, "onx", path, &test_error), PS_USAGE, "--format: 'onx' is not known");
+    assert_status(ps_export(run_dir, "onx", path, &test_error), PS_USAGE, "`format`: 'onx' is not known");
     ps_run_destroy(run);
     test_directory_remove(made);
 }
@@ -213,13 +213,13 @@ static void test_refusals_by_plan(void **state) {
     options.o.batch = 16;
     refuse(options, PS_USAGE, "has a mini-batch of 12 samples (3 micro-batches of 4), not 16");
     options = good, options.plan.schedule = "gpipe";
-    refuse(options, PS_USAGE, "--schedule: cannot be chosen beside a plan");
+    refuse(options, PS_USAGE, "`schedule`: cannot be chosen beside a plan");
     options = good, options.model = "lenet5,input=20";
     refuse(options, PS_USAGE, "the plan is for the network lenet5,input=16,classes=4");
     options = good, options.cluster.workers = 3;
     refuse(options, PS_USAGE, "the plan is for 2 workers, not 3");
     options = good, options.data = NULL;
-    refuse(options, PS_USAGE, "--data");
+    refuse(options, PS_USAGE, "`data`");
     options = good, options.data = "synthetic:images,samples=11";
     refuse(options, PS_USAGE, "has 11 samples, fewer than a mini-batch of 12");
     options = good, options.data = "synthetic:images,channels=3";
@@ -227,19 +227,19 @@ static void test_refusals_by_plan(void **state) {
     options = good, options.o.device = "cpuu";
     refuse(options, PS_USAGE, "did you mean 'cpu'");
     options = good, options.o.device = "clock";
-    refuse(options, PS_USAGE, "give one (--profile)");
+    refuse(options, PS_USAGE, "give one as `profile`");
     options = good, options.o.transport = "process";
-    refuse(options, PS_USAGE, "--transport: 'process' is not known");
+    refuse(options, PS_USAGE, "`transport`: 'process' is not known");
     options = good, options.o.lr_schedule = "steps:1:0.1";
     refuse(options, PS_USAGE, "did you mean 'step'");
     options = good, options.o.beta1 = 0.9;
-    refuse(options, PS_USAGE, "--betas: optimizer sgdm has no such setting");
+    refuse(options, PS_USAGE, "`beta1`: optimizer sgdm has no such setting");
     options = good, options.plan.optimizer = "adam", options.o.momentum = 0.5;
-    refuse(options, PS_USAGE, "--momentum: optimizer adam has no such setting");
+    refuse(options, PS_USAGE, "`momentum`: optimizer adam has no such setting");
     options = good, options.o.steps = 0, options.o.epochs = 0;
     refuse(options, PS_USAGE, "in epochs or steps");
     options = good, options.o.trace = true;
-    refuse(options, PS_USAGE, "--trace");
+    refuse(options, PS_USAGE, "`trace`");
     options = good, options.plan_path = "no/such/plan.json";
     refuse(options, PS_BAD_INPUT, "no/such/plan.json");
     options = good, options.plan_path = NULL;
@@ -269,7 +269,7 @@ static void test_refusals_by_model(void **state) {
     options = good, options.plan.micro_batch = 6, options.plan.micro_batches = 6;
     refuse(options, PS_USAGE, "60 is not 6 micro-batches of 6 samples");
     options = good, options.cluster.workers = 0;
-    refuse(options, PS_USAGE, "--workers");
+    refuse(options, PS_USAGE, "`workers`");
     options = good, options.model = "lenet6";
     refuse(options, PS_USAGE, "did you mean 'lenet5'");
     options = good, options.cluster.workers = 100;
@@ -301,9 +301,9 @@ static void test_evaluation_refusals(void **state) {
     (void)state;
     struct ps_evaluation evaluation;
     struct evaluating options = {.data = "synthetic:images"};
-    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "one of a run");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "one of `run` and `weights`");
     options = (struct evaluating){.weights = "w", .data = "synthetic:images"};
-    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "--model");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "`network`");
     options = (struct evaluating){.weights = "no/such", .model = "lenet5", .data = "synthetic:images"};
     assert_status(evaluating_run(&options, &evaluation, &test_error), PS_BAD_INPUT, "no/such");
     options = (struct evaluating){.run = "no/such/run", .data = "synthetic:images"};

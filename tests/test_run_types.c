@@ -22,7 +22,7 @@ enum { SAMPLES = 4, HALF = 1 /* the layer that ends with conv1's values in bf16 
 /* ------------------------------------------------------------------- bytes */
 
 static void assert_transfers(const struct ps_profile *profile, int last, int64_t bytes) {
-    struct ps_cluster_options options = {.workers = 2, .bandwidth_bytes_per_s = 1e6};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2, .bandwidth_bytes_per_s = 1e6};
     struct ps_cluster *cluster;
     struct ps_plan *plan;
     struct ps_simulation *simulation;
@@ -55,7 +55,8 @@ static void test_bytes(void **state) {
     const struct graph *graph = network->graph;
     assert_string_equal(graph->layers[HALF].kind, "cast");
     int64_t full = SAMPLES * graph_value_bytes(graph, graph_cut_values(graph, HALF)[0]);
-    struct ps_profile_options options = {.device = "reference", .micro_batches = (int[]){SAMPLES}, .micro_batch_count = 1};
+    struct ps_profile_options options = {
+        .struct_size = sizeof options, .device = "reference", .micro_batches = (int[]){SAMPLES}, .micro_batch_count = 1};
     assert_ok(ps_profile_measure(network, &options, &profile, &test_error));
     assert_ok(profile_table(profile, SAMPLES, &table, &test_error));
     assert_int_equal(table->layers[HALF - 1].size.output_bytes, full);

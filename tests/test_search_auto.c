@@ -55,13 +55,15 @@ static void test_never_worse(void **state) {
         int64_t memory = round % 3 == 0 ? 0 : (int64_t)(KIB * (500 + random_below(key, 1003, 3000)));
         struct ps_cluster *cluster =
             make_cluster(workers, memory, round % 4 == 0 ? 0 : 1e7 + 1e9 * (double)random_uniform(key, 1002));
-        struct ps_plan_options all = {.method = "auto", .schedule = "auto", .weights = "auto", .batch = 16};
+        struct ps_plan_options all = {
+            .struct_size = sizeof all, .method = "auto", .schedule = "auto", .weights = "auto", .batch = 16};
         double best = throughput(profile, cluster, &all);
         for (int m = 0; partitioner_table[m]; m++)
             for (int s = 0; schedule_table[s]; s++)
                 for (int t = 0; t < 3; t++)
                     for (int recompute = 0; recompute < 2; recompute++) {
-                        struct ps_plan_options one = {.method = partitioner_table[m]->name,
+                        struct ps_plan_options one = {.struct_size = sizeof one,
+                                                      .method = partitioner_table[m]->name,
                                                       .schedule = schedule_table[s]->name,
                                                       .weights = schedule_table[s]->flush ? "sync" : "pipeoptim",
                                                       .micro_batch = sizes[t],
@@ -72,8 +74,10 @@ static void test_never_worse(void **state) {
                     }
         for (int p = 0; planner_table[p]; p++)
             for (int t = 0; t < 3 && !planner_table[p]->baseline; t++) {
-                struct ps_plan_options one = {
-                    .method = planner_table[p]->name, .micro_batch = sizes[t], .micro_batches = 16 / sizes[t]};
+                struct ps_plan_options one = {.struct_size = sizeof one,
+                                              .method = planner_table[p]->name,
+                                              .micro_batch = sizes[t],
+                                              .micro_batches = 16 / sizes[t]};
                 double other = planned_throughput(profile, cluster, &one);
                 assert_true(best >= other * (1 - 1e-6));
                 by_planner += best > 0 && other >= best * (1 - 1e-6);
@@ -90,7 +94,7 @@ static void test_recomputation_where_needed(void **state) {
     int found = 0, mixed = 0;
     for (uint64_t round = 0; round < 40; round++) {
         struct ps_profile *profile = random_profile(test_key(100 + round));
-        struct ps_plan_options options = {.method = "pipedream"};
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream"};
         struct ps_plan *plan;
         struct ps_cluster *cluster = make_cluster(4, 0, 0);
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
@@ -98,7 +102,7 @@ static void test_recomputation_where_needed(void **state) {
         int64_t limit = most_memory(plan) * 6 / 10;
         ps_plan_destroy(plan);
         cluster = make_cluster(4, limit, 0);
-        struct ps_plan_options open = {.method = "auto"};
+        struct ps_plan_options open = {.struct_size = sizeof open, .method = "auto"};
         struct ps_error error = {0};
         if (throughput(profile, cluster, &options) == 0 && ps_plan_find(profile, cluster, &open, &plan, &error) == PS_OK) {
             struct ps_simulation *simulation;
@@ -131,7 +135,8 @@ static void test_pairs(void **state) {
         {"auto", "auto", true, true, true},         {NULL, "auto", true, true, true},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct ps_plan_options options = {.schedule = cases[c].schedule, .weights = cases[c].weights};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .schedule = cases[c].schedule, .weights = cases[c].weights};
         struct search_pair pairs[SEARCH_PAIRS_MAX];
         struct search_choice first;
         int count, flushing = 0;
@@ -168,18 +173,26 @@ static void test_limits(void **state) {
     (void)state;
     struct ps_profile *profile = even_profile();
     profile->tables[0].layers[5].time.forward_s = 20e-3;
-    check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){0}, "(layers 6-6), which computes 100 %");
+    check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options)},
+                "(layers 6-6), which computes 100 %");
     profile->tables[0].layers[5].time.forward_s = 1e-3;
-    check_limit(profile, make_cluster(2, 0, 64 * KIB / 60e-3),
-                &(struct ps_plan_options){.method = "uniform", .micro_batches = 4}, "the link between workers 0 and 1");
-    check_limit(profile, make_cluster(4, 0, 0), &(struct ps_plan_options){.schedule = "gpipe", .micro_batches = 4},
-                "the schedule, which fills and drains");
+    check_limit(
+        profile, make_cluster(2, 0, 64 * KIB / 60e-3),
+        &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "uniform", .micro_batches = 4},
+        "the link between workers 0 and 1");
+    check_limit(
+        profile, make_cluster(4, 0, 0),
+        &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .schedule = "gpipe", .micro_batches = 4},
+        "the schedule, which fills and drains");
     check_limit(profile, make_cluster(2, 0, 64 * KIB / 20e-3),
-                &(struct ps_plan_options){.method = "uniform", .schedule = "1f1b", .micro_batches = 4},
+                &(struct ps_plan_options){
+                    .struct_size = sizeof(struct ps_plan_options), .method = "uniform", .schedule = "1f1b", .micro_batches = 4},
                 "waiting for transfers: ");
     profile->tables[0].layers[0].size.stash_bytes = 6000 * KIB;
     profile->tables[0].layers[1].size.stash_bytes = 6000 * KIB;
-    check_limit(profile, make_cluster(2, 16000 * KIB, 0), &(struct ps_plan_options){.method = "pipedream"}, "memory: without");
+    check_limit(profile, make_cluster(2, 16000 * KIB, 0),
+                &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "pipedream"},
+                "memory: without");
     ps_profile_destroy(profile);
 }
 
@@ -189,7 +202,9 @@ static void test_fewer_stages(void **state) {
     struct ps_profile *profile = even_profile();
     struct ps_cluster *cluster = make_cluster(4, 0, 64 * KIB / 1.0);
     struct ps_plan *plan;
-    assert_ok(ps_plan_find(profile, cluster, &(struct ps_plan_options){.method = "auto"}, &plan, &test_error));
+    assert_ok(ps_plan_find(profile, cluster,
+                           &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "auto"}, &plan,
+                           &test_error));
     assert_int_equal(plan->stage_count, 1);
     assert_int_equal(plan->workers, 1);
     assert_true(fabs(plan->predicted.period_s - 24e-3) < 1e-6);
@@ -197,7 +212,9 @@ static void test_fewer_stages(void **state) {
     /* Who does not say `auto` gets the workers that were asked for. */
     static const char *const methods[] = {NULL, "pipedream"};
     for (int m = 0; m < 2; m++) {
-        assert_ok(ps_plan_find(profile, cluster, &(struct ps_plan_options){.method = methods[m]}, &plan, &test_error));
+        assert_ok(ps_plan_find(profile, cluster,
+                               &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = methods[m]},
+                               &plan, &test_error));
         assert_int_equal(plan->stage_count, 4);
         ps_plan_destroy(plan);
     }
@@ -210,7 +227,7 @@ static void test_batch(void **state) {
     struct ps_profile *profile = random_profile(test_key(7));
     struct ps_cluster *cluster = make_cluster(3, 0, 0);
     struct ps_plan *plan;
-    struct ps_plan_options options = {.batch = 24, .schedule = "gpipe"};
+    struct ps_plan_options options = {.struct_size = sizeof options, .batch = 24, .schedule = "gpipe"};
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     assert_int_equal(plan->micro_batch * plan->micro_batches, 24);
     ps_plan_destroy(plan);
@@ -230,10 +247,10 @@ static void test_planners(void **state) {
     struct ps_profile *profile = even_profile();
     struct ps_cluster *cluster = make_cluster(4, 0, 0);
     for (int p = 0; planner_table[p]; p++) {
-        struct ps_plan_options options = {.method = planner_table[p]->name};
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = planner_table[p]->name};
         struct ps_plan *plan;
         if (planner_table[p]->only_replicas)
-            assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--replicate");
+            assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "`replicate`");
         options.replicate = planner_table[p]->only_replicas;
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
         assert_string_equal(plan->method, planner_table[p]->name);
@@ -249,7 +266,7 @@ static void test_planners(void **state) {
     ps_cluster_destroy(cluster);
     profile->tables[0].layers[0].time.forward_s = 30e-3;
     cluster = make_cluster(4, 0, 0);
-    struct ps_plan_options options = {.method = "pipedream-paper", .replicate = true};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream-paper", .replicate = true};
     struct ps_plan *plan;
     struct ps_simulation *simulation;
     struct ps_programs *programs;
@@ -275,11 +292,11 @@ static void test_planners(void **state) {
     assert_true(fabs(load_s - 53e-3) < 1e-9);
     ps_plan_destroy(plan);
     options.recompute = true;
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--recompute");
-    options = (struct ps_plan_options){.method = "uniform", .replicate = true};
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--replicate");
-    options = (struct ps_plan_options){.paper_cost = true};
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "--paper-cost");
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "`recompute`");
+    options = (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = "uniform", .replicate = true};
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "`replicate`");
+    options = (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .paper_cost = true};
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "`paper_cost`");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
 }
@@ -300,16 +317,19 @@ static void test_pipedream_profiles(void **state) {
         assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
         struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 12e9);
         for (int replicate = 0; replicate < 2; replicate++) {
-            struct ps_plan_options options = {.method = "pipedream-paper", .replicate = replicate};
+            struct ps_plan_options options = {
+                .struct_size = sizeof options, .method = "pipedream-paper", .replicate = replicate};
             double published_ms = replicate ? cases[c].replicated_ms : cases[c].straight_ms;
             assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
             assert_true(fabs(1e3 * plan->predicted.objective_s - published_ms) < 0.0005);
             ps_plan_destroy(plan);
         }
-        double best = throughput(profile, cluster, &(struct ps_plan_options){.weights = "auto"});
+        double best = throughput(profile, cluster,
+                                 &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .weights = "auto"});
         for (int m = 0; partitioner_table[m]; m++)
             for (int s = 0; schedule_table[s]; s++) {
-                struct ps_plan_options one = {.method = partitioner_table[m]->name, .schedule = schedule_table[s]->name};
+                struct ps_plan_options one = {
+                    .struct_size = sizeof one, .method = partitioner_table[m]->name, .schedule = schedule_table[s]->name};
                 assert_true(best >= throughput(profile, cluster, &one) * (1 - 1e-6));
             }
         ps_cluster_destroy(cluster);
@@ -322,7 +342,7 @@ static void test_idle_workers(void **state) {
     (void)state;
     struct ps_profile *profile = random_profile(test_key(7000));
     struct ps_cluster *cluster = make_cluster(2 * LAYERS, 0, 1e9);
-    struct ps_plan_options options = {.method = "auto"};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "auto"};
     struct ps_plan *plan;
     double best = throughput(profile, cluster, &options);
     assert_true(best > 0);
@@ -347,7 +367,7 @@ static void test_replicas(void **state) {
         struct ps_cluster *cluster = make_cluster(2 + (int)(round % 4), 0, round % 2 ? 2e8 : 2e9);
         double best = 0;
         for (int m = 0; m < 4; m++) {
-            struct ps_plan_options options = {.method = methods[m], .replicate = true};
+            struct ps_plan_options options = {.struct_size = sizeof options, .method = methods[m], .replicate = true};
             struct ps_plan *plan;
             assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
             const struct plan_prediction *predicted = &plan->predicted;

@@ -38,7 +38,8 @@ static void test_promises(void **state) {
         int workers = 2 + (int)random_below(key, 1000, 5);
         struct ps_profile *profile = random_profile(key);
         struct ps_cluster *cluster = make_cluster(workers, 0, 20e6 * (1 + (double)random_below(key, 1001, 10)));
-        struct ps_plan_options options = {.method = "bipartition", .weights = round % 2 ? "stash" : "pipeoptim"};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = "bipartition", .weights = round % 2 ? "stash" : "pipeoptim"};
         struct ps_plan *plan, *shallow;
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
         options.schedule = "1f1b-async";

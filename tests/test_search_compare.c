@@ -7,7 +7,8 @@ static void test_comparison(void **state) {
                              *const weights[] = {"sync", "pipeoptim"};
     static const int workers[] = {2, 9};
     struct ps_profile *profile = even_profile();
-    struct ps_compare_options options = {.methods = methods,
+    struct ps_compare_options options = {.struct_size = sizeof options,
+                                         .methods = methods,
                                          .method_count = 2,
                                          .schedules = schedules,
                                          .schedule_count = 2,

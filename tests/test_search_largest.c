@@ -13,7 +13,10 @@ static const char *const methods[METHODS] = {"data-parallel", "uniform", "bapipe
 static const int workers[MACHINES] = {1, 2, 4, 8};
 
 static struct ps_comparison *compare(const char *model, const char *key, int64_t memory) {
-    struct ps_compare_options options = {.methods = methods,
+    const struct ps_plan_options planning = {
+        .struct_size = sizeof planning, .optimizer = "adam", .micro_batch = 16, .replicate = true};
+    struct ps_compare_options options = {.struct_size = sizeof options,
+                                         .methods = methods,
                                          .method_count = METHODS,
                                          .schedules = schedules,
                                          .schedule_count = SCHEDULES,
@@ -22,7 +25,7 @@ static struct ps_comparison *compare(const char *model, const char *key, int64_t
                                          .memory_bytes = &memory,
                                          .memory_count = 1,
                                          .batch_per_worker = 32,
-                                         .plan = {.optimizer = "adam", .micro_batch = 16, .replicate = true}};
+                                         .planning = &planning};
     struct ps_comparison *comparison;
     assert_ok(ps_compare_largest(model, key, NULL, &options, &comparison, &test_error));
     assert_string_equal(ps_comparison_largest(comparison), key);
@@ -86,12 +89,18 @@ static void next_value_does_not_fit(void **state) {
             struct ps_plan *plan;
             snprintf(spec, sizeof spec, "gnmt-l,hidden=256,vocab=1000,layers=%d", row.largest + more);
             assert_ok(ps_network_open(spec, &model, &test_error));
-            assert_ok(ps_profile_measure(
-                model, &(struct ps_profile_options){.device = "gpu:v100", .micro_batches = sizes, .micro_batch_count = 1},
-                &profile, &test_error));
-            assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = row.workers, .memory_bytes = memory}, &cluster,
-                                         &test_error));
-            struct ps_plan_options options = {.method = row.method,
+            assert_ok(ps_profile_measure(model,
+                                         &(struct ps_profile_options){.struct_size = sizeof(struct ps_profile_options),
+                                                                      .device = "gpu:v100",
+                                                                      .micro_batches = sizes,
+                                                                      .micro_batch_count = 1},
+                                         &profile, &test_error));
+            assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options),
+                                                                      .workers = row.workers,
+                                                                      .memory_bytes = memory},
+                                         &cluster, &test_error));
+            struct ps_plan_options options = {.struct_size = sizeof options,
+                                              .method = row.method,
                                               .schedule = row.schedule,
                                               .optimizer = "adam",
                                               .micro_batch = 16,
@@ -111,17 +120,20 @@ static void next_value_does_not_fit(void **state) {
 static void contradictions_are_named(void **state) {
     (void)state;
     const int64_t memory = 9 * GIB;
-    struct ps_compare_options options = {.workers = workers, .worker_count = 1, .memory_bytes = &memory, .memory_count = 1};
+    struct ps_compare_options options = {
+        .struct_size = sizeof options, .workers = workers, .worker_count = 1, .memory_bytes = &memory, .memory_count = 1};
     struct ps_comparison *comparison;
     assert_status(ps_compare_largest("gnmt-l", "layer", NULL, &options, &comparison, &test_error), PS_USAGE, "layers");
     assert_status(ps_compare_largest("gnmt-l", "layers", "cpu", &options, &comparison, &test_error), PS_USAGE, "gpu:v100");
     assert_status(ps_compare_largest("gnmtl", "layers", NULL, &options, &comparison, &test_error), PS_USAGE, "gnmt-l");
     options.memory_count = 0;
-    assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE, "give --memory");
+    assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE,
+                  "give `memory_bytes`");
     static const int64_t tiny = 1 << 20;
     options.memory_bytes = &tiny;
     options.memory_count = 1;
-    options.plan.method = "pipedream";
+    struct ps_plan_options planning = {.struct_size = sizeof planning, .method = "pipedream"};
+    options.planning = &planning;
     assert_ok(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);
     assert_int_equal(row.largest, 0);

@@ -31,7 +31,8 @@ static int64_t least_memory(const struct ps_profile *profile, const struct ps_pl
     int64_t low = 0, high = (int64_t)1 << 34;
     while (high - low > high / 16) {
         int64_t middle = (low + high) / 2;
-        struct ps_cluster_options machines = {.workers = workers, .memory_bytes = middle, .bandwidth_bytes_per_s = bandwidth};
+        struct ps_cluster_options machines = {
+            .struct_size = sizeof machines, .workers = workers, .memory_bytes = middle, .bandwidth_bytes_per_s = bandwidth};
         struct ps_cluster *cluster;
         struct ps_plan *plan = NULL;
         struct ps_error refusal = {0};
@@ -73,15 +74,17 @@ static void test_plans_run(void **state) {
         bool paper = round % 2;
         double bandwidth = round % 3 == 0 ? 0 : 1e9;
         struct ps_profile *profile = random_profile(key, layers, paper ? 0 : 5e-6);
-        struct ps_plan_options options = {
-            .method = "madpipe", .paper_cost = paper, .weights = round % 4 < 2 ? "latest" : "pipeoptim"};
+        struct ps_plan_options options = {.struct_size = sizeof options,
+                                          .method = "madpipe",
+                                          .paper_cost = paper,
+                                          .weights = round % 4 < 2 ? "latest" : "pipeoptim"};
         int64_t least = least_memory(profile, &options, workers, bandwidth);
         for (int m = 0; m < 3; m++) {
             int64_t memory = (int64_t)(multiples[m] * (double)least);
             struct ps_cluster *cluster;
             struct ps_plan *plan;
             struct ps_cluster_options machines = {
-                .workers = workers, .memory_bytes = memory, .bandwidth_bytes_per_s = bandwidth};
+                .struct_size = sizeof machines, .workers = workers, .memory_bytes = memory, .bandwidth_bytes_per_s = bandwidth};
             assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
             assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
             check_plan(plan, profile, cluster, memory, paper);
@@ -100,8 +103,9 @@ static void test_schedule_is_its_own(void **state) {
     struct ps_profile *profile = random_profile(test_key(100), 8, 0);
     struct ps_cluster *cluster;
     struct ps_plan *plan;
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 2}, &cluster, &test_error));
-    struct ps_plan_options options = {.method = "madpipe", .schedule = "1f1b"};
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 2},
+                                 &cluster, &test_error));
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "madpipe", .schedule = "1f1b"};
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "a schedule of its own");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);

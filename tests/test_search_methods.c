@@ -75,7 +75,7 @@ static void plans_keep_their_promises(void **state) {
     int planned = 0, refused = 0;
     for (int c = 0; c < 18; c++) {
         struct ps_cluster *cluster = make_cluster(workers[c % 3], memory[c / 3 % 3], bandwidth[c / 9]);
-        struct ps_plan_options options = {0};
+        struct ps_plan_options options = {.struct_size = sizeof options};
         for (int m = 0; next_method(m, &options); m++) {
             struct ps_plan *plan;
             char what[128];
@@ -106,7 +106,7 @@ static void refusals_say_what_is_missing(void **state) {
     struct ps_profile *profile = uneven_profile();
     for (int workers = 1; workers <= 4; workers++) {
         struct ps_cluster *cluster = make_cluster(workers, 8 * KIB, 0);
-        struct ps_plan_options options = {0};
+        struct ps_plan_options options = {.struct_size = sizeof options};
         for (int m = 0; next_method(m, &options); m++) {
             struct ps_plan *plan;
             if (options.replicate && !replicates(options.method)) continue;

@@ -31,7 +31,8 @@ static void test_choices(void **state) {
         {"1f1b", "latest", "1f1b", "latest", 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct ps_plan_options options = {.schedule = cases[i].schedule, .weights = cases[i].weights};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .schedule = cases[i].schedule, .weights = cases[i].weights};
         struct search_choice choice;
         assert_ok(search_choose(&options, 4, &choice, &test_error));
         assert_string_equal(choice.schedule->name, cases[i].chosen_schedule);
@@ -45,7 +46,7 @@ static void test_choices(void **state) {
 
 static struct ps_plan *find(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method,
                             const char *weights) {
-    struct ps_plan_options options = {.method = method, .weights = weights};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = method, .weights = weights};
     struct ps_plan *plan;
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     return plan;
@@ -113,7 +114,7 @@ static void test_memory_limits(void **state) {
     for (uint64_t round = 0; round < 20; round++) {
         struct random_key key = test_key(1000 + round);
         struct ps_profile *profile = random_profile(key, 12);
-        struct ps_plan_options options = {.method = "pipedream"};
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream"};
         struct ps_plan *plan = NULL;
         int64_t limit = 0;
         double objective_s = 0;
@@ -147,7 +148,7 @@ static void test_refusal_by_every_method(void **state) {
     (void)state;
     struct ps_profile *profile = random_profile(test_key(1), 8);
     struct ps_cluster *cluster = make_cluster(4, 64 * KIB, 0);
-    struct ps_plan_options options = {0};
+    struct ps_plan_options options = {.struct_size = sizeof options};
     struct ps_plan *plan = NULL;
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "has 64.0 KiB");
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "recompute");
@@ -180,8 +181,11 @@ static void test_wrong_options(void **state) {
     struct ps_profile *profile = random_profile(test_key(2), 8);
     struct ps_cluster *cluster = make_cluster(3, 0, 0);
     struct ps_plan *plan = NULL;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_status(ps_plan_find(profile, cluster, &cases[i].options, &plan, &test_error), PS_USAGE, cases[i].said);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_plan_options options = cases[i].options;
+        options.struct_size = sizeof options;
+        assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, cases[i].said);
+    }
     assert_null(plan);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
@@ -191,7 +195,8 @@ static void test_options_reach_the_plan(void **state) {
     (void)state;
     struct ps_profile *profile = random_profile(test_key(3), 8);
     struct ps_cluster *cluster = make_cluster(3, 0, 0);
-    struct ps_plan_options options = {.method = "uniform",
+    struct ps_plan_options options = {.struct_size = sizeof options,
+                                      .method = "uniform",
                                       .schedule = "gpipe",
                                       .weights = "sync",
                                       .optimizer = "adam",
@@ -253,7 +258,8 @@ static void test_several_stages(void **state) {
     for (int s = 0; schedule_table[s]; s++) {
         struct ps_profile *profile = random_profile(test_key(77), LAYERS);
         struct ps_cluster *cluster = make_cluster(WORKERS, 0, 1e9);
-        struct ps_plan_options options = {.schedule = schedule_table[s]->name, .method = "pipedream"};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .schedule = schedule_table[s]->name, .method = "pipedream"};
         struct ps_plan *plan;
         struct ps_simulation *simulation;
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
@@ -276,7 +282,7 @@ static void test_several_stages(void **state) {
     }
     struct ps_profile *profile = random_profile(test_key(77), 7);
     struct ps_cluster *cluster = make_cluster(4, 0, 1e9);
-    struct ps_plan_options options = {.schedule = "interleaved", .method = "pipedream"};
+    struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "interleaved", .method = "pipedream"};
     struct ps_plan *plan;
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "8 stages need");
     ps_cluster_destroy(cluster);

@@ -84,7 +84,8 @@ static void instance_open(struct search_case *instance, struct random_key key, i
                                                             1e-5 * (double)random_below(key, n++, 30),
                                                             false,
                                                             ""};
-    instance->options = (struct ps_plan_options){.method = "pipedream",
+    instance->options = (struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options),
+                                                 .method = "pipedream",
                                                  .replicate = replicate,
                                                  .schedule = schedules[round % 3],
                                                  .micro_batches = round % 3 ? 4 + round % 5 : 1};

@@ -12,7 +12,7 @@
 
 /* The times of a board are worked out, so they are the same everywhere. */
 static const struct ps_profile_options options = {
-    .device = "fpga:vcu118", .micro_batches = (const int[]){2, 4, 8}, .micro_batch_count = 3};
+    .struct_size = sizeof options, .device = "fpga:vcu118", .micro_batches = (const int[]){2, 4, 8}, .micro_batch_count = 3};
 
 /* Of all work, what the busiest worker does. (Parts of so small layers take longer than the whole; larger ones do not.) */
 static double largest_share(const struct ps_plan *plan) {
@@ -31,10 +31,13 @@ static struct ps_plan *find_plan(const struct ps_profile *profile, int workers) 
     struct ps_cluster *cluster;
     struct ps_plan *best = NULL, *plan;
     struct ps_simulation *simulation;
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers, .bandwidth_bytes_per_s = 1e9}, &cluster,
-                                 &test_error));
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options),
+                                                              .workers = workers,
+                                                              .bandwidth_bytes_per_s = 1e9},
+                                 &cluster, &test_error));
     for (int s = 0; s < 4; s++) {
-        struct ps_plan_options wanted = {.method = "bapipe", .schedule = schedules[s], .weights = "sync", .batch = 16};
+        struct ps_plan_options wanted = {
+            .struct_size = sizeof wanted, .method = "bapipe", .schedule = schedules[s], .weights = "sync", .batch = 16};
         assert_ok(ps_plan_find(profile, cluster, &wanted, &plan, &test_error));
         assert_int_equal(plan->micro_batch * plan->micro_batches, 16);
         if (best && plan->predicted.period_s >= best->predicted.period_s) {

@@ -73,7 +73,8 @@ static void each_type_has_its_costs(void **state) {
         struct ps_plan *plan;
         struct ps_simulation *simulation;
         make_types(order[o][0], order[o][1], &types);
-        struct ps_plan_options options = {.method = "pipedream", .schedule = "1f1b-async", .weights = "latest"};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-async", .weights = "latest"};
         assert_ok(ps_plan_find(types.profile, types.cluster, &options, &plan, &test_error));
         assert_int_equal(plan->stages[0].last, o == 0 ? LAYERS - 2 : 0);
         assert_ok(ps_simulate(plan, types.profile, types.cluster, 64, &simulation, &test_error));
@@ -115,7 +116,8 @@ static void mirrored_stages_have_their_own_costs(void **state) {
     struct ps_plan *plan;
     struct ps_simulation *simulation;
     make_types("wide", "deep", &types);
-    struct ps_plan_options options = {.method = "uniform", .schedule = "chimera", .micro_batches = 4};
+    struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = "uniform", .schedule = "chimera", .micro_batches = 4};
     assert_ok(ps_plan_find(types.profile, types.cluster, &options, &plan, &test_error));
     assert_ok(ps_simulate(plan, types.profile, types.cluster, 0, &simulation, &test_error));
     assert_true(fabs(ps_simulation_info(simulation).period_s - plan->predicted.period_s) < 1e-9);
@@ -143,7 +145,7 @@ static void contradictions_are_named(void **state) {
     assert_status(ps_profile_read(paths, &profile, &test_error), PS_BAD_INPUT, "none.json");
     struct ps_cluster *flat;
     struct ps_plan *plan;
-    struct ps_plan_options options = {0};
+    struct ps_plan_options options = {.struct_size = sizeof options};
     write_cluster(directory, "wide", "flat", cluster_path);
     assert_ok(ps_cluster_read(cluster_path, &flat, &test_error));
     assert_status(ps_plan_find(types.profile, flat, &options, &plan, &test_error), PS_USAGE,
@@ -187,7 +189,8 @@ static void forwards_and_backwards_go_where_they_are_fast(void **state) {
         write_cluster(directory, order ? "back" : "fore", order ? "fore" : "back", cluster_path);
         assert_ok(ps_profile_read(paths, &profile, &test_error));
         assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
-        struct ps_plan_options options = {.method = methods[order], .schedule = "1f1b-async", .weights = "latest"};
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = methods[order], .schedule = "1f1b-async", .weights = "latest"};
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
         assert_true(fabs(plan->predicted.objective_s - 2) < 1e-9);
         assert_true(plan->predicted.simulated);

@@ -32,7 +32,8 @@ static double simulate(const char *schedule, int stages, int micro_batches, cons
                      .backward_weight_s = setting->backward_s / 2},
             .size = {.input_bytes = BLOCK_BYTES, .output_bytes = BLOCK_BYTES},
         };
-    struct ps_cluster_options options = {.workers = stages, .latency_s = setting->transfer_s, .no_overlap = device == BLOCKING};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = stages, .latency_s = setting->transfer_s, .no_overlap = device == BLOCKING};
     struct ps_cluster *cluster;
     struct ps_programs *programs;
     struct ps_simulation *simulation;

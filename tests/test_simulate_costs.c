@@ -37,7 +37,7 @@ static struct ps_simulation_info simulate(const struct layer_times *times, const
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
     assert_ok(profile_create(1, workers, &profile, &test_error));
     for (int l = 0; l < workers; l++) profile->tables[0].layers[l].time = *times;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
@@ -93,7 +93,7 @@ static double handed_over_s(int workers) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
     assert_ok(profile_create(1, 3, &profile, &test_error));
     for (int l = 0; l < 3; l++) {
         struct layer_cost *layer = &profile->tables[0].layers[l];
@@ -121,7 +121,8 @@ static double summed_s(double bandwidth_bytes_per_s) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = 2, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = 2, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     const int workers[] = {0, 1};
     assert_ok(profile_create(1, 1, &profile, &test_error));
     struct layer_cost *layer = &profile->tables[0].layers[0];
@@ -151,7 +152,7 @@ static void test_sums_take_their_makers_time(void **state) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = 2};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2};
     const int down[] = {0, 1}, up[] = {1, 0};
     assert_ok(profile_create(1, 2, &profile, &test_error));
     for (int l = 0; l < 2; l++) {
@@ -178,7 +179,7 @@ static double two_stages_s(int64_t fast_memory_bytes) {
     struct ps_profile *profile;
     struct ps_plan *plan;
     struct ps_cluster *cluster;
-    struct ps_cluster_options options = {.workers = 1};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 1};
     assert_ok(profile_create(1, 2, &profile, &test_error));
     profile->tables[0].fast_memory_bytes = fast_memory_bytes;
     for (int l = 0; l < 2; l++) {

@@ -24,7 +24,8 @@ static void test_path_adds_up(void **state) {
         int stages = 1 + (int)random_below(key, 1, 7), m = 1 + (int)random_below(key, 2, 6);
         struct stage_cost costs[STAGES_MAX];
         random_costs(key, stages, costs);
-        struct ps_cluster_options options = {.workers = stages,
+        struct ps_cluster_options options = {.struct_size = sizeof options,
+                                             .workers = stages,
                                              .bandwidth_bytes_per_s = 1e6 + 1e8 * (double)random_uniform(key, 4),
                                              .latency_s = 1e-3 * (double)random_uniform(key, 6),
                                              .cores = (int)random_below(key, 8, 4)};
@@ -77,7 +78,7 @@ static struct ps_simulation *simulate_cuts(int first_cut, int second_cut, const 
 
 static void test_moving_a_layer(void **state) {
     (void)state;
-    struct ps_cluster_options options = {.workers = 3};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     struct ps_simulation *simulation = simulate_cuts(0, 3, cluster, 0.25); /* 1, 3, 2 */
@@ -112,7 +113,7 @@ static void test_moving_a_layer(void **state) {
 /* A link that carries a block a second between workers that need a hundredth: the first pair's is the slow one. */
 static void test_faster_link(void **state) {
     (void)state;
-    struct ps_cluster_options options = {.workers = 3, .bandwidth_bytes_per_s = 1 << 10};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .bandwidth_bytes_per_s = 1 << 10};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     cluster->links = arena_take(&cluster->arena, 3, sizeof *cluster->links);

@@ -115,8 +115,10 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
                                          .update_out_of_place_s = 0.75,
                                          .update_predict_s = 0.5},
                                 .size = {.parameter_bytes = 640, .input_bytes = 64, .output_bytes = 64, .stash_bytes = 32}};
-    struct ps_cluster_options options = {
-        .workers = programs->workers, .latency_s = 0.25 * random_below(key, 1000, 12), .no_overlap = round % 5 == 4};
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = programs->workers,
+                                         .latency_s = 0.25 * random_below(key, 1000, 12),
+                                         .no_overlap = round % 5 == 4};
     struct ps_cluster *cluster;
     struct ps_simulation *plain, *short_one;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));

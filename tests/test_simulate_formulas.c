@@ -24,7 +24,7 @@ static struct stage_cost balanced_cost(void) {
 }
 
 static struct ps_cluster *uniform_cluster(int workers) {
-    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     return cluster;
@@ -138,7 +138,7 @@ static void test_overlapped(void **state) {
         for (int m = 1; m <= 24; m++) {
             struct stage_cost costs[STAGES_MAX];
             for (int s = 0; s < stages; s++) costs[s] = balanced_cost();
-            struct ps_cluster_options options = {.workers = stages, .latency_s = FORWARD_S / 2};
+            struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .latency_s = FORWARD_S / 2};
             struct ps_cluster *cluster;
             struct ps_programs *programs;
             assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));

@@ -82,7 +82,9 @@ static struct outcome simulated(const char *schedule, const char *policy, int st
                                                 .update_s = 0.5,
                                                 .update_predict_s = 0.5},
                                        .size = {.input_bytes = 64, .output_bytes = s + 1 < stages ? 64 : 0}};
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = stages}, &cluster, &test_error));
+    assert_ok(
+        ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = stages},
+                           &cluster, &test_error));
     assert_ok(lower_plain(schedule, policy, stages, 1, BATCHES, &programs));
     struct simulation_work work = {
         .programs = programs, .costs = costs, .cluster = cluster, .samples = 1, .batch_factors = factors};
@@ -145,8 +147,9 @@ static void test_profiles(void **state) {
     assert_ok(ps_profile_read(path, &read, &test_error));
     assert_int_equal(read->length_count, 3);
     assert_memory_equal(read->by_length, lengths, sizeof lengths);
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 2}, &cluster, &test_error));
-    struct ps_plan_options options = {.schedule = "1f1b-async", .weights = "latest"};
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 2},
+                                 &cluster, &test_error));
+    struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "1f1b-async", .weights = "latest"};
     assert_ok(ps_plan_find(read, cluster, &options, &plan, &test_error));
     for (int mixed = 0; mixed < 2; mixed++) {
         struct ps_simulation *simulation;

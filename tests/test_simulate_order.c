@@ -76,7 +76,8 @@ static void test_simulated(void **state) {
     struct ps_profile *profile = read_profile();
     struct ps_cluster *cluster;
     struct ps_simulation *simulation;
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.workers = 2}, &cluster, &test_error));
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 2},
+                                 &cluster, &test_error));
     struct ps_plan *plan = make_plan(other);
     assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
     assert_true(fabs(ps_simulation_info(simulation).period_s - 6e-3) < 1e-9);

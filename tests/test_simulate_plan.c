@@ -42,7 +42,7 @@ static struct ps_plan *make_plan(const char *schedule, const char *weights, int 
 }
 
 static struct ps_cluster *make_cluster(int workers) {
-    struct ps_cluster_options options = {.workers = workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
     struct ps_cluster *cluster;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     return cluster;

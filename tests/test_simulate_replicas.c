@@ -21,6 +21,7 @@ struct scene {
 static void scene_make(struct scene *scene, const char *schedule, const int *replicas, int stages, int micro_batches,
                        struct ps_cluster_options options) {
     int list[8];
+    options.struct_size = sizeof options;
     options.workers = 0;
     *scene = (struct scene){0};
     for (int s = 0; s < stages; s++) options.workers += replicas[s];
@@ -63,7 +64,8 @@ static void test_one_stage(void **state) {
     (void)state;
     for (int r = 2; r <= 8; r *= 2) {
         struct scene scene;
-        struct ps_cluster_options options = {.bandwidth_bytes_per_s = WEIGHT_BYTES, .latency_s = 0.125};
+        struct ps_cluster_options options = {
+            .struct_size = sizeof options, .bandwidth_bytes_per_s = WEIGHT_BYTES, .latency_s = 0.125};
         scene_make(&scene, "1f1b", &r, 1, 2 * r, options);
         double ring_s = 2 * (r - 1) * (0.125 + 1.0 / r), whole_s = 2 * 3 + ring_s + 0.25;
         assert_true(scene_run(&scene, 3) == 3 * whole_s);
@@ -89,13 +91,17 @@ static void test_shared_links(void **state) {
     (void)state;
     struct scene scene;
     int replicas = 2;
-    scene_make(&scene, "gpipe", &replicas, 1, 2, (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES});
+    scene_make(
+        &scene, "gpipe", &replicas, 1, 2,
+        (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .bandwidth_bytes_per_s = WEIGHT_BYTES});
     assert_true(scene_run(&scene, 1) == 3 + 1 + 0.25);
     scene.cluster->links[0].half_duplex = true;
     assert_true(scene_run(&scene, 1) == 3 + 2 + 0.25);
     scene_free(&scene);
     replicas = 4;
-    scene_make(&scene, "gpipe", &replicas, 1, 4, (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES});
+    scene_make(
+        &scene, "gpipe", &replicas, 1, 4,
+        (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .bandwidth_bytes_per_s = WEIGHT_BYTES});
     strcpy(scene.cluster->links[0].shared_link, "bus");
     assert_true(scene_run(&scene, 1) == 3 + 2 * 3 * 4 * 0.25 + 0.25);
     scene_free(&scene);
@@ -106,7 +112,9 @@ static void test_unlike_replicas(void **state) {
     (void)state;
     struct scene scene;
     int replicas = 2;
-    scene_make(&scene, "gpipe", &replicas, 1, 2, (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES});
+    scene_make(
+        &scene, "gpipe", &replicas, 1, 2,
+        (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .bandwidth_bytes_per_s = WEIGHT_BYTES});
     scene.cluster->devices[1].speed = 0.5;
     assert_true(scene_run(&scene, 1) == 6 + 1 + 0.5);
     assert_true(scene.simulation->worker[0].busy_s == 3.25);
@@ -119,7 +127,8 @@ static void test_hybrid(void **state) {
     (void)state;
     struct scene scene;
     static const int replicas[2] = {2, 1};
-    scene_make(&scene, "1f1b-async", replicas, 2, 1, (struct ps_cluster_options){0});
+    scene_make(&scene, "1f1b-async", replicas, 2, 1,
+               (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options)});
     scene.costs[0].time = (struct layer_times){.forward_s = 2, .backward_input_s = 2, .backward_weight_s = 1.5};
     scene.costs[1].time.update_s = 0;
     scene_run(&scene, 60);
@@ -139,7 +148,7 @@ static void test_chimera(void **state) {
             struct ps_cluster *cluster;
             struct ps_simulation *simulation;
             struct stage_cost costs[16];
-            struct ps_cluster_options options = {.workers = P};
+            struct ps_cluster_options options = {.struct_size = sizeof options, .workers = P};
             assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
             assert_ok(lower_plain("chimera", "sync", P, M, 1, &programs));
             for (int s = 0; s < P; s++)
@@ -169,7 +178,7 @@ static void test_chimera_hides_sums(void **state) {
     struct ps_cluster *cluster;
     struct ps_simulation *simulation;
     struct stage_cost costs[4];
-    struct ps_cluster_options options = {.workers = 4, .bandwidth_bytes_per_s = WEIGHT_BYTES};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 4, .bandwidth_bytes_per_s = WEIGHT_BYTES};
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     assert_ok(lower_plain("chimera", "sync", 4, 4, 1, &programs));
     for (int s = 0; s < 4; s++)
@@ -209,8 +218,11 @@ static void test_tied(void **state) {
         for (int linked = 0; linked < 2; linked++) {
             const int *replicas = cases[c].replicas, all = replicas[0] + replicas[1];
             struct scene scene;
-            struct ps_cluster_options options = {0};
-            if (linked) options = (struct ps_cluster_options){.bandwidth_bytes_per_s = WEIGHT_BYTES, .latency_s = 0.125};
+            struct ps_cluster_options options = {.struct_size = sizeof options};
+            if (linked)
+                options = (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options),
+                                                      .bandwidth_bytes_per_s = WEIGHT_BYTES,
+                                                      .latency_s = 0.125};
             scene_make(&scene, "1f1b", replicas, 2, 2, options);
             scene.plan->tied = true;
             for (int s = 0; s < 2; s++) {

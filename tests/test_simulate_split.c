@@ -25,7 +25,8 @@ static double simulate_scene(const struct scene *scene, const char *policy, doub
     struct ps_cluster *cluster;
     struct ps_programs *programs;
     struct ps_simulation *simulation;
-    struct ps_cluster_options options = {.workers = scene->split.workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = scene->split.workers, .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
     struct ps_plan *plan = split_plan(&scene->split, "1f1b-async", policy, 1);
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];

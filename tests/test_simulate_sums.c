@@ -47,6 +47,7 @@ static bool simulate_random(struct random_key key, const struct schedule *schedu
     assert_ok(policy_find(schedule->flush ? "sync" : "pipeoptim", &policy, &test_error));
     if (!combination_possible(schedule, policy, workers, micro_batches)) return false;
     struct ps_cluster_options options = {
+        .struct_size = sizeof options,
         .workers = workers,
         .bandwidth_bytes_per_s = random_below(key, 3, 3) > 0 ? 1e6 + 1e8 * (double)random_uniform(key, 4) : 0,
         .latency_s = random_below(key, 5, 2) * 1e-3 * (double)random_uniform(key, 6),

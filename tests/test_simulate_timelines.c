@@ -150,7 +150,8 @@ static struct ps_simulation *simulate(const struct example *example) {
                                                 .backward_input_s = 0.5 * example->backward[s],
                                                 .backward_weight_s = 0.5 * example->backward[s]},
                                        .size = {.input_bytes = BLOCK_BYTES, .output_bytes = BLOCK_BYTES}};
-    struct ps_cluster_options options = {.workers = example->stages, .latency_s = example->transfer};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = example->stages, .latency_s = example->transfer};
     struct ps_cluster *cluster;
     struct ps_simulation *simulation;
     struct ps_programs *programs = lower(example);

@@ -16,7 +16,7 @@ struct pipeline {
 };
 
 static void pipeline_make(struct pipeline *pipeline, const char *schedule, int stages, int micro_batches, double latency_s) {
-    struct ps_cluster_options options = {.workers = stages, .latency_s = latency_s};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .latency_s = latency_s};
     *pipeline = (struct pipeline){0};
     for (int s = 0; s < stages; s++)
         pipeline->costs[s] = (struct stage_cost){

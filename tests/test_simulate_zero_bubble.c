@@ -26,7 +26,7 @@ static double makespan(const struct ps_programs *programs, const struct times *t
         costs[s].time = (struct layer_times){.forward_s = times->forward_s / share,
                                              .backward_input_s = times->input_s / share,
                                              .backward_weight_s = times->weights_s / share};
-    struct ps_cluster_options options = {.workers = programs->workers};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = programs->workers};
     struct ps_cluster *cluster;
     struct ps_simulation *simulation;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));

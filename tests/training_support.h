@@ -25,6 +25,8 @@ struct training_objects {
 static inline void training_init(struct training *training) {
     *training = (struct training){0};
     ps_train_options_init(&training->o);
+    ps_plan_options_init(&training->plan);
+    ps_cluster_options_init(&training->cluster);
 }
 
 static inline void training_close(struct training_objects *objects) {

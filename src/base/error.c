@@ -10,6 +10,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #define MESSAGE_SIZE sizeof((struct ps_error){0}.message)
 #define HINT_SIZE sizeof((struct ps_error){0}.hint)
@@ -77,7 +78,7 @@ void error_prefix(struct ps_error *error, const char *format, ...) {
 
 enum ps_status error_unknown(struct ps_error *error, enum ps_status status, const char *what, const char *word,
                              const char *const *names, size_t count) {
-    const char *near = ps_nearest_name(word, names, count);
+    const char *near = nearest_name(word, names, count);
     error_set(error, status, "%s: '%s' is not known%s%s%s", what, word, near != NULL ? "; did you mean '" : "",
               near != NULL ? near : "", near != NULL ? "'?" : "");
     error_names(error, names, count);
@@ -95,5 +96,5 @@ void error_names(struct ps_error *error, const char *const *names, size_t count)
 enum ps_status error_memory(struct ps_error *error, const char *what, size_t bytes) {
     char size[32];
     int64_t shown = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
-    return error_set(error, PS_FAILED, "out of memory: %s needs %s", what, text_bytes(shown, size));
+    return error_set(error, PS_OUT_OF_MEMORY, "out of memory: %s needs %s", what, text_bytes(shown, size));
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "base/units.h"
 
 static const char *kind_of(const json_t *value) {
     switch (json_typeof(value)) {
@@ -229,7 +230,7 @@ enum ps_status json_object_fields(const struct json_place *place, const char *co
         bool known = false;
         for (size_t i = 0; i < count && !known; i++) known = strcmp(key, fields[i]) == 0;
         if (known) continue;
-        const char *near = ps_nearest_name(key, fields, count);
+        const char *near = nearest_name(key, fields, count);
         json_error(place, error, "field '%s' is not known%s%s%s", key, near != NULL ? "; did you mean '" : "",
                    near != NULL ? near : "", near != NULL ? "'?" : "");
         error_names(error, fields, count);

@@ -7,14 +7,14 @@
 
 #include <penstock.h>
 
-/* Sets *pointer to room for `count` elements (0 is fine), zeroed; free() frees it. PS_FAILED, with *pointer NULL: "out of
- * memory: WHAT needs SIZE". */
+/* Sets *pointer to room for `count` elements (0 is fine), zeroed; free() frees it. PS_OUT_OF_MEMORY, with *pointer NULL: "out
+ * of memory: WHAT needs SIZE". */
 #define memory_new(pointer, count, what, error)                                                                                \
     memory_new_bytes((pointer), (size_t)(count), sizeof **(pointer), (what), (error))
 enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error);
 
 /* Makes room for `needed` elements in the array *pointer, which has room for *capacity (a size_t): at least twice the old
- * capacity if it must grow. New elements are not zeroed. PS_FAILED as above, and both are unchanged. */
+ * capacity if it must grow. New elements are not zeroed. PS_OUT_OF_MEMORY as above, and both are unchanged. */
 #define memory_grow(pointer, capacity, needed, what, error)                                                                    \
     memory_grow_bytes((pointer), (capacity), (size_t)(needed), sizeof **(pointer), (what), (error))
 enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed, size_t size, const char *what,
@@ -30,7 +30,7 @@ struct memory_block {
     size_t size, used;
 };
 
-/* Allocates `size` bytes (0 is fine), zeroed; pages that are never touched use no memory. PS_FAILED names the size. */
+/* Allocates `size` bytes (0 is fine), zeroed; pages that are never touched use no memory. PS_OUT_OF_MEMORY names the size. */
 enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error);
 /* The next `bytes` (rounded up) of the block; asserts that they fit: sizes are computed in advance, so a failure is a bug. */
 void *memory_block_carve(struct memory_block *block, size_t bytes);

@@ -1,5 +1,6 @@
 /* "name,key=value,...", split in place in the struct's own buffer. */
 #include "base/options.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <math.h>
@@ -100,7 +101,7 @@ enum ps_status options_finish(const struct options *options, const char *what, c
                               struct ps_error *error) {
     for (int i = 0; i < options->count; i++) {
         if (options->pair[i].used) continue;
-        const char *key = options->pair[i].key, *near = ps_nearest_name(key, keys, count);
+        const char *key = options->pair[i].key, *near = nearest_name(key, keys, count);
         error_set(error, PS_USAGE, "%s: '%s' has no option '%s'%s%s%s", what, options->name, key,
                   near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
         error_names(error, keys, count);

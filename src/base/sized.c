@@ -15,3 +15,9 @@ enum ps_status sized_take(const void *given, size_t least, void *own, size_t siz
     memcpy(own, &size, sizeof size);
     return PS_OK;
 }
+
+void sized_give(const void *own, size_t own_size, void *result, size_t size) {
+    size_t known = own_size < size ? own_size : size;
+    memcpy(result, own, known);
+    memset((char *)result + known, 0, size - known);
+}

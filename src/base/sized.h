@@ -14,4 +14,8 @@ enum ps_status sized_take(const void *given, size_t least, void *own, size_t siz
 /* Of a struct that is still as its first version. */
 #define SIZED_TAKE(type, given, own, error) sized_take(given, sizeof(struct type), own, sizeof(struct type), #type, error)
 
+/* Fills a result of the caller's size; what it has beyond `own` is 0. */
+void sized_give(const void *own, size_t own_size, void *result, size_t size);
+#define SIZED_GIVE(own, result, size) sized_give(&(own), sizeof(own), result, size)
+
 #endif

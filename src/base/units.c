@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/units.h"
 
 struct unit {
     const char *name;
@@ -79,7 +80,7 @@ static enum ps_status parse(const struct quantity *quantity, const char *text, c
     return refuse(quantity, text, name, error);
 }
 
-enum ps_status ps_parse_size(const char *text, const char *name, int64_t *bytes, struct ps_error *error) {
+enum ps_status units_parse_size(const char *text, const char *name, int64_t *bytes, struct ps_error *error) {
     double number;
     const struct unit *unit;
     TRY(parse(&sizes, text, name, &number, &unit, error));
@@ -97,7 +98,7 @@ enum ps_status ps_parse_size(const char *text, const char *name, int64_t *bytes,
     return PS_OK;
 }
 
-enum ps_status ps_parse_rate(const char *text, const char *name, double *bytes_per_s, struct ps_error *error) {
+enum ps_status units_parse_rate(const char *text, const char *name, double *bytes_per_s, struct ps_error *error) {
     double number;
     const struct unit *unit;
     TRY(parse(&rates, text, name, &number, &unit, error));
@@ -105,7 +106,7 @@ enum ps_status ps_parse_rate(const char *text, const char *name, double *bytes_p
     return PS_OK;
 }
 
-enum ps_status ps_parse_time(const char *text, const char *name, double *seconds, struct ps_error *error) {
+enum ps_status units_parse_time(const char *text, const char *name, double *seconds, struct ps_error *error) {
     double number;
     const struct unit *unit;
     TRY(parse(&times, text, name, &number, &unit, error));
@@ -137,7 +138,7 @@ static size_t edit_distance(const char *a, const char *b) {
     return rows[a_length % 3][b_length];
 }
 
-const char *ps_nearest_name(const char *word, const char *const *names, size_t count) {
+const char *nearest_name(const char *word, const char *const *names, size_t count) {
     const char *nearest = NULL;
     size_t length = strlen(word), nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/message.h"
 #include "cli/output.h"
@@ -62,7 +63,7 @@ static enum ps_status find_name(const struct argument *argument, const char *tex
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    const char *nearest = ps_nearest_name(text, names, count);
+    const char *nearest = nearest_name(text, names, count);
     if (nearest != NULL) {
         message_set(error, PS_USAGE, "--%s: '%s' is not known; did you mean '%s'?", argument->name, text, nearest);
     } else {
@@ -177,7 +178,7 @@ static const char *long_name(const struct argument *argument, char out[64]) {
 ARGUMENT_READER(size) {
     char name[64];
     int64_t bytes;
-    CHECK(ps_parse_size(text, long_name(argument, name), &bytes, error));
+    CHECK(units_parse_size(text, long_name(argument, name), &bytes, error));
     if ((double)bytes < argument->low) return out_of_range(argument, text, error);
     *(int64_t *)target = bytes;
     return PS_OK;
@@ -186,7 +187,7 @@ ARGUMENT_READER(size) {
 ARGUMENT_READER(rate) {
     char name[64];
     double rate;
-    CHECK(ps_parse_rate(text, long_name(argument, name), &rate, error));
+    CHECK(units_parse_rate(text, long_name(argument, name), &rate, error));
     if (rate <= argument->low)
         return message_set(error, PS_USAGE, "--%s: '%s' is no rate; it must be above 0", argument->name, text);
     *(double *)target = rate;
@@ -195,7 +196,7 @@ ARGUMENT_READER(rate) {
 
 ARGUMENT_READER(time) {
     char name[64];
-    return ps_parse_time(text, long_name(argument, name), target, error);
+    return units_parse_time(text, long_name(argument, name), target, error);
 }
 
 /* Gives each part of a list to `take`, which puts it at *target's place `index`. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "cli/message.h"
 
 enum { ROWS_MAX = 96, LONG_VALUE = 256 }; /* getopt_long returns LONG_VALUE + row for a long name, the letter for a letter */
@@ -56,7 +57,7 @@ static enum ps_status refuse_word(const struct reading *reading, const char *wor
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     const char *names[ROWS_MAX];
     for (int i = 0; i < reading->count; i++) names[i] = reading->row[i]->name;
-    const char *nearest = ps_nearest_name(name, names, (size_t)reading->count);
+    const char *nearest = nearest_name(name, names, (size_t)reading->count);
     for (int i = 0; nearest == NULL && i < reading->count; i++) {
         if (name[0] != '\0' && strncmp(names[i], name, strlen(name)) == 0) nearest = names[i];
     }

@@ -1,6 +1,7 @@
 /* penstock cluster: measures the machines that it was started on. */
 #include "cli/command.h"
 #include "cli/output.h"
+#include "comm/launch.h"
 
 struct cluster_command_arguments {
     struct common_arguments common;
@@ -17,6 +18,8 @@ static const struct argument rows[] = {
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
+static void defaults(void *values) { ps_cluster_measure_options_init(&((struct cluster_command_arguments *)values)->options); }
+
 static enum ps_status put_cluster(const struct cluster_command_arguments *arguments, const struct ps_cluster *cluster,
                                   struct ps_error *error) {
     if (arguments->output != NULL) CHECK(ps_cluster_write(cluster, arguments->output, error));
@@ -28,7 +31,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct cluster_command_arguments *arguments = values;
     struct ps_cluster *cluster;
     CHECK(ps_cluster_measure(&arguments->options, &cluster, error));
-    enum ps_status status = ps_process_rank() == 0 ? put_cluster(arguments, cluster, error) : PS_OK;
+    enum ps_status status = launch_find().rank == 0 ? put_cluster(arguments, cluster, error) : PS_OK;
     ps_cluster_destroy(cluster);
     return status;
 }
@@ -43,5 +46,6 @@ const struct command command_cluster = {
     .example = "  mpirun -n 4 --hostfile hosts penstock cluster -o cluster.json",
     .size = sizeof(struct cluster_command_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},
+    .defaults = defaults,
     .run = run,
 };

@@ -96,11 +96,17 @@ static enum ps_status compare(const struct compare_arguments *arguments, const s
                                       : simulate(arguments, options, comparison, error);
 }
 
-static void defaults(void *values) { training_defaults(&((struct compare_arguments *)values)->training); }
+static void defaults(void *values) {
+    struct compare_arguments *arguments = values;
+    training_defaults(&arguments->training);
+    ps_plan_options_init(&arguments->options);
+    ps_cluster_options_init(&arguments->cluster.options);
+}
 
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct compare_arguments *arguments = values;
     struct ps_compare_options options = {
+        .struct_size = sizeof options,
         .methods = arguments->methods.values,
         .method_count = arguments->methods.count,
         .schedules = arguments->schedules.values,
@@ -113,8 +119,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .memory_count = arguments->memory.count,
         .bandwidth_bytes_per_s = arguments->bandwidth.values,
         .bandwidth_count = arguments->bandwidth.count,
-        .plan = arguments->options,
-        .cluster = arguments->cluster.options,
+        .planning = &arguments->options,
+        .machines = &arguments->cluster.options,
         .target = arguments->target,
         .batch_per_worker = arguments->batch_per_worker,
     };
@@ -123,15 +129,15 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_comparison *comparison;
     struct ps_cluster *cluster = NULL;
     if (arguments->cluster_path != NULL) CHECK(ps_cluster_read(arguments->cluster_path, &cluster, error));
-    options.given = cluster;
+    options.cluster = cluster;
     enum ps_status status = compare(arguments, &options, &comparison, error);
     ps_cluster_destroy(cluster);
     CHECK(status);
     bool grid = arguments->grid && !arguments->train;
-    status = output_text(arguments->common.json ? ps_comparison_json(comparison)
-                         : grid                 ? ps_comparison_grid(comparison)
-                                                : ps_comparison_table(comparison),
-                         error);
+    char *text = arguments->common.json ? ps_comparison_json(comparison)
+                 : grid                 ? ps_comparison_grid(comparison)
+                                        : ps_comparison_table(comparison);
+    status = output_text(message_text_options(text), error); /* rows say why they have no plan */
     ps_comparison_destroy(comparison);
     return status;
 }

@@ -19,6 +19,8 @@ static const struct argument rows[] = {
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
+static void defaults(void *values) { ps_plan_options_init(&((struct plan_arguments *)values)->options); }
+
 static enum ps_status find_plan(const struct plan_arguments *arguments, const struct ps_profile *profile, struct ps_plan **plan,
                                 struct ps_error *error) {
     struct ps_cluster *cluster;
@@ -66,5 +68,6 @@ const struct command command_plan = {
                {&plan_group, offsetof(struct plan_arguments, options)},
                {&method_group, offsetof(struct plan_arguments, options)},
                {&common_group, 0}},
+    .defaults = defaults,
     .run = run,
 };

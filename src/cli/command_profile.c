@@ -50,6 +50,7 @@ static enum ps_status put_profile(const struct profile_arguments *arguments, con
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct profile_arguments *arguments = values;
     struct ps_profile_options options = arguments->options;
+    options.struct_size = sizeof options;
     options.micro_batches = arguments->micro_batches.values;
     options.micro_batch_count = arguments->micro_batches.count;
     struct ps_network *network;

@@ -7,6 +7,7 @@
 #include "cli/process.h"
 #include "cli/supervise.h"
 #include "cli/training.h"
+#include "comm/launch.h"
 
 #define OF(member) offsetof(struct train_arguments, member)
 
@@ -96,6 +97,8 @@ static const struct argument_group lasting_group = ARGUMENT_GROUP("Lasting", las
 
 void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
+    ps_plan_options_init(&arguments->plan);
+    ps_cluster_options_init(&arguments->cluster.options);
     arguments->betas = (struct betas){arguments->options.beta1, arguments->options.beta2};
 }
 
@@ -111,7 +114,7 @@ void training_close(struct training *training) {
 /* What the paths and specs of the command line name. Files are rank 0's to read; the other processes get what it makes of
  * them. */
 static enum ps_status open_objects(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
-    if (ps_process_rank() == 0) {
+    if (launch_find().rank == 0) {
         if (arguments->profile_path) CHECK(ps_profile_read(arguments->profile_path, &training->profile, error));
         if (arguments->plan_path) CHECK(ps_plan_read(arguments->plan_path, &training->plan, error));
         if (arguments->cluster.path) CHECK(ps_cluster_read(arguments->cluster.path, &training->cluster, error));
@@ -167,11 +170,11 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->launch != NULL && arguments->restarts == 0)
         return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
     if (arguments->restarts > 0) return supervise(arguments, error);
-    if (ps_process_count() > 1) CHECK(guard_split(error));
+    if (launch_find().count > 1) CHECK(guard_split(error));
     enum ps_status status = train(arguments, &run, error);
     guard_done();
     CHECK(status);
-    if (ps_process_rank() > 0) {
+    if (launch_find().rank > 0) {
         ps_run_destroy(run);
         return PS_OK;
     }

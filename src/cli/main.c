@@ -1,5 +1,6 @@
 /*
- * The command line: a table of commands, and what is the same for all of them. It sees <penstock.h> and the C library only.
+ * The command line: a table of commands, and what is the same for all of them. Of the library it sees <penstock.h> and the C
+ * library, and how the library reads units (base/units.h) and launchers (comm/launch.h).
  * The exit status is the library's status of what was asked.
  */
 #include <stdio.h>
@@ -9,8 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "comm/launch.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
     command_evaluate, command_compare, command_export, command_cluster;
@@ -28,7 +31,8 @@ static void print_help(void) {
     for (int i = 0; i < COMMAND_COUNT; i++) printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\n`penstock COMMAND --help` tells the options of a command, with an example; `penstock --version` the version.\n\n"
            "Exit status:\n");
-#define X(name, value, text) printf("  %-10d %s\n", value, text);
+#define X(name, value, text)                                                                                                   \
+    if (name != PS_OUT_OF_MEMORY) printf("  %-10d %s\n", value, text);
     PS_STATUS_LIST(X)
 #undef X
     printf("\nFrom a network to trained weights:\n"
@@ -49,7 +53,7 @@ static enum ps_status find_command(const char *word, const struct command **comm
         *command = commands[i];
         return PS_OK;
     }
-    const char *nearest = word != NULL ? ps_nearest_name(word, names, COMMAND_COUNT) : NULL;
+    const char *nearest = word != NULL ? nearest_name(word, names, COMMAND_COUNT) : NULL;
     if (word == NULL) {
         message_set(error, PS_USAGE, "a command is missing");
     } else if (nearest != NULL) {
@@ -76,6 +80,7 @@ static enum ps_status run_command(const struct command *command, int argc, char 
         struct reporter reporter;
         reporter_start(&reporter, (enum ps_log_level)common->log_level, common->quiet);
         status = command->run(values, error);
+        if (status != PS_OK) message_name_options(error);
         reporter_stop(&reporter);
     }
     if (status == PS_USAGE && error->hint[0] == '\0') message_hint(error, "more with penstock %s --help", command->name);
@@ -100,7 +105,7 @@ static enum ps_status run(int argc, char **argv, struct ps_error *error) {
         return PS_OK;
     }
     void *values = calloc(1, command->size);
-    if (values == NULL) return message_set(error, PS_FAILED, "out of memory for the arguments");
+    if (values == NULL) return message_set(error, PS_OUT_OF_MEMORY, "out of memory for the arguments");
     enum ps_status status = run_command(command, argc - 1, argv + 1, values, error);
     free(values);
     return status;
@@ -125,14 +130,14 @@ int main(int argc, char **argv) {
     enum ps_status status = run(argc, argv, &error);
     if (status == PS_OK) status = output_finish(&error);
     if (status == PS_OK) return 0;
-    if (ps_process_rank() == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
+    if (launch_find().rank == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
         /* An empty one was shown by the process that was supervised. */
         if (error.message[0] != '\0') message_print(&error);
-        if (ps_process_count() > 1) wait_for_launcher();
+        if (launch_find().count > 1) wait_for_launcher();
     } else {
         /* The one that speaks goes first. */
         struct timespec moment = {.tv_sec = 8};
         nanosleep(&moment, NULL);
     }
-    return (int)status;
+    return (int)(status == PS_OUT_OF_MEMORY ? PS_FAILED : status);
 }

@@ -2,6 +2,8 @@
 #ifndef PENSTOCK_CLI_MESSAGE_H
 #define PENSTOCK_CLI_MESSAGE_H
 
+#include <pthread.h>
+
 #include <penstock.h>
 
 #if defined(__GNUC__)
@@ -21,8 +23,9 @@ void message_hint(struct ps_error *error, const char *format, ...) MESSAGE_PRINT
         if (check_ != PS_OK) return check_;                                                                                    \
     } while (0)
 
-/* The library's log and progress on standard error. */
+/* The library's log and progress on standard error; its threads come as they like. */
 struct reporter {
+    pthread_mutex_t lock;
     bool terminal, colour;
     bool line_open;  /* a progress line is shown */
     double shown_at; /* when it was last drawn */
@@ -33,6 +36,10 @@ void reporter_start(struct reporter *reporter, enum ps_log_level level, bool qui
 /* Removes the progress line and stops reporting. */
 void reporter_stop(struct reporter *reporter);
 
+/* Fields of options, which the library names in backquotes, become the command line's options that set them. */
+void message_name_options(struct ps_error *error);
+/* The same of an allocated text that may tell of refusals; NULL is fine. */
+char *message_text_options(char *text);
 /* "penstock: MESSAGE" and the hint, on standard error. */
 void message_print(const struct ps_error *error);
 

@@ -67,6 +67,7 @@ enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments,
                                       struct ps_error *error) {
     if (arguments->path != NULL) return ps_cluster_read(arguments->path, cluster, error);
     struct ps_cluster_options options = arguments->options;
+    options.struct_size = sizeof options;
     options.workers = workers;
     return ps_cluster_uniform(&options, cluster, error);
 }

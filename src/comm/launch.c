@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#include <penstock.h>
-
 static const struct {
     const char *launcher, *rank, *count;
 } launchers[] = {
@@ -32,7 +30,3 @@ struct launch launch_find(void) {
     }
     return (struct launch){.launcher = NULL, .rank = 0, .count = 1};
 }
-
-int ps_process_rank(void) { return launch_find().rank; }
-
-int ps_process_count(void) { return launch_find().count; }

@@ -34,8 +34,8 @@ struct stretch {
 
 /* What a device with memory of its own does with it. Addresses are the device's; all but `take` and `give` is asked for. */
 struct device_memory {
-    /* Takes zeroed memory, aligned to 64 bytes; PS_FAILED with the size, named `what`, when refused. `give` waits for all that
-     * was asked for. */
+    /* Takes zeroed memory, aligned to 64 bytes; PS_OUT_OF_MEMORY with the size, named `what`, when refused. `give` waits for
+     * all that was asked for. */
     enum ps_status (*take)(struct device *device, size_t size, const char *what, void **base, struct ps_error *error);
     void (*give)(struct device *device, void *base, size_t size);
     /* Either address may be the host's: what is read there is read before the call returns, what is written there is there when

@@ -107,7 +107,7 @@ static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest,
     TRY(augment_cut_options(rest, kind->name, directory, &options, error));
     TRY(byte_dataset_check_directory(directory, kind->name, error));
     struct byte_dataset *bytes = byte_dataset_create(error);
-    if (!bytes) return PS_FAILED;
+    if (!bytes) return PS_OUT_OF_MEMORY;
     bytes->dataset.shape =
         (struct dataset_shape){.channels = CHANNELS, .height = SIDE, .width = SIDE, .classes = kind->classes};
     bytes->pixel_stride = bytes->label_stride = kind->label_bytes + IMAGE_BYTES;

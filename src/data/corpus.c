@@ -296,7 +296,7 @@ static const char *split_line(const struct corpus *corpus, int64_t line, corpus_
 enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *split, int size, struct vocabulary **vocabulary,
                                  struct ps_error *error) {
     struct vocabulary *made = vocabulary_create(error);
-    if (!made) return PS_FAILED;
+    if (!made) return PS_OUT_OF_MEMORY;
     struct text words = {0};
     enum ps_status status = PS_OK;
     for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {

@@ -114,7 +114,7 @@ static enum ps_status open_idx(const char *rest, enum dataset_part part, const s
     TRY(byte_dataset_check_directory(rest, "idx", error));
     struct idx_file images = {.rank = 3}, labels = {.rank = 1};
     struct byte_dataset *bytes = byte_dataset_create(error);
-    if (!bytes) return PS_FAILED;
+    if (!bytes) return PS_OUT_OF_MEMORY;
     enum ps_status status = read_both(rest, part, &images, &labels, error);
     bytes->buffers[0] = images.data;
     bytes->buffers[1] = labels.data;

@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "base/processor.h"
+#include "base/thread.h"
 #include "data/order.h"
 
 enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* per thread and mini-batch */ };
@@ -284,7 +285,7 @@ static enum ps_status start_threads(struct loader *loader, struct ps_error *erro
     int code = 0, started = 0;
     pthread_mutex_lock(&loader->lock);
     for (; started < count && code == 0; started += code == 0) {
-        code = pthread_create(&loader->thread[started], NULL, reading_thread, loader);
+        code = thread_start(&loader->thread[started], reading_thread, loader);
     }
     loader->threads = started;
     pthread_mutex_unlock(&loader->lock);

@@ -156,6 +156,10 @@ enum ps_status ps_dataset_open(const char *spec, const struct ps_dataset_options
     return PS_OK;
 }
 
+void ps_dataset_options_init(struct ps_dataset_options *options) {
+    *options = (struct ps_dataset_options){.struct_size = sizeof *options};
+}
+
 void ps_dataset_source_init(struct ps_dataset_source *source) {
     *source = (struct ps_dataset_source){.struct_size = sizeof *source};
 }

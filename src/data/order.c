@@ -30,13 +30,13 @@ enum ps_status lengths_parse(const char *text, struct sequence_length full, stru
     long length, before = 0;
     for (const char *rest = text; *rest || made.count == 0; before = length) {
         if (!read_length(&rest, &length))
-            return error_set(error, PS_USAGE, "--lengths: '%s' is not a list of lengths such as 8,12", text);
+            return error_set(error, PS_USAGE, "`lengths`: '%s' is not a list of lengths such as 8,12", text);
         if (length < 1 || length >= full.source)
-            return error_set(error, PS_USAGE, "--lengths: %ld is not from 1 to %d, which is below the network's seq", length,
+            return error_set(error, PS_USAGE, "`lengths`: %ld is not from 1 to %d, which is below the network's seq", length,
                              full.source - 1);
-        if (length <= before) return error_set(error, PS_USAGE, "--lengths: %ld after %ld: they must ascend", length, before);
+        if (length <= before) return error_set(error, PS_USAGE, "`lengths`: %ld after %ld: they must ascend", length, before);
         if (made.count == LENGTHS_MAX - 1)
-            return error_set(error, PS_USAGE, "--lengths: at most %d are accepted", LENGTHS_MAX - 1);
+            return error_set(error, PS_USAGE, "`lengths`: at most %d are accepted", LENGTHS_MAX - 1);
         made.at[made.count++] = (struct sequence_length){(int)length, number_share_up(full.target, (int)length, full.source)};
     }
     made.at[made.count++] = full;
@@ -56,7 +56,7 @@ enum ps_status lengths_measure(struct lengths *lengths, const struct samples *sa
                                struct ps_error *error) {
     const struct dataset *dataset = samples->dataset;
     if (!dataset->class->length)
-        return error_set(error, PS_USAGE, "--lengths: needs pairs of texts, and the data '%s' are not", spec);
+        return error_set(error, PS_USAGE, "`lengths`: needs pairs of texts, and the data '%s' are not", spec);
     TRY(memory_new(&lengths->of, samples->count, "the lengths of samples", error));
     lengths->samples = samples->count;
     for (int64_t i = 0; i < samples->count; i++)

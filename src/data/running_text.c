@@ -130,7 +130,7 @@ static enum ps_status make_vocabulary(struct running_text *text, const struct so
     struct text_vocabularies *vocabularies = &text->vocabularies;
     if (vocabularies->used[0]) return PS_OK;
     struct vocabulary *made = vocabulary_create(error);
-    if (!made) return PS_FAILED;
+    if (!made) return PS_OUT_OF_MEMORY;
     text_vocabularies_take(vocabularies, 0, made, source->data_kind);
     TRY(count_words(source, made, error));
     return vocabulary_finish(made, source->level == WORDS ? size : INT_MAX, error);

@@ -191,7 +191,7 @@ static enum ps_status read_lists(json_t *json, const char *path, struct vocabula
         TRY(json_field(&root, lists[v], v == 0, &list, error));
         if (!list.value) continue;
         made[v] = vocabulary_create(error);
-        if (!made[v]) return PS_FAILED;
+        if (!made[v]) return PS_OUT_OF_MEMORY;
         vocabulary_set_data(made[v], data);
         TRY(read_list(&list, made[v], error));
     }

@@ -40,13 +40,13 @@ struct evaluator {
 
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
     if (!options->run == !options->weights)
-        return error_set(error, PS_USAGE, "one of a run (--run) and a file of weights (--weights) must be given");
-    if (options->run && options->network) return error_set(error, PS_USAGE, "--model: a run says itself what its model is");
+        return error_set(error, PS_USAGE, "one of `run` and `weights`, a file of them, must be given");
+    if (options->run && options->network) return error_set(error, PS_USAGE, "`network`: a run says itself what its model is");
     if (options->weights && !options->network)
-        return error_set(error, PS_USAGE, "--model: what %s belongs to must be said", options->weights);
-    if (!options->data) return error_set(error, PS_USAGE, "--data: what to evaluate on must be said");
-    if (options->beam < 0) return error_set(error, PS_USAGE, "--beam: %d is less than 1", options->beam);
-    if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is less than 1", options->batch);
+        return error_set(error, PS_USAGE, "`network`: what %s belongs to must be said", options->weights);
+    if (!options->data) return error_set(error, PS_USAGE, "`data`: what to evaluate on must be said");
+    if (options->beam < 0) return error_set(error, PS_USAGE, "`beam`: %d is less than 1", options->beam);
+    if (options->batch < 0) return error_set(error, PS_USAGE, "`batch`: %d is less than 1", options->batch);
     return PS_OK;
 }
 
@@ -100,7 +100,7 @@ static enum ps_status open_device(struct evaluator *evaluator, struct ps_error *
     struct device_options options = {.threads = evaluator->options->threads > 0 ? evaluator->options->threads : 1};
     TRY(device_open(name, &options, &evaluator->device, error));
     const struct device_class *class = evaluator->device->type;
-    if (!class->real) return error_set(error, PS_USAGE, "--device: %s computes no numbers", name);
+    if (!class->real) return error_set(error, PS_USAGE, "`device`: %s computes no numbers", name);
     if (class->attach) class->attach(evaluator->device);
     return PS_OK;
 }
@@ -186,11 +186,11 @@ static enum ps_status run_translation(struct evaluator *evaluator, double *bleu,
 static enum ps_status check_translation(const struct evaluator *evaluator, struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
     if (options->beam > evaluator->batch) {
-        return error_set(error, PS_USAGE, "--beam: %d hypotheses need a --batch of at least as many, and it is %d",
+        return error_set(error, PS_USAGE, "`beam`: %d hypotheses need a `batch` of at least as many, and it is %d",
                          options->beam, evaluator->batch);
     }
     if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
-    return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "--beam" : "--translations",
+    return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "`beam`" : "`translations`",
                      options->data->name);
 }
 
@@ -207,7 +207,7 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     }
     double labels = (double)sum.counted;
     if (sum.counted == 0)
-        return error_set(error, PS_USAGE, "--data: none of the labels of %s counts", evaluator->options->data->name);
+        return error_set(error, PS_USAGE, "`data`: none of the labels of %s counts", evaluator->options->data->name);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
     double bleu = NAN;
     TRY(run_translation(evaluator, &bleu, error));
@@ -224,12 +224,16 @@ void ps_evaluate_options_init(struct ps_evaluate_options *options) {
     *options = (struct ps_evaluate_options){.struct_size = sizeof *options};
 }
 
-enum ps_status ps_evaluate(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, struct ps_error *error) {
+enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
+                               struct ps_error *error) {
     struct ps_evaluate_options options = {0};
+    struct ps_evaluation own;
     TRY(SIZED_TAKE(ps_evaluate_options, given, &options, error));
+    TRY(log_check(options.log, error));
     TRY(check(&options, error));
+    const struct ps_log_sink *log = log_use(options.log);
     struct evaluator evaluator = {.options = &options, .batch = options.batch > 0 ? options.batch : BATCH_DEFAULT};
-    enum ps_status status = run(&evaluator, evaluation, error);
+    enum ps_status status = run(&evaluator, &own, error);
     loader_destroy(evaluator.loader);
     free_network(&evaluator);
     if (evaluator.device) device_close(evaluator.device);
@@ -237,5 +241,7 @@ enum ps_status ps_evaluate(const struct ps_evaluate_options *given, struct ps_ev
     for (int v = 0; v < 2; v++) vocabulary_destroy(evaluator.words[v]);
     weight_files_close(&evaluator.weights);
     ps_network_destroy(evaluator.own_network);
+    log_restore(log);
+    if (status == PS_OK) SIZED_GIVE(own, evaluation, size);
     return status;
 }

@@ -147,7 +147,7 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
     error_set(error, PS_FAILED, "step %lld: the loss became %s",
               (long long)executor_batch_number(executor, instruction->micro_batch) + 1,
               isnan(record->loss) ? "not a number" : "infinite");
-    error_hint(error, "a smaller learning rate (--lr) or a warm-up (--warmup) may help");
+    error_hint(error, "a smaller learning rate (`lr`) or a warm-up (`warmup_steps`) may help");
     return PS_FAILED;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/processor.h"
+#include "base/thread.h"
 
 /* ------------------------------------------------------------------ creation */
 
@@ -94,7 +95,7 @@ static enum ps_status start_threads(struct executor *executor, struct ps_error *
     for (int number = executor->first_here; number < end; number++) {
         struct executor_thread *member = &executor->members[executor->threads];
         *member = (struct executor_thread){.executor = executor, .number = number};
-        int code = pthread_create(&member->thread, NULL, executor_thread_main, member);
+        int code = thread_start(&member->thread, executor_thread_main, member);
         if (code) return error_set(error, PS_FAILED, "cannot start a thread for worker %d: %s", number, strerror(code));
         executor->threads++;
     }
@@ -153,7 +154,7 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
     if (here->shared.memory.base) options.shared = &here->shared;
     for (int stage = 0; stage < worker->programs->stages; stage++)
         if (programs_sums(worker->programs, stage) && !executor->transport_class->reduce)
-            return error_set(error, PS_USAGE, "--transport: %s cannot add up the gradients of stage %d over %d workers",
+            return error_set(error, PS_USAGE, "`transport`: %s cannot add up the gradients of stage %d over %d workers",
                              executor->transport_class->name, stage, programs_sum_group(worker->programs, stage).size);
     TRY(executor->transport_class->create(&options, &executor->transport, error));
     executor->environment = executor_environment(executor);

@@ -12,7 +12,7 @@
 #include "base/table.h"
 #include "exec/learning_rate.h"
 
-#define WHAT "--lr-schedule"
+#define WHAT "`lr_schedule`"
 
 static enum ps_status takes_nothing(const char *rest, struct learning_rate *rate, struct ps_error *error) {
     if (!rest) return PS_OK;

@@ -55,7 +55,7 @@ static void count_slots(struct program_set *set, const struct ps_programs *progr
 
 static enum ps_status too_many(const struct segment_lengths *lengths, struct ps_error *error) {
     error_set(error, PS_USAGE,
-              "--checkpoint-every: %lld beside --evaluate-every %lld cuts the run into segments of more than %d lengths",
+              "`checkpoint_every`: %lld beside `evaluate_every` %lld cuts the run into segments of more than %d lengths",
               (long long)lengths->checkpoint_every, (long long)lengths->evaluate_every, PROGRAM_SET_MAX);
     error_hint(error, "one of them should be a multiple of the other");
     return PS_USAGE;
@@ -97,7 +97,7 @@ enum ps_status program_set_create(const struct ps_plan *plan, const struct segme
     enum ps_status status = PS_OK;
     if (evaluation_batches > 1 << 24)
         status =
-            error_set(error, PS_USAGE, "--valid: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
+            error_set(error, PS_USAGE, "`valid`: %lld micro-batches are too many to evaluate", (long long)evaluation_batches);
     if (status == PS_OK) status = add_lengths(plan, lengths, &set, error);
     if (status == PS_OK) status = add_evaluation(&set, evaluation_batches, &set.evaluation, error);
     if (status == PS_OK) status = add_evaluation(&set, decoding_batches, &set.decoding, error);

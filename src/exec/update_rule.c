@@ -23,13 +23,13 @@ struct setting {
     }
 
 static const struct setting settings_table[] = {
-    SETTING("--lr", lr, FOR_ALL, 0, 1e6, true),
-    SETTING("--momentum", momentum, FOR_MOMENTUM, 0, 1, false),
-    SETTING("--dampening", dampening, FOR_MOMENTUM, 0, 1, false),
-    SETTING("--weight-decay", weight_decay, FOR_ALL, 0, 1e6, false),
-    SETTING("--betas", beta1, FOR_ADAM, 0, 1, false),
-    SETTING("--betas", beta2, FOR_ADAM, 0, 1, false),
-    SETTING("--eps", eps, FOR_ADAM, 0, 1e6, true),
+    SETTING("`lr`", lr, FOR_ALL, 0, 1e6, true),
+    SETTING("`momentum`", momentum, FOR_MOMENTUM, 0, 1, false),
+    SETTING("`dampening`", dampening, FOR_MOMENTUM, 0, 1, false),
+    SETTING("`weight_decay`", weight_decay, FOR_ALL, 0, 1e6, false),
+    SETTING("`beta1`", beta1, FOR_ADAM, 0, 1, false),
+    SETTING("`beta2`", beta2, FOR_ADAM, 0, 1, false),
+    SETTING("`eps`", eps, FOR_ADAM, 0, 1e6, true),
 };
 
 static enum ps_status take_setting(const struct setting *setting, const struct optimizer *optimizer, double wish, double *value,
@@ -96,7 +96,7 @@ enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_
         if (which == 2) {
             char word[64];
             snprintf(word, sizeof word, "%.*s", (int)(length < 60 ? length : 60), text);
-            return error_unknown(error, PS_USAGE, "--decay-exclude", word, names, 2);
+            return error_unknown(error, PS_USAGE, "`decay_exclude`", word, names, 2);
         }
         excluded |= 1u << which;
         text += length + (text[length] == ',');

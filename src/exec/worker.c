@@ -75,10 +75,10 @@ static enum ps_status check_shorter(const struct worker_stage *whole, const stru
         if (blocks[b].takes > blocks[b].has)
             return error_set(
                 error, PS_USAGE,
-                "--lengths: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the whole one",
+                "`lengths`: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the whole one",
                 blocks[b].what, whole->number, (long long)blocks[b].takes, (long long)blocks[b].has);
     if (same) return PS_OK;
-    return error_set(error, PS_USAGE, "--lengths: at a shorter length the weights of stage %d lie elsewhere", whole->number);
+    return error_set(error, PS_USAGE, "`lengths`: at a shorter length the weights of stage %d lie elsewhere", whole->number);
 }
 
 static enum ps_status create_shorter(const struct worker_options *options, struct worker *worker, struct worker_stage *stage,

@@ -76,7 +76,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
     if (count == 0) return PS_OK;
     struct parameter *grown =
         reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count, sizeof *parameters, error);
-    if (grown == NULL) return PS_FAILED;
+    if (grown == NULL) return PS_OUT_OF_MEMORY;
     graph->parameters = grown;
     for (int p = 0; p < count; p++) {
         assert(parameters[p].shape.type == TYPE_F32);
@@ -140,7 +140,7 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
         if (grown != NULL)
             graph->nodes = grown;
         else
-            graph->status = PS_FAILED;
+            graph->status = PS_OUT_OF_MEMORY;
     }
     if (graph->status != PS_OK) {
         error_prefix(error, "node '%s' (%s)", name, operator_get(id)->name);

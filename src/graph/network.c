@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "graph/model.h"
 #include "graph/operators.h"
 #include "graph/split.h"
@@ -299,7 +300,7 @@ static double node_flops(const struct graph *graph, const struct node *node) {
     return flops != NULL ? flops(&node->attributes, inputs, &node->shape) : (double)shape_elements(&node->shape);
 }
 
-struct ps_network_info ps_network_info(const struct ps_network *network) {
+static struct ps_network_info make_network_info(const struct ps_network *network) {
     const struct graph *graph = network->graph;
     struct ps_network_info info = {.name = network->name,
                                    .layers = graph->layer_count,
@@ -315,7 +316,12 @@ struct ps_network_info ps_network_info(const struct ps_network *network) {
     return info;
 }
 
-struct ps_layer_info ps_network_layer(const struct ps_network *network, int number) {
+void ps_network_info_get(const struct ps_network *network, struct ps_network_info *result, size_t size) {
+    const struct ps_network_info own = make_network_info(network);
+    SIZED_GIVE(own, result, size);
+}
+
+static struct ps_layer_info make_network_layer(const struct ps_network *network, int number) {
     const struct graph *graph = network->graph;
     if (number < 0 || number >= graph->layer_count) return (struct ps_layer_info){0};
     const struct layer *layer = &graph->layers[number];
@@ -328,6 +334,11 @@ struct ps_layer_info ps_network_layer(const struct ps_network *network, int numb
         memcpy(info.output_shape, node->shape.dim, sizeof info.output_shape);
     }
     return info;
+}
+
+void ps_network_layer_get(const struct ps_network *network, int number, struct ps_layer_info *result, size_t size) {
+    const struct ps_layer_info own = make_network_layer(network, number);
+    SIZED_GIVE(own, result, size);
 }
 
 double network_perplexity(const struct ps_network *network, double loss) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "graph/network_builder.h"
 #include "graph/operators.h"
 
@@ -57,7 +58,7 @@ static enum ps_status find_node(const struct reading *reading, const struct json
     }
     /* The nearest of the first few: where there are thousands nobody wants to read them. */
     json_object_foreach(reading->numbers, key, found) if (count < 64) names[count++] = key;
-    const char *near = ps_nearest_name(name, names, count);
+    const char *near = nearest_name(name, names, count);
     return json_error(place, error, "no node before this one is called '%s'%s%s%s", name, near ? "; did you mean '" : "",
                       near ? near : "", near ? "'?" : "");
 }

@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
@@ -61,8 +62,14 @@ enum ps_status cluster_copy(const struct ps_cluster *cluster, struct ps_cluster 
     return PS_OK;
 }
 
-enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
-                                  struct ps_error *error) {
+void ps_cluster_options_init(struct ps_cluster_options *options) {
+    *options = (struct ps_cluster_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct ps_cluster **cluster, struct ps_error *error) {
+    struct ps_cluster_options own = {0};
+    const struct ps_cluster_options *options = &own;
+    TRY(SIZED_TAKE(ps_cluster_options, given, &own, error));
     if (options->workers < 1 || options->workers > PLAN_WORKERS_MAX)
         return error_set(error, PS_USAGE, "workers: %d is not from 1 to %d", options->workers, PLAN_WORKERS_MAX);
     if (options->memory_bytes < 0 || options->memory_bytes > MEMORY_MAX)

@@ -1,5 +1,6 @@
 /* Plans: making, copying and checking them. */
 #include "plan/plan.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ void ps_plan_destroy(struct ps_plan *plan) {
     free(plan);
 }
 
-struct ps_plan_info ps_plan_info(const struct ps_plan *plan) {
+static struct ps_plan_info make_plan_info(const struct ps_plan *plan) {
     return (struct ps_plan_info){
         .model = plan->model,
         .method = plan->method,
@@ -40,6 +41,11 @@ struct ps_plan_info ps_plan_info(const struct ps_plan *plan) {
         .micro_batch = plan->micro_batch,
         .micro_batches = plan->micro_batches,
     };
+}
+
+void ps_plan_info_get(const struct ps_plan *plan, struct ps_plan_info *result, size_t size) {
+    const struct ps_plan_info own = make_plan_info(plan);
+    SIZED_GIVE(own, result, size);
 }
 
 enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,

@@ -3,6 +3,7 @@
  * time: they do not keep step with the measured rounds, and what is measured meets all that they do.
  */
 #include "profile/background_load.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,7 +65,7 @@ static enum ps_status start_member(struct background_load *background_load, cons
     *member = (struct member){.background_load = background_load, .number = background_load->count, .bench = *like};
     member->bench.repeats = 1;
     TRY(device_open(device->type->name, &(struct device_options){.threads = device->threads}, &member->bench.device, error));
-    int code = pthread_create(&member->thread, NULL, thread_main, member);
+    int code = thread_start(&member->thread, thread_main, member);
     if (code) {
         device_close(member->bench.device);
         return error_set(error, PS_FAILED, "cannot start a thread to profile beside: %s", strerror(code));

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
+#include "base/thread.h"
 #include "base/vector.h"
 
 enum { FLOATS = 128 * 1024, ROUNDS = 21 };
@@ -95,7 +96,7 @@ enum ps_status core_transfer_measure(bool several, struct core_transfer_rates *r
     TRY(memory_block_take(&memory, 2 * FLOATS * sizeof(float), "profiling", error));
     pair.own = memory_block_carve(&memory, FLOATS * sizeof(float));
     pair.block = memory_block_carve(&memory, FLOATS * sizeof(float));
-    int code = pair.several ? pthread_create(&partner, NULL, partner_main, &pair) : 0;
+    int code = pair.several ? thread_start(&partner, partner_main, &pair) : 0;
     if (code == 0) {
         *rates = measure(&pair);
         atomic_store(&pair.request, LEAVE);

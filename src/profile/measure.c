@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/processor.h"
+#include "base/sized.h"
 #include "graph/network.h"
 #include "profile/background_load.h"
 #include "profile/core_transfer.h"
@@ -321,7 +322,7 @@ static enum ps_status fill(const struct ps_network *network, const struct ps_pro
     return profile_check(profile, error);
 }
 
-enum ps_status ps_profile_measure(const struct ps_network *network, const struct ps_profile_options *options,
+static enum ps_status measure_all(const struct ps_network *network, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error) {
     struct ps_profile *made = NULL;
     if (options->micro_batch_count < 1 || options->micro_batch_count > 1000)
@@ -338,4 +339,19 @@ enum ps_status ps_profile_measure(const struct ps_network *network, const struct
     }
     *profile = made;
     return PS_OK;
+}
+
+void ps_profile_options_init(struct ps_profile_options *options) {
+    *options = (struct ps_profile_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_profile_measure(const struct ps_network *model, const struct ps_profile_options *options,
+                                  struct ps_profile **profile, struct ps_error *error) {
+    struct ps_profile_options own = {0};
+    TRY(SIZED_TAKE(ps_profile_options, options, &own, error));
+    TRY(log_check(own.log, error));
+    const struct ps_log_sink *log = log_use(own.log);
+    enum ps_status status = measure_all(model, &own, profile, error);
+    log_restore(log);
+    return status;
 }

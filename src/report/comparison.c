@@ -29,20 +29,22 @@ static void set_number(json_t *object, const char *name, double value) {
 }
 
 static void set_run(json_t *object, const struct ps_comparison_row *row) {
-    set_number(object, "loss", row->run.loss);
-    set_number(object, "accuracy", row->run.accuracy);
-    set_number(object, "valid_loss", row->run.valid_loss);
-    set_number(object, "valid_accuracy", row->run.valid_accuracy);
-    set_number(object, "samples_per_s", row->run.samples_per_s);
-    set_number(object, "predicted_samples_per_s", row->run.predicted_samples_per_s);
-    set_number(object, "wall_s", row->run.wall_s);
+    const struct ps_run_info info = ps_run_info(row->run);
+    set_number(object, "loss", info.loss);
+    set_number(object, "accuracy", info.accuracy);
+    set_number(object, "valid_loss", info.valid_loss);
+    set_number(object, "valid_accuracy", info.valid_accuracy);
+    set_number(object, "samples_per_s", info.samples_per_s);
+    set_number(object, "predicted_samples_per_s", info.predicted_samples_per_s);
+    set_number(object, "wall_s", info.wall_s);
     json_object_set_new(object, "measured_bytes", json_integer(row->measured_bytes));
-    set_number(object, "top5", row->run.top5);
-    set_number(object, "valid_top5", row->run.valid_top5);
-    set_number(object, "valid_perplexity", row->run.valid_perplexity);
-    set_number(object, "valid_bleu", row->run.valid_bleu);
+    set_number(object, "top5", info.top5);
+    set_number(object, "valid_top5", info.valid_top5);
+    set_number(object, "valid_perplexity", info.valid_perplexity);
+    set_number(object, "valid_bleu", info.valid_bleu);
     json_t *memory = json_array();
-    for (int w = 0; w < row->run.workers; w++) json_array_append_new(memory, json_integer((json_int_t)row->memory_of[w]));
+    for (int w = 0; w < info.workers; w++)
+        json_array_append_new(memory, json_integer((json_int_t)ps_run_worker(row->run, w).measured_bytes));
     json_object_set_new(object, "memory_bytes", memory);
     set_number(object, "best_valid_accuracy", row->best_valid_accuracy);
     json_object_set_new(object, "metric", json_string(metric_looks[row->metric].name));
@@ -53,16 +55,16 @@ static void set_run(json_t *object, const struct ps_comparison_row *row) {
     set_number(object, "target_s", row->target_s);
     if (row->target_epoch > 0) json_object_set_new(object, "target_epoch", json_integer(row->target_epoch));
     json_t *points = json_array();
-    for (int i = 0; i < row->point_count; i++) {
-        const struct ps_run_point *point = &row->points[i];
-        json_t *entry = json_pack("{s:i, s:i}", "step", point->step, "epoch", point->epoch);
-        set_number(entry, "loss", point->loss);
-        set_number(entry, "accuracy", point->accuracy);
-        set_number(entry, "valid_loss", point->valid_loss);
-        set_number(entry, "valid_accuracy", point->valid_accuracy);
-        set_number(entry, "valid_perplexity", point->valid_perplexity);
-        set_number(entry, "valid_bleu", point->valid_bleu);
-        set_number(entry, "training_s", point->training_s);
+    for (int i = 0; i < ps_run_point_count(row->run); i++) {
+        const struct ps_run_point point = ps_run_point(row->run, i);
+        json_t *entry = json_pack("{s:i, s:i}", "step", point.step, "epoch", point.epoch);
+        set_number(entry, "loss", point.loss);
+        set_number(entry, "accuracy", point.accuracy);
+        set_number(entry, "valid_loss", point.valid_loss);
+        set_number(entry, "valid_accuracy", point.valid_accuracy);
+        set_number(entry, "valid_perplexity", point.valid_perplexity);
+        set_number(entry, "valid_bleu", point.valid_bleu);
+        set_number(entry, "training_s", point.training_s);
         json_array_append_new(points, entry);
     }
     json_object_set_new(object, "points", points);
@@ -204,7 +206,7 @@ static int way_length(const struct ps_comparison *comparison) {
     int longest = 0;
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (row.trained && isfinite(row.best) && row.point_count > longest) longest = row.point_count;
+        if (row.trained && isfinite(row.best) && ps_run_point_count(row.run) > longest) longest = ps_run_point_count(row.run);
     }
     return longest;
 }
@@ -219,8 +221,8 @@ static void add_what(struct text *rows, const struct ps_comparison_row *row) {
 static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
     text_add(rows, "method\tschedule\tweights\tworkers");
     for (int c = 0; c < columns; c++) {
-        const struct ps_run_point *point = &longest->points[way_point(c, columns, longest->point_count)];
-        text_add(rows, "\tepoch %d", point->epoch);
+        const int point = way_point(c, columns, ps_run_point_count(longest->run));
+        text_add(rows, "\tepoch %d", ps_run_point(longest->run, point).epoch);
     }
     text_add(rows, "\n");
 }
@@ -238,13 +240,13 @@ static void add_ways(const struct ps_comparison *comparison, struct text *out) {
     const int length = way_length(comparison), columns = length < WAY_COLUMNS ? length : WAY_COLUMNS;
     for (int r = 0; r < ps_comparison_count(comparison) && length > 1; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (!row.trained || row.point_count != length) continue;
+        if (!row.trained || ps_run_point_count(row.run) != length) continue;
         if (!rows.length) add_way_head(&rows, &row, columns);
         snprintf(title, sizeof title, "validation %s", metric_looks[row.metric].words);
         add_what(&rows, &row);
         for (int c = 0; c < columns; c++) {
-            number_print(value, sizeof value, "%.*f", metric_looks[row.metric].digits,
-                         ps_run_point_metric(&row.points[way_point(c, columns, length)], row.metric));
+            const struct ps_run_point point = ps_run_point(row.run, way_point(c, columns, length));
+            number_print(value, sizeof value, "%.*f", metric_looks[row.metric].digits, ps_run_point_metric(&point, row.metric));
             text_add(&rows, "\t%s", value);
         }
         text_add(&rows, "\n");
@@ -255,22 +257,30 @@ static void add_ways(const struct ps_comparison *comparison, struct text *out) {
 /* The memory of each worker, up to a maximum number of workers. */
 enum { MEMORY_COLUMNS = 16 };
 
+/* 0: it was not trained. */
+static int trained_workers(const struct ps_comparison *comparison, int number) {
+    const struct ps_comparison_row row = ps_comparison_row(comparison, number);
+    return row.trained ? ps_run_info(row.run).workers : 0;
+}
+
 static void add_memory(const struct ps_comparison *comparison, struct text *out) {
     struct text rows = {0};
     char bytes[32];
     int most = 0;
     for (int r = 0; r < ps_comparison_count(comparison); r++) {
-        struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (row.trained && row.run.workers > most && row.run.workers <= MEMORY_COLUMNS) most = row.run.workers;
+        const int workers = trained_workers(comparison, r);
+        if (workers > most && workers <= MEMORY_COLUMNS) most = workers;
     }
     if (most > 1) text_add(&rows, "method\tschedule\tweights\tworkers");
     for (int w = 0; w < most && most > 1; w++) text_add(&rows, "\tworker %d", w);
     for (int r = 0; r < ps_comparison_count(comparison) && most > 1; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);
-        if (!row.trained || row.run.workers > MEMORY_COLUMNS) continue;
+        const int workers = trained_workers(comparison, r);
+        if (workers == 0 || workers > MEMORY_COLUMNS) continue;
         text_add(&rows, "\n");
         add_what(&rows, &row);
-        for (int w = 0; w < most; w++) text_add(&rows, "\t%s", w < row.run.workers ? text_bytes(row.memory_of[w], bytes) : "");
+        for (int w = 0; w < most; w++)
+            text_add(&rows, "\t%s", w < workers ? text_bytes(ps_run_worker(row.run, w).measured_bytes, bytes) : "");
     }
     if (most > 1) text_add(&rows, "\n");
     add_table(out, "memory", &rows);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/sized.h"
 #include "plan/partitioner.h"
 #include "plan/plan.h"
 #include "plan/planner.h"
@@ -21,7 +23,7 @@ struct grid {
     struct ps_compare_options lists;
     /* "auto", the partitioners and the planners with schedules of their own, where no methods are named. */
     const char **runnable;
-    int workers; /* of the cluster file, or as the options say */
+    int workers; /* of the cluster, or as the options say */
 };
 
 static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {
@@ -38,7 +40,8 @@ static enum ps_status check_names(const struct ps_compare_options *lists, struct
     return PS_OK;
 }
 
-static enum ps_status fill_grid(const struct ps_compare_options *options, struct grid *grid, struct ps_error *error) {
+static enum ps_status fill_grid(const struct compare_request *request, struct grid *grid, struct ps_error *error) {
+    const struct ps_compare_options *options = &request->options;
     struct ps_compare_options *lists = &grid->lists;
     int partitioners = 0, planners = 0, methods = 0;
     while (partitioner_table[partitioners]) partitioners++;
@@ -49,17 +52,16 @@ static enum ps_status fill_grid(const struct ps_compare_options *options, struct
     for (int m = 0; m < partitioners; m++) grid->runnable[methods++] = partitioner_table[m]->name;
     for (int p = 0; p < planners; p++)
         if (planner_table[p]->own_schedule && !planner_table[p]->baseline) grid->runnable[methods++] = planner_table[p]->name;
-    grid->workers = options->cluster.workers;
-    if (options->given) grid->workers = options->given->workers;
+    grid->workers = options->cluster ? options->cluster->workers : request->machines.workers;
     *lists = *options;
 #define FILL(list, count, one)                                                                                                 \
     if (options->count == 0) lists->list = &(one), lists->count = 1
-    FILL(schedules, schedule_count, options->plan.schedule);
-    FILL(weights, weights_count, options->plan.weights);
+    FILL(schedules, schedule_count, request->planning.schedule);
+    FILL(weights, weights_count, request->planning.weights);
     FILL(workers, worker_count, grid->workers);
-    FILL(memory_bytes, memory_count, options->cluster.memory_bytes);
-    FILL(bandwidth_bytes_per_s, bandwidth_count, options->cluster.bandwidth_bytes_per_s);
-    if (options->plan.method) FILL(methods, method_count, options->plan.method);
+    FILL(memory_bytes, memory_count, request->machines.memory_bytes);
+    FILL(bandwidth_bytes_per_s, bandwidth_count, request->machines.bandwidth_bytes_per_s);
+    if (request->planning.method) FILL(methods, method_count, request->planning.method);
 #undef FILL
     if (lists->method_count == 0) {
         lists->methods = grid->runnable;
@@ -166,12 +168,12 @@ static enum ps_status set_batch(const struct ps_compare_options *lists, int work
                                 struct ps_error *error) {
     if (lists->batch_per_worker == 0) return PS_OK;
     if (options->batch > 0 || options->micro_batches > 0)
-        return error_set(error, PS_USAGE, "--batch-per-worker contradicts --batch and --micro-batches; give one of them");
+        return error_set(error, PS_USAGE, "`batch_per_worker` contradicts `batch` and `micro_batches`; give one of them");
     options->batch = lists->batch_per_worker * workers;
     if (options->micro_batch == 0) return PS_OK;
     if (options->batch % options->micro_batch != 0)
         return error_set(error, PS_USAGE,
-                         "--batch-per-worker: %d samples on %d workers are no whole number of micro-batches of %d",
+                         "`batch_per_worker`: %d samples on %d workers are no whole number of micro-batches of %d",
                          lists->batch_per_worker, workers, options->micro_batch);
     options->micro_batches = options->batch / options->micro_batch;
     options->batch = 0;
@@ -181,8 +183,8 @@ static enum ps_status set_batch(const struct ps_compare_options *lists, int work
 /* Combination `number`, the method varying fastest. */
 static enum ps_status combination(const struct ps_compare_options *lists, int number, comparison_function *fill,
                                   const void *context, struct comparison_row *row, struct ps_error *error) {
-    struct ps_plan_options options = lists->plan;
-    struct ps_cluster_options machines = lists->cluster;
+    struct ps_plan_options options = *lists->planning;
+    struct ps_cluster_options machines = *lists->machines;
 #define PICK(list, count) lists->list[number % lists->count], number /= lists->count
     options.method = PICK(methods, method_count);
     options.schedule = PICK(schedules, schedule_count);
@@ -212,14 +214,31 @@ static enum ps_status count_rows(const struct ps_compare_options *lists, int *ro
     return PS_OK;
 }
 
-enum ps_status comparison_create(const struct ps_compare_options *options, const char *model, comparison_function *fill,
+void ps_compare_options_init(struct ps_compare_options *options) {
+    *options = (struct ps_compare_options){.struct_size = sizeof *options};
+}
+
+enum ps_status compare_request_take(const struct ps_compare_options *given, struct compare_request *own,
+                                    struct ps_error *error) {
+    *own = (struct compare_request){0};
+    ps_plan_options_init(&own->planning);
+    ps_cluster_options_init(&own->machines);
+    TRY(SIZED_TAKE(ps_compare_options, given, &own->options, error));
+    if (own->options.planning) TRY(SIZED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
+    if (own->options.machines) TRY(SIZED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
+    own->options.planning = &own->planning;
+    own->options.machines = &own->machines;
+    return log_check(own->options.log, error);
+}
+
+enum ps_status comparison_create(const struct compare_request *request, const char *model, comparison_function *fill,
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error) {
     struct grid grid = {0};
     struct ps_comparison *made;
     TRY(memory_new(&made, 1, "a comparison", error));
     enum ps_status status;
     int rows = 0;
-    TRY_OUT(fill_grid(options, &grid, error));
+    TRY_OUT(fill_grid(request, &grid, error));
     TRY_OUT(check_names(&grid.lists, error));
     TRY_OUT(count_rows(&grid.lists, &rows, error));
     snprintf(made->model, sizeof made->model, "%s", model);
@@ -237,8 +256,13 @@ out:
 
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error) {
-    const struct setting setting = {.profile = profile, .given = options->given};
-    return comparison_create(options, profile->model, plan_row, &setting, comparison, error);
+    struct compare_request request;
+    TRY(compare_request_take(options, &request, error));
+    const struct setting setting = {.profile = profile, .given = request.options.cluster};
+    const struct ps_log_sink *log = log_use(request.options.log);
+    enum ps_status status = comparison_create(&request, profile->model, plan_row, &setting, comparison, error);
+    log_restore(log);
+    return status;
 }
 
 const char *ps_comparison_model(const struct ps_comparison *comparison) { return comparison->model; }
@@ -249,7 +273,7 @@ const char *ps_comparison_largest(const struct ps_comparison *comparison) {
 
 int ps_comparison_count(const struct ps_comparison *comparison) { return comparison->row_count; }
 
-struct ps_comparison_row ps_comparison_row(const struct ps_comparison *comparison, int number) {
+static struct ps_comparison_row make_comparison_row(const struct ps_comparison *comparison, int number) {
     const struct comparison_row *from = &comparison->rows[number];
     struct ps_comparison_row row = from->row;
     row.method = from->method;
@@ -257,15 +281,18 @@ struct ps_comparison_row ps_comparison_row(const struct ps_comparison *compariso
     row.weights = from->weights;
     row.chosen = from->chosen[0] ? from->chosen : NULL;
     row.reason = from->reason[0] ? from->reason : NULL;
+    row.run = from->run;
     return row;
+}
+
+void ps_comparison_row_get(const struct ps_comparison *comparison, int number, struct ps_comparison_row *result, size_t size) {
+    const struct ps_comparison_row own = make_comparison_row(comparison, number);
+    SIZED_GIVE(own, result, size);
 }
 
 void ps_comparison_destroy(struct ps_comparison *comparison) {
     if (!comparison) return;
-    for (int r = 0; r < comparison->row_count; r++) {
-        free(comparison->rows[r].points);
-        free(comparison->rows[r].memory_of);
-    }
+    for (int r = 0; r < comparison->row_count; r++) ps_run_destroy(comparison->rows[r].run);
     free(comparison->rows);
     free(comparison);
 }

@@ -8,8 +8,7 @@ struct comparison_row {
     char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" where there is no plan */
     char reason[1024];
     struct ps_comparison_row row; /* its strings are the ones above */
-    struct ps_run_point *points;  /* owned, as is: */
-    int64_t *memory_of;
+    struct ps_run *run;           /* owned; NULL: not trained */
 };
 
 struct ps_comparison {
@@ -23,8 +22,17 @@ struct ps_comparison {
 typedef enum ps_status comparison_function(const void *context, const struct ps_plan_options *options,
                                            const struct ps_cluster_options *machines, struct comparison_row *row,
                                            struct ps_error *error);
+/* What is asked for, of this library's size. */
+struct compare_request {
+    struct ps_compare_options options; /* planning and machines point to what follows */
+    struct ps_plan_options planning;
+    struct ps_cluster_options machines;
+};
+/* `own` must stay where it is. PS_USAGE: a size is wrong. */
+enum ps_status compare_request_take(const struct ps_compare_options *given, struct compare_request *own,
+                                    struct ps_error *error);
 /* All combinations of the lists, one row each. */
-enum ps_status comparison_create(const struct ps_compare_options *options, const char *model, comparison_function *fill,
+enum ps_status comparison_create(const struct compare_request *request, const char *model, comparison_function *fill,
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error);
 /* "auto" for NULL. */
 void comparison_text(char out[32], const char *text);

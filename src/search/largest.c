@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "profile/modelled.h"
@@ -63,9 +64,9 @@ static enum ps_status find_values(struct largest *largest, struct ps_error *erro
     }
     if (largest->step > 0) return PS_OK;
     if (refusal.status == PS_OK || largest->first > 0)
-        return error_set(error, PS_USAGE, "--largest: %s of %s has no two values up to %d", largest->key, largest->model,
+        return error_set(error, PS_USAGE, "`key`: %s of %s has no two values up to %d", largest->key, largest->model,
                          FIRST_MAX);
-    error_prefix(&refusal, "--largest");
+    error_prefix(&refusal, "`key`");
     if (error) *error = refusal;
     return PS_USAGE;
 }
@@ -157,7 +158,7 @@ static enum ps_status find_row(const void *context, const struct ps_plan_options
     enum ps_status status = PS_OK;
     for (int w = 0; w < cluster->workers && status == PS_OK; w++)
         if (cluster->devices[w].memory_bytes == 0)
-            status = error_set(error, PS_USAGE, "--largest: worker %d has no limit of memory; give --memory", w);
+            status = error_set(error, PS_USAGE, "`key`: worker %d has no limit of memory; give `memory_bytes`", w);
     if (status == PS_OK) {
         status = bisect(&trial, &refusal);
         /* A combination that contradicts itself is a row that says so. */
@@ -178,22 +179,36 @@ static enum ps_status check_device(const char *device, struct ps_error *error) {
     return error_unknown(error, PS_USAGE, "device whose costs are worked out:", device, names, count);
 }
 
-enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
-                                  const struct ps_compare_options *options, struct ps_comparison **comparison,
-                                  struct ps_error *error) {
-    int micro_batch = options->plan.micro_batch > 0 ? options->plan.micro_batch : 16;
-    struct largest largest = {.model = model, .key = key, .given = options->given}, *context = &largest;
-    largest.profile = (struct ps_profile_options){
-        .device = device ? device : "gpu:v100", .busy = 1, .micro_batches = &micro_batch, .micro_batch_count = 1};
+static enum ps_status find_largest(const char *model, const char *key, const char *device,
+                                   const struct compare_request *request, struct ps_comparison **comparison,
+                                   struct ps_error *error) {
+    int micro_batch = request->planning.micro_batch > 0 ? request->planning.micro_batch : 16;
+    struct largest largest = {.model = model, .key = key, .given = request->options.cluster}, *context = &largest;
+    largest.profile = (struct ps_profile_options){.struct_size = sizeof largest.profile,
+                                                  .device = device ? device : "gpu:v100",
+                                                  .busy = 1,
+                                                  .micro_batches = &micro_batch,
+                                                  .micro_batch_count = 1};
     struct ps_comparison *made;
     TRY(check_device(largest.profile.device, error));
     TRY(find_values(&largest, error));
-    enum ps_status status = comparison_create(options, model, find_row, &context, &made, error);
+    enum ps_status status = comparison_create(request, model, find_row, &context, &made, error);
     if (status == PS_OK) {
         snprintf(made->largest, sizeof made->largest, "%s", key);
         *comparison = made;
     }
     for (int n = 0; n < largest.count; n++) ps_profile_destroy(largest.networks[n].profile);
     free(largest.networks);
+    return status;
+}
+
+enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
+                                  const struct ps_compare_options *options, struct ps_comparison **comparison,
+                                  struct ps_error *error) {
+    struct compare_request request;
+    TRY(compare_request_take(options, &request, error));
+    const struct ps_log_sink *log = log_use(request.options.log);
+    enum ps_status status = find_largest(model, key, device, &request, comparison, error);
+    log_restore(log);
     return status;
 }

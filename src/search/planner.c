@@ -17,19 +17,19 @@
 static enum ps_status check_options(const struct search *search, const struct planner *planner, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
-        return error_set(error, PS_USAGE, "--recompute: method %s plans without recomputation", planner->name);
+        return error_set(error, PS_USAGE, "`recompute`: method %s plans without recomputation", planner->name);
     if (options->batch > 0)
-        return error_set(error, PS_USAGE, "--batch: method %s plans for one micro-batch size; give --micro-batch",
+        return error_set(error, PS_USAGE, "`batch`: method %s plans for one micro-batch size; give `micro_batch`",
                          planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
-        return error_set(error, PS_USAGE, "--schedule %s: method %s makes a schedule of its own; leave it out",
+        return error_set(error, PS_USAGE, "`schedule` %s: method %s makes a schedule of its own; leave it out",
                          options->schedule, planner->name);
     if (options->replicate && !planner->replicates)
         return error_set(error, PS_USAGE,
-                         "--replicate: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
+                         "`replicate`: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
                          planner->name);
     if (planner->only_replicas && !options->replicate)
-        return error_set(error, PS_USAGE, "--method %s: gives every worker a replica; allow replicas with --replicate",
+        return error_set(error, PS_USAGE, "`method` %s: gives every worker a replica; allow replicas with `replicate`",
                          planner->name);
     return PS_OK;
 }
@@ -360,7 +360,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     bool one_type = cluster_one_type(search->cluster, problem.costs);
     if (!one_type && !planner->several_types)
         return error_set(error, PS_USAGE,
-                         "--method %s: takes all devices to be of one type with a speed each, and the cluster has several",
+                         "`method` %s: takes all devices to be of one type with a speed each, and the cluster has several",
                          planner->name);
     if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sized.h"
 #include "program/lower.h"
 
 /* Which schedules and weight policies go together where the user leaves them open. */
@@ -80,8 +81,8 @@ enum ps_status search_pairs(const struct ps_plan_options *options, int workers, 
 static void advise_recomputation(struct ps_error *refusal, bool tried) {
     struct ps_error table = *refusal;
     refusal->hint[0] = '\0';
-    error_hint(refusal, tried ? "nothing fits with recomputation (--recompute) either"
-                              : "recomputation (--recompute) needs less memory");
+    error_hint(refusal, tried ? "nothing fits with recomputation (`recompute`) either"
+                              : "recomputation (`recompute`) needs less memory");
     error_hint(refusal, "%s", table.hint);
 }
 
@@ -98,13 +99,13 @@ static enum ps_status batch_sizes(const struct search *search, struct search_siz
     }
     if (*count > 0) return PS_OK;
     return error_set(error, PS_USAGE,
-                     "--batch: %d samples are not a whole number of micro-batches of a size that was profiled%s",
+                     "`batch`: %d samples are not a whole number of micro-batches of a size that was profiled%s",
                      options->batch, options->micro_batch + options->micro_batches > 0 ? " and asked for" : "");
 }
 
 enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
-    if (options->batch < 0) return error_set(error, PS_USAGE, "--batch: %d is negative", options->batch);
+    if (options->batch < 0) return error_set(error, PS_USAGE, "`batch`: %d is negative", options->batch);
     if (options->batch > 0) return batch_sizes(search, sizes, count, error);
     *count = 1;
     sizes[0].micro_batches = options->micro_batches;
@@ -240,8 +241,8 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
     return status;
 }
 
-enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
-                            const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+static enum ps_status find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     const struct ps_plan_options chosen = search_tied(options, cost_table_tied(&profile->tables[0]), cluster->workers);
     const struct search search = {
         .options = &chosen,
@@ -256,11 +257,26 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
     if (options->replicate && !search_may_replicate(options->method))
-        return error_set(error, PS_USAGE, "--replicate: method %s has no replicas; pipedream, pipedream-paper and auto have",
+        return error_set(error, PS_USAGE, "`replicate`: method %s has no replicas; pipedream, pipedream-paper and auto have",
                          options->method);
     if (options->replicate && !search_is_auto(options->method)) return search_planner(&search, &planner_pipedream, plan, error);
     if (options->paper_cost)
-        return error_set(error, PS_USAGE, "--paper-cost: method %s has no other costs; bipartition and madpipe have",
+        return error_set(error, PS_USAGE, "`paper_cost`: method %s has no other costs; bipartition and madpipe have",
                          options->method ? options->method : "auto");
     return search_all(&search, plan, error);
+}
+
+void ps_plan_options_init(struct ps_plan_options *options) {
+    *options = (struct ps_plan_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                            const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options own = {0};
+    TRY(SIZED_TAKE(ps_plan_options, options, &own, error));
+    TRY(log_check(own.log, error));
+    const struct ps_log_sink *log = log_use(own.log);
+    enum ps_status status = find_plan(profile, cluster, &own, plan, error);
+    log_restore(log);
+    return status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "graph/network.h"
 #include "plan/bapipe.h"
@@ -18,7 +19,9 @@ extern const struct partitioner partitioner_pipedream;
 static double slowest_s(const struct cost_table *costs, int workers) {
     struct ps_cluster *cluster;
     double objective_s = 0;
-    if (ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, NULL) != PS_OK) return 0;
+    if (ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = workers},
+                           &cluster, NULL) != PS_OK)
+        return 0;
     struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
     struct partition partition = {.last = calloc((size_t)workers, sizeof *partition.last)};
     if (partition.last && partitioner_pipedream.solve(&problem, &partition, NULL) == PS_OK) objective_s = partition.objective_s;
@@ -42,7 +45,8 @@ static void compare_slowest(const struct cost_table *whole, const struct ps_prof
 static enum ps_status find_splits(const struct ps_network *network, const struct cost_table *costs, int workers,
                                   struct text *splits, struct ps_error *error) {
     struct ps_cluster *cluster;
-    TRY(ps_cluster_uniform(&(struct ps_cluster_options){.workers = workers}, &cluster, error));
+    TRY(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = workers},
+                           &cluster, error));
     struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
     enum ps_status status = bapipe_splits(&problem, network->graph, splits, error);
     ps_cluster_destroy(cluster);
@@ -62,11 +66,12 @@ static enum ps_status measure_split(const struct ps_network *whole, const char *
 
 enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
                                         struct ps_profile **profile, struct ps_error *error) {
-    struct ps_profile_options first = *options;
+    struct ps_profile_options first = {0};
+    TRY(SIZED_TAKE(ps_profile_options, options, &first, error));
     struct ps_profile *whole;
     struct text splits = {0};
     const char *name = ps_network_info(network).name;
-    if (strstr(name, "split=")) return error_set(error, PS_USAGE, "--split-for: %s says its splits already", name);
+    if (strstr(name, "split=")) return error_set(error, PS_USAGE, "`network`: %s says its splits already", name);
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
     TRY(ps_profile_measure(network, &first, &whole, error));
     enum ps_status status = find_splits(network, &whole->tables[0], workers, &splits, error);

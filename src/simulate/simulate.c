@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "program/lower.h"
 #include "simulate/engine.h"
@@ -319,12 +320,21 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     return status;
 }
 
-struct ps_simulation_info ps_simulation_info(const struct ps_simulation *simulation) {
-    return simulation->info;
+static struct ps_simulation_info make_simulation_info(const struct ps_simulation *simulation) { return simulation->info; }
+
+void ps_simulation_info_get(const struct ps_simulation *simulation, struct ps_simulation_info *result, size_t size) {
+    const struct ps_simulation_info own = make_simulation_info(simulation);
+    SIZED_GIVE(own, result, size);
 }
 
-struct ps_simulation_worker ps_simulation_worker(const struct ps_simulation *simulation, int worker) {
+static struct ps_simulation_worker make_simulation_worker(const struct ps_simulation *simulation, int worker) {
     return simulation->worker[worker];
+}
+
+void ps_simulation_worker_get(const struct ps_simulation *simulation, int worker, struct ps_simulation_worker *result,
+                              size_t size) {
+    const struct ps_simulation_worker own = make_simulation_worker(simulation, worker);
+    SIZED_GIVE(own, result, size);
 }
 
 void ps_simulation_destroy(struct ps_simulation *simulation) {

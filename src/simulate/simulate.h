@@ -114,7 +114,7 @@ struct simulation_work {
     bool summary_only; /* no timeline */
 };
 
-/* PS_USAGE: the cluster has fewer workers than the programs. PS_FAILED: out of memory, or the programs deadlock (they were not
+/* PS_USAGE: the cluster has fewer workers than the programs. PS_OUT_OF_MEMORY. PS_FAILED: the programs deadlock (they were not
  * verified then). */
 enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation, struct ps_error *error);
 

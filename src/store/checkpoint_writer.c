@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* ----------------------------------------------------------------------- directories */
 
@@ -116,7 +117,7 @@ enum ps_status checkpoint_writer_start(const struct checkpoint_writer_options *o
     TRY(checkpoint_image_create(options->executor, options->plan, &writer->image, error));
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
-    int code = pthread_create(&writer->thread, NULL, thread_main, writer);
+    int code = thread_start(&writer->thread, thread_main, writer);
     if (code) {
         pthread_cond_destroy(&writer->changed);
         pthread_mutex_destroy(&writer->lock);

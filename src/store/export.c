@@ -42,5 +42,5 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
         weight_files_close(&weights);
         return status;
     }
-    return error_unknown(error, PS_USAGE, "--format", format, names, count);
+    return error_unknown(error, PS_USAGE, "`format`", format, names, count);
 }

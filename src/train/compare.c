@@ -34,30 +34,25 @@ static enum ps_metric find_metric(const struct ps_train_options *train) {
 
 static enum ps_status check_target(enum ps_metric metric, double target, struct ps_error *error) {
     if (metric == PS_METRIC_ACCURACY && target > 1)
-        return error_set(error, PS_USAGE, "--target: %g is no accuracy; those are 0 to 1", target);
+        return error_set(error, PS_USAGE, "`target`: %g is no accuracy; those are 0 to 1", target);
     if (metric == PS_METRIC_BLEU && target > 100)
-        return error_set(error, PS_USAGE, "--target: %g is no BLEU; that is 0 to 100", target);
+        return error_set(error, PS_USAGE, "`target`: %g is no BLEU; that is 0 to 100", target);
     return PS_OK;
 }
 
 /* ------------------------------------------------------------------------- rows */
 
-/* The points, and the best of them. */
-static enum ps_status take_points(const struct ps_run *run, struct comparison_row *out, struct ps_error *error) {
-    struct ps_comparison_row *row = &out->row;
-    row->point_count = ps_run_point_count(run);
-    row->points = out->points = calloc((size_t)row->point_count + 1, sizeof *out->points);
-    if (!out->points) return error_memory(error, "a run's figures", (size_t)row->point_count * sizeof *out->points);
+/* The best of its points. */
+static void find_best(struct ps_comparison_row *row, const struct ps_run *run) {
     row->best_valid_accuracy = row->best = NAN;
-    for (int i = 0; i < row->point_count; i++) {
-        const struct ps_run_point point = out->points[i] = ps_run_point(run, i);
+    for (int i = 0; i < ps_run_point_count(run); i++) {
+        const struct ps_run_point point = ps_run_point(run, i);
         row->best_valid_accuracy = fmax(row->best_valid_accuracy, point.valid_accuracy); /* of NaN and a number the number */
         double value = ps_run_point_metric(&point, row->metric);
         if (!isfinite(value) || reaches(row->metric, row->best, value)) continue;
         row->best = value;
         row->best_epoch = point.epoch;
     }
-    return PS_OK;
 }
 
 static bool was_validated(const struct comparison_row *row) { return row->row.trained && isfinite(row->row.best); }
@@ -76,26 +71,26 @@ static void time_target(struct ps_comparison *comparison, enum ps_metric metric,
         struct ps_comparison_row *row = &comparison->rows[r].row;
         row->target = target;
         row->target_s = NAN;
-        for (int i = row->point_count - 1; i >= 0; i--) {
-            if (!reaches(metric, ps_run_point_metric(&row->points[i], metric), target)) continue;
-            row->target_s = row->points[i].training_s;
-            row->target_epoch = row->points[i].epoch;
+        for (int i = row->trained ? ps_run_point_count(comparison->rows[r].run) - 1 : -1; i >= 0; i--) {
+            const struct ps_run_point point = ps_run_point(comparison->rows[r].run, i);
+            if (!reaches(metric, ps_run_point_metric(&point, metric), target)) continue;
+            row->target_s = point.training_s;
+            row->target_epoch = point.epoch;
         }
     }
 }
 
-static enum ps_status fill_row(const struct ps_run *run, struct comparison_row *out, struct ps_error *error) {
+/* The run is the row's from here on. */
+static void fill_row(struct ps_run *run, struct comparison_row *out) {
     struct ps_comparison_row *row = &out->row;
     row->trained = true;
-    row->run = ps_run_info(run);
-    row->memory_of = out->memory_of = calloc((size_t)row->run.workers, sizeof *out->memory_of);
-    if (!out->memory_of) return error_memory(error, "a run's figures", (size_t)row->run.workers * sizeof *out->memory_of);
-    for (int w = 0; w < row->run.workers; w++) {
-        out->memory_of[w] = ps_run_worker(run, w).measured_bytes;
-        if (out->memory_of[w] > row->measured_bytes) row->measured_bytes = out->memory_of[w];
+    out->run = run;
+    for (int w = 0; w < ps_run_info(run).workers; w++) {
+        int64_t bytes = ps_run_worker(run, w).measured_bytes;
+        if (bytes > row->measured_bytes) row->measured_bytes = bytes;
     }
     comparison_text(out->chosen, out->method);
-    return take_points(run, out, error);
+    find_best(row, run);
 }
 
 /* What the words stand for, where nothing is to be searched. */
@@ -133,11 +128,10 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
              machines->workers);
     enum ps_status status = ps_train(&train, &run, &refusal);
     if (status == PS_OK) {
-        status = fill_row(run, out, error);
-        ps_run_destroy(run);
-        return status;
+        fill_row(run, out);
+        return PS_OK;
     }
-    if (status == PS_NO_PLAN || status == PS_USAGE || status == PS_FAILED) {
+    if (status == PS_NO_PLAN || status == PS_USAGE || status == PS_FAILED || status == PS_OUT_OF_MEMORY) {
         snprintf(out->reason, sizeof out->reason, "%s", refusal.message);
         return PS_OK;
     }
@@ -145,24 +139,35 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
     return status;
 }
 
-enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
-                                   struct ps_comparison **comparison, struct ps_error *error) {
+static enum ps_status train_all(const struct compare_request *compare, const struct ps_train_options *train,
+                                struct ps_comparison **comparison, struct ps_error *error) {
+    const double target = compare->options.target;
     struct ps_comparison *made;
-    struct train_request request;
-    TRY(train_request_take(train, &request, error));
-    train = &request.options;
     struct work work = {.train = *train, .metric = find_metric(train)};
-    if (options->given) return error_set(error, PS_USAGE, "--cluster: training compares alike workers; give --workers");
-    TRY(check_target(work.metric, options->target, error));
+    if (compare->options.cluster)
+        return error_set(error, PS_USAGE, "`cluster`: training compares alike workers; give `workers`");
+    TRY(check_target(work.metric, target, error));
     if (work.metric == PS_METRIC_BLEU && train->valid && train->valid_bleu == 0) work.train.valid_bleu = BLEU_USUAL;
-    TRY(comparison_create(options, train->network ? train->network->name : "", train_row, &work, &made, error));
+    TRY(comparison_create(compare, train->network ? train->network->name : "", train_row, &work, &made, error));
     for (int r = 0; r < made->row_count; r++)
         if (!made->rows[r].reason[0]) {
-            time_target(made, work.metric, options->target);
+            time_target(made, work.metric, target);
             *comparison = made;
             return PS_OK;
         }
     error_set(error, PS_USAGE, "%s", made->rows[0].reason);
     ps_comparison_destroy(made);
     return PS_USAGE;
+}
+
+enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
+                                   struct ps_comparison **comparison, struct ps_error *error) {
+    struct compare_request compare;
+    struct train_request request;
+    TRY(compare_request_take(options, &compare, error));
+    TRY(train_request_take(train, &request, error));
+    const struct ps_log_sink *log = log_use(compare.options.log);
+    enum ps_status status = train_all(&compare, &request.options, comparison, error);
+    log_restore(log);
+    return status;
 }

@@ -308,14 +308,16 @@ static void merge_planning(const struct ps_train_options *requested, int process
     merge_plan_options(requested->planning, planning);
     bool resized = requested->machines->workers || processes > 1;
     if (requested->cluster || resized) options->cluster = requested->cluster;
-    if (requested->cluster) merged->machines = (struct ps_cluster_options){0};
+    if (requested->cluster) ps_cluster_options_init(&merged->machines);
     if (!options->cluster) merged->machines.workers = processes > 1 ? processes : plan->workers;
     merge_machines(requested->machines, &merged->machines);
 }
 
 /* The run's own plan, which says itself what `planning` and the network would. */
 static void keep_plan(const struct ps_plan *plan, struct train_request *merged) {
-    merged->planning = (struct ps_plan_options){.optimizer = merged->planning.optimizer};
+    const char *optimizer = merged->planning.optimizer;
+    ps_plan_options_init(&merged->planning);
+    merged->planning.optimizer = optimizer;
     merged->options.plan = plan;
 }
 
@@ -400,6 +402,8 @@ static enum ps_status take_document(const char *path, struct resumption *resumpt
     struct json_place root = json_root(resumption->document, path);
     struct train_request *request = &resumption->request;
     ps_train_options_init(&request->options);
+    ps_plan_options_init(&request->planning);
+    ps_cluster_options_init(&request->machines);
     request->options.planning = &request->planning;
     request->options.machines = &request->machines;
     return read_options(&root, resumption, error);
@@ -424,7 +428,7 @@ static enum ps_status open_resumption(const struct ps_train_options *requested, 
                                       struct ps_error *error) {
     char path[PATH_SIZE];
     file_join(path, requested->resume, "config.json");
-    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "--resume: %s holds no run", requested->resume);
+    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "`resume`: %s holds no run", requested->resume);
     TRY(json_read_file(path, "penstock-config", &resumption->document, error));
     TRY(take_document(path, resumption, error));
     TRY(merge(requested, processes, resumption, error));

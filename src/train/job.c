@@ -21,31 +21,31 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
         bool given;
         const char *option;
     } said_by_plan[] = {
-        {plan->method != NULL, "--method"},
-        {plan->schedule != NULL, "--schedule"},
-        {plan->weights != NULL, "--weights"},
-        {plan->micro_batch != 0, "--micro-batch"},
-        {plan->micro_batches != 0, "--micro-batches"},
-        {plan->recompute, "--recompute"},
-        {plan->paper_prediction, "--paper-prediction"},
-        {plan->replicate, "--replicate"},
-        {plan->paper_cost, "--paper-cost"},
+        {plan->method != NULL, "`method`"},
+        {plan->schedule != NULL, "`schedule`"},
+        {plan->weights != NULL, "`weights`"},
+        {plan->micro_batch != 0, "`micro_batch`"},
+        {plan->micro_batches != 0, "`micro_batches`"},
+        {plan->recompute, "`recompute`"},
+        {plan->paper_prediction, "`paper_prediction`"},
+        {plan->replicate, "`replicate`"},
+        {plan->paper_cost, "`paper_cost`"},
     };
     for (size_t i = 0; options->plan && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
         if (said_by_plan[i].given)
             return error_set(error, PS_USAGE, "%s: cannot be chosen beside a plan, which says it", said_by_plan[i].option);
     if (!options->plan && !options->network && !options->profile && launch_find().rank == 0)
-        return error_set(error, PS_USAGE, "nothing to train: give a plan (--plan), or a model (--model) and --workers");
+        return error_set(error, PS_USAGE, "nothing to train: give a `plan`, or a `network` and how many `workers`");
     if (options->batch < 0 || options->batch > BATCH_MAX)
-        return error_set(error, PS_USAGE, "--batch: %d is not from 1 to %d", options->batch, BATCH_MAX);
+        return error_set(error, PS_USAGE, "`batch`: %d is not from 1 to %d", options->batch, BATCH_MAX);
     if (options->steps < 0 || options->epochs < 0 || options->evaluate_every < 0 || options->warmup_steps < 0)
         return error_set(error, PS_USAGE, "%s: must not be negative",
-                         options->steps < 0          ? "--steps"
-                         : options->epochs < 0       ? "--epochs"
-                         : options->warmup_steps < 0 ? "--warmup"
-                                                     : "--evaluate-every");
-    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "--clip: %g is not a norm above 0", options->clip);
-    if (options->threads < 0) return error_set(error, PS_USAGE, "--threads: %d is less than 1", options->threads);
+                         options->steps < 0          ? "`steps`"
+                         : options->epochs < 0       ? "`epochs`"
+                         : options->warmup_steps < 0 ? "`warmup_steps`"
+                                                     : "`evaluate_every`");
+    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "`clip`: %g is not a norm above 0", options->clip);
+    if (options->threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", options->threads);
     return PS_OK;
 }
 
@@ -156,11 +156,11 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     TRY(transport_find(options->transport, &job->transport, error));
     job->threads = options->threads > 0 ? options->threads : 1;
     if (!job->device->real && !options->profile && launch_find().rank == 0)
-        return error_set(error, PS_USAGE, "--device: %s takes as long as a profile says; give one (--profile)",
+        return error_set(error, PS_USAGE, "`device`: %s takes as long as a profile says; give one as `profile`",
                          job->device->name);
     if (!job->device->real && options->lengths)
-        return error_set(error, PS_USAGE, "--lengths: device %s reads no data", job->device->name);
-    if (job->device->real && !options->data) return error_set(error, PS_USAGE, "--data: what to train on must be said");
+        return error_set(error, PS_USAGE, "`lengths`: device %s reads no data", job->device->name);
+    if (job->device->real && !options->data) return error_set(error, PS_USAGE, "`data`: what to train on must be said");
     return PS_OK;
 }
 
@@ -169,7 +169,7 @@ static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
     double smoothing = job->options->label_smoothing;
     if (!job->network || isnan(smoothing)) return PS_OK;
     if (!(smoothing >= 0 && smoothing < 1))
-        return error_set(error, PS_USAGE, "--label-smoothing: %g is not from 0 and below 1", smoothing);
+        return error_set(error, PS_USAGE, "`label_smoothing`: %g is not from 0 and below 1", smoothing);
     for (int l = 0; l < job->lengths.count || l == 0; l++) {
         struct graph *graph = job_network(job, l)->graph;
         graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
@@ -183,7 +183,7 @@ static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
     const int source = network_source(job->network);
     if (!text) return PS_OK;
     if (source == 0)
-        return error_set(error, PS_USAGE, "--lengths: %s translates nothing: its samples have no source and target",
+        return error_set(error, PS_USAGE, "`lengths`: %s translates nothing: its samples have no source and target",
                          job->network->name);
     TRY(lengths_parse(text, (struct sequence_length){source, job->network->labels}, &job->lengths, error));
     for (int l = 0; l < job->lengths.count - 1; l++)
@@ -197,7 +197,7 @@ static enum ps_status find_network(struct job *job, struct ps_error *error) {
     struct ps_network *named = NULL;
     if (!given) {
         enum ps_status status = ps_network_open(job->plan ? job->plan->model : job->profile->model, &named, error);
-        if (status == PS_USAGE) error_hint(error, "a network that is not built in must be given as a file (--model FILE)");
+        if (status == PS_USAGE) error_hint(error, "a network that is not built in must be given as a file (`network` FILE)");
         TRY(status);
     }
     job->network_text = ps_network_json(given ? given : named);
@@ -235,7 +235,7 @@ static enum ps_status copy_profile(const struct ps_profile *profile, struct ps_p
 enum ps_status job_open(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (options->profile && options->profile->other_device)
-        return error_set(error, PS_USAGE, "--profile: a run has one type of device; several are for planning and simulating");
+        return error_set(error, PS_USAGE, "`profile`: a run has one type of device; several are for planning and simulating");
     if (options->profile) TRY(copy_profile(options->profile, &job->profile, error));
     if (options->plan) TRY(job_take_plan(job, error));
     return open_network(job, error);
@@ -252,25 +252,25 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
     const struct ps_cluster *cluster = job->cluster;
     if (!job->options->emulate) return PS_OK;
     if (!job->transport->own_threads)
-        return error_set(error, PS_USAGE, "--emulate: transport %s runs all workers in one thread; threads and mpi can emulate",
+        return error_set(error, PS_USAGE, "`emulate`: transport %s runs all workers in one thread; threads and mpi can emulate",
                          job->transport->name);
     if (!cluster->overlap || cluster->streaming)
-        return error_set(error, PS_USAGE, "--emulate: transfers run beside computation and begin when it is over");
+        return error_set(error, PS_USAGE, "`emulate`: transfers run beside computation and begin when it is over");
     for (int w = 0; w < cluster->workers && job->device->real; w++)
         if (cluster->devices[w].speed > 1)
             return error_set(error, PS_USAGE,
-                             "--emulate: worker %d has a speed of %g; a device can be slowed down, to less than 1", w,
+                             "`emulate`: worker %d has a speed of %g; a device can be slowed down, to less than 1", w,
                              cluster->devices[w].speed);
     for (int s = 0; s < job->plan->stage_count; s++)
         if (job->plan->stages[s].forward_count > 1)
-            return error_set(error, PS_USAGE, "--emulate: the sum over the %d replicas of stage %d cannot be emulated",
+            return error_set(error, PS_USAGE, "`emulate`: the sum over the %d replicas of stage %d cannot be emulated",
                              job->plan->stages[s].forward_count, s);
     if (job_tied(job) && job->plan->stage_count > 1)
         return error_set(error, PS_USAGE,
-                         "--emulate: the sum over the stages that share a parameter (tied) cannot be emulated");
+                         "`emulate`: the sum over the stages that share a parameter (tied) cannot be emulated");
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
         if (cluster->links[l].half_duplex || cluster->links[l].shared_link[0])
-            return error_set(error, PS_USAGE, "--emulate: links[%d] is shared, which only --transport threads can emulate", l);
+            return error_set(error, PS_USAGE, "`emulate`: links[%d] is shared, which only `transport` threads can emulate", l);
     return PS_OK;
 }
 

@@ -58,7 +58,8 @@ static enum ps_status mix(const struct job *job, int64_t batch, struct ps_profil
 }
 
 enum ps_status job_costs_measure(struct job *job, int64_t batch, const int *sizes, int count, struct ps_error *error) {
-    const struct ps_profile_options options = {.device = job->device->name,
+    const struct ps_profile_options options = {.struct_size = sizeof options,
+                                               .device = job->device->name,
                                                .threads = job->threads,
                                                .busy = busy_workers(job),
                                                .micro_batches = sizes,
@@ -93,7 +94,8 @@ static enum ps_status measure_shorter(const struct job *job, struct ps_profile *
     int *sizes = malloc((size_t)given->table_count * sizeof *sizes);
     if (!sizes) return error_memory(error, "profiling", (size_t)given->table_count * sizeof *sizes);
     for (int t = 0; t < given->table_count; t++) sizes[t] = given->tables[t].micro_batch;
-    const struct ps_profile_options options = {.device = job->device->name,
+    const struct ps_profile_options options = {.struct_size = sizeof options,
+                                               .device = job->device->name,
                                                .threads = job->threads,
                                                .busy = given->busy,
                                                .micro_batches = sizes,
@@ -116,9 +118,9 @@ enum ps_status job_costs_fit(struct job *job, int64_t batch, struct ps_error *er
                  has);
         return PS_OK;
     }
-    if (has[0]) return error_set(error, PS_USAGE, "--lengths: %s, where the profile's times are means over %s", wanted, has);
+    if (has[0]) return error_set(error, PS_USAGE, "`lengths`: %s, where the profile's times are means over %s", wanted, has);
     if (job->profile->tables[0].micro_batch == 0)
-        return error_set(error, PS_USAGE, "--lengths: the profile does not say for how many samples its times are");
+        return error_set(error, PS_USAGE, "`lengths`: the profile does not say for how many samples its times are");
     enum ps_status status = measure_shorter(job, shorter, error);
     if (status == PS_OK) status = mix(job, batch, job->profile, shorter, error);
     for (int l = 0; l < LENGTHS_MAX; l++) ps_profile_destroy(shorter[l]);

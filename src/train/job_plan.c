@@ -24,19 +24,19 @@ static int divisor_above(int number, int bound) {
 
 static enum ps_status not_a_divisor(int batch, int micro_batches, struct ps_error *error) {
     if (micro_batches > batch)
-        return error_set(error, PS_USAGE, "--micro-batches: %d are more than the %d samples of a mini-batch", micro_batches,
+        return error_set(error, PS_USAGE, "`micro_batches`: %d are more than the %d samples of a mini-batch", micro_batches,
                          batch);
-    return error_set(error, PS_USAGE, "--micro-batches: %d does not divide the mini-batch of %d samples; %d and %d do",
+    return error_set(error, PS_USAGE, "`micro_batches`: %d does not divide the mini-batch of %d samples; %d and %d do",
                      micro_batches, batch, divisor_below(batch, micro_batches), divisor_above(batch, micro_batches));
 }
 
 enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches, int *micro_batch, struct ps_error *error) {
     int count = *micro_batches, size = *micro_batch;
     if (size > 0 && batch % size != 0)
-        return error_set(error, PS_USAGE, "--micro-batch: %d does not divide the mini-batch of %d samples; %d and %d do", size,
+        return error_set(error, PS_USAGE, "`micro_batch`: %d does not divide the mini-batch of %d samples; %d and %d do", size,
                          batch, divisor_below(batch, size < batch ? size : batch), divisor_above(batch, size));
     if (count > 0 && size > 0 && (int64_t)count * size != batch)
-        return error_set(error, PS_USAGE, "--batch: %d is not %d micro-batches of %d samples", batch, count, size);
+        return error_set(error, PS_USAGE, "`batch`: %d is not %d micro-batches of %d samples", batch, count, size);
     if (count == 0) count = size > 0 ? batch / size : divisor_below(batch, usual < batch ? usual : batch);
     if (*micro_batches == 0 && size == 0 && count < least) count = divisor_above(batch, least);
     if (count > batch || batch % count != 0) return not_a_divisor(batch, count, error);
@@ -57,11 +57,11 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
     } else {
         struct ps_cluster_options uniform = *options->machines;
         if (uniform.workers == 0) uniform.workers = workers > 0 || !job_is_several(job) ? workers : job->processes->count;
-        if (uniform.workers == 0) return error_set(error, PS_USAGE, "--workers: how many workers there are must be said");
+        if (uniform.workers == 0) return error_set(error, PS_USAGE, "`workers`: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
     if (workers > 0 && job->cluster->workers != workers)
-        return error_set(error, PS_USAGE, "--workers: the plan is for %d workers, not %d", workers, job->cluster->workers);
+        return error_set(error, PS_USAGE, "`workers`: the plan is for %d workers, not %d", workers, job->cluster->workers);
     return PS_OK;
 }
 
@@ -76,7 +76,7 @@ enum ps_status job_take_plan(struct job *job, struct ps_error *error) {
     struct ps_plan *plan = job->plan;
     if (optimizer) snprintf(plan->optimizer, sizeof plan->optimizer, "%s", optimizer);
     if (options->batch > 0 && options->batch != job_plan_batch(plan))
-        return error_set(error, PS_USAGE, "--batch: the plan has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
+        return error_set(error, PS_USAGE, "`batch`: the plan has a mini-batch of %lld samples (%d micro-batches of %d), not %d",
                          (long long)job_plan_batch(plan), plan->micro_batches, plan->micro_batch, options->batch);
     return open_cluster(job, plan->workers, error);
 }

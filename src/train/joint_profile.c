@@ -129,7 +129,7 @@ static enum ps_status measure_sent(const struct processes *processes, const char
 
 enum ps_status joint_profile_answer(struct processes *processes, const struct json_place *request, struct ps_error *error) {
     int sizes[MICRO_BATCHES_MAX];
-    struct ps_profile_options options = {.busy = 1, .micro_batches = sizes};
+    struct ps_profile_options options = {.struct_size = sizeof options, .busy = 1, .micro_batches = sizes};
     struct task task;
     struct ps_profile *profile;
     const char *sent;

@@ -25,8 +25,12 @@ enum ps_status train_request_take(const struct ps_train_options *given, struct t
     ps_train_options_init(&own->options);
     TRY(SIZED_TAKE(ps_train_options, given, &own->options, error));
     if (own->options.observer) TRY(SIZED_TAKE(ps_observer, own->options.observer, &own->observer, error));
-    if (own->options.planning) own->planning = *own->options.planning;
-    if (own->options.machines) own->machines = *own->options.machines;
+    ps_plan_options_init(&own->planning);
+    ps_cluster_options_init(&own->machines);
+    if (own->options.planning) TRY(SIZED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
+    if (own->options.machines) TRY(SIZED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
+    if (own->options.log) TRY(SIZED_TAKE(ps_log_sink, own->options.log, &own->log, error));
+    if (own->options.log) own->options.log = &own->log;
     own->options.planning = &own->planning;
     own->options.machines = &own->machines;
     own->options.observer = &own->observer;

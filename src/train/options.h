@@ -5,10 +5,11 @@
 #include "base/error.h"
 
 struct train_request {
-    struct ps_train_options options; /* planning, machines and observer point to what follows */
+    struct ps_train_options options; /* planning, machines, observer and log (or NULL) point to what follows */
     struct ps_plan_options planning;
     struct ps_cluster_options machines;
     struct ps_observer observer;
+    struct ps_log_sink log;
 };
 
 /* `own` must stay where it is; the other objects and strings stay the caller's. PS_USAGE: a size is wrong. */

@@ -35,7 +35,8 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
         *samples_per_s = NAN;
         return PS_OK;
     }
-    struct ps_cluster_options options = {.workers = job->plan->workers, .cores = predict_at_once(job)};
+    struct ps_cluster_options options = {
+        .struct_size = sizeof options, .workers = job->plan->workers, .cores = predict_at_once(job)};
     struct ps_cluster *machine, emulated;
     TRY(ps_cluster_uniform(&options, &machine, error));
     for (int w = 0; w < machine->workers && job->profile->other_device; w++)

@@ -6,12 +6,14 @@
 
 #include "base/json.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "base/text.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
     struct ps_run *made = calloc(1, sizeof *made);
     if (made) made->worker = calloc((size_t)workers, sizeof *made->worker);
-    if (!made || !made->worker) {
+    if (made) made->process = calloc((size_t)workers, sizeof *made->process);
+    if (!made || !made->worker || !made->process) {
         ps_run_destroy(made);
         return error_memory(error, "a run's figures", (size_t)workers * sizeof *made->worker);
     }
@@ -46,8 +48,8 @@ enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *poin
 
 int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
 
-struct ps_run_point ps_run_point(const struct ps_run *run, int point) {
-    return run->points[point];
+void ps_run_point_get(const struct ps_run *run, int point, struct ps_run_point *result, size_t size) {
+    SIZED_GIVE(run->points[point], result, size);
 }
 
 double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric) {
@@ -60,16 +62,19 @@ double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metr
 void ps_run_destroy(struct ps_run *run) {
     if (!run) return;
     free(run->worker);
+    free(run->process);
     free(run->points);
     free(run);
 }
 
-struct ps_run_info ps_run_info(const struct ps_run *run) {
-    return run->info;
+void ps_run_info_get(const struct ps_run *run, struct ps_run_info *result, size_t size) { SIZED_GIVE(run->info, result, size); }
+
+void ps_run_process_get(const struct ps_run *run, int worker, struct ps_run_process *result, size_t size) {
+    SIZED_GIVE(run->process[worker], result, size);
 }
 
-struct ps_run_worker ps_run_worker(const struct ps_run *run, int worker) {
-    return run->worker[worker];
+void ps_run_worker_get(const struct ps_run *run, int worker, struct ps_run_worker *result, size_t size) {
+    SIZED_GIVE(run->worker[worker], result, size);
 }
 
 static void add_process(json_t *object, const struct ps_run_process *process) {
@@ -115,9 +120,9 @@ json_t *run_document(const struct ps_run *run) {
     json_set_finite(root, "predicted_samples_per_s", info->predicted_samples_per_s);
     json_set_finite(root, "elapsed_s", info->wall_s);
     json_set_finite(root, "checkpoint_stall_s", info->checkpoint_stall_s);
-    add_process(root, &run->worker[0].process);
+    add_process(root, &run->process[0]);
     for (int w = 1; w < info->workers; w++)
-        if (run->worker[w].process.peak_bytes > 0) add_process(json_array_get(workers, (size_t)w), &run->worker[w].process);
+        if (run->process[w].peak_bytes > 0) add_process(json_array_get(workers, (size_t)w), &run->process[w]);
     json_object_set_new(root, "workers", workers);
     return root;
 }

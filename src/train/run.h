@@ -12,7 +12,8 @@ struct ps_run {
     int batch, micro_batches;
     double lr; /* of the last update */
     struct ps_run_info info;
-    struct ps_run_worker *worker; /* info.workers */
+    struct ps_run_worker *worker; /* info.workers, as are: */
+    struct ps_run_process *process;
     struct ps_run_point *points;
     int point_count, point_capacity;
 };

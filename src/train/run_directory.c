@@ -22,7 +22,7 @@ enum ps_status run_directory_check(const char *path, struct ps_error *error) {
     char place[PATH_SIZE];
     for (size_t i = 0; path && i < sizeof traces / sizeof *traces; i++) {
         if (!file_exists(file_join(place, path, traces[i]))) continue;
-        error_set(error, PS_USAGE, "--out: %s holds a run already (%s)", path, traces[i]);
+        error_set(error, PS_USAGE, "`out`: %s holds a run already (%s)", path, traces[i]);
         error_hint(error, "choose another directory, or remove this one");
         return PS_USAGE;
     }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sized.h"
 #include "comm/transport.h"
 #include "graph/network.h"
 #include "profile/profile.h"
@@ -54,7 +55,8 @@ static enum ps_status meet(struct processes *processes, struct ps_error *error) 
 /* Seconds of a training step of one sample. */
 static enum ps_status measure_device(const char *device, int threads, double *seconds, struct ps_error *error) {
     int micro_batch = SURVEY_MICRO_BATCH;
-    struct ps_profile_options options = {.device = device,
+    struct ps_profile_options options = {.struct_size = sizeof options,
+                                         .device = device,
                                          .threads = threads,
                                          .busy = 1,
                                          .micro_batches = &micro_batch,
@@ -204,7 +206,8 @@ enum ps_status survey_machines(struct processes *processes, const char *device, 
     return PS_OK;
 }
 
-enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
+/* In the processes that were started together. */
+static enum ps_status survey_here(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error) {
     const struct transport_class *transport;
     struct processes *processes = NULL;
@@ -225,4 +228,19 @@ enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *optio
     }
     *cluster = made;
     return PS_OK;
+}
+
+void ps_cluster_measure_options_init(struct ps_cluster_measure_options *options) {
+    *options = (struct ps_cluster_measure_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
+                                  struct ps_error *error) {
+    struct ps_cluster_measure_options own = {0};
+    TRY(SIZED_TAKE(ps_cluster_measure_options, options, &own, error));
+    TRY(log_check(own.log, error));
+    const struct ps_log_sink *log = log_use(own.log);
+    enum ps_status status = survey_here(&own, cluster, error);
+    log_restore(log);
+    return status;
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "data/object.h"
 #include "exec/trace.h"
@@ -37,7 +38,7 @@ static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *ent
     TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (sum.counted == 0)
-        return error_set(error, PS_USAGE, "--valid: none of the labels of %s counts", trainer->options.valid->name);
+        return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
     entry->valid_loss = sum.loss / (double)sum.counted;
     entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
     if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
@@ -161,7 +162,7 @@ static void note_process(struct ps_trainer *trainer) {
     const struct executor *executor = trainer->executor;
     const struct worker *first = &executor->workers[executor->first_here];
     struct process_memory memory = process_memory_read(first->shared.memory.base);
-    struct ps_run_process *process = &trainer->run->worker[first->number].process;
+    struct ps_run_process *process = &trainer->run->process[first->number];
     *process = (struct ps_run_process){
         .peak_bytes = memory.peak,
         .code_bytes = memory.of_code,
@@ -221,6 +222,14 @@ static enum ps_status end(struct ps_trainer *trainer, enum ps_status status, str
     return status;
 }
 
+/* What follows after a call that failed: where it left the training in disorder, its end. */
+static enum ps_status settle(struct ps_trainer *trainer, enum ps_status status, bool fatal, struct ps_error *trouble,
+                             struct ps_error *error) {
+    if (status != PS_OK && fatal) return end(trainer, status, trouble, error);
+    if (status != PS_OK && error) *error = *trouble;
+    return status;
+}
+
 static enum ps_status check_alive(const struct ps_trainer *trainer, struct ps_error *error) {
     return trainer->over ? error_set(error, PS_USAGE, "the training is over, and its trainer can only be destroyed") : PS_OK;
 }
@@ -230,32 +239,39 @@ enum ps_status ps_trainer_create(const struct ps_train_options *options, struct 
     struct ps_error trouble = {0};
     if (!trainer) return error_memory(error, "a trainer", sizeof *trainer);
     enum ps_status status = train_request_take(options, &trainer->request, &trouble);
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
     if (status == PS_OK) status = trainer_setup(trainer, &trouble);
-    if (status != PS_OK) {
-        status = end(trainer, status, &trouble, error);
+    if (status != PS_OK) status = end(trainer, status, &trouble, error);
+    log_restore(log);
+    if (status == PS_OK)
+        *out = trainer;
+    else
         ps_trainer_destroy(trainer);
-        return status;
-    }
-    *out = trainer;
-    return PS_OK;
+    return status;
 }
 
 enum ps_status ps_trainer_step(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
     struct ps_error trouble = {0};
     TRY(check_alive(trainer, error));
     if (steps < 0) return error_set(error, PS_USAGE, "steps: %lld is negative", (long long)steps);
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
     enum ps_status status = advance(trainer, steps, &trouble);
-    return status == PS_OK ? PS_OK : end(trainer, status, &trouble, error);
+    status = settle(trainer, status, true, &trouble, error);
+    log_restore(log);
+    return status;
 }
 
-enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
-                                   struct ps_error *error) {
+enum ps_status ps_trainer_evaluate_get(struct ps_trainer *trainer, const struct ps_dataset *data,
+                                       struct ps_evaluation *evaluation, size_t size, struct ps_error *error) {
     struct ps_error trouble = {0};
+    struct ps_evaluation own;
     bool fatal = false;
     TRY(check_alive(trainer, error));
-    enum ps_status status = trainer_evaluate(trainer, data, evaluation, &fatal, &trouble);
-    if (status != PS_OK && fatal) return end(trainer, status, &trouble, error);
-    if (status != PS_OK && error) *error = trouble;
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
+    enum ps_status status = trainer_evaluate(trainer, data, &own, &fatal, &trouble);
+    status = settle(trainer, status, fatal, &trouble, error);
+    log_restore(log);
+    if (status == PS_OK) SIZED_GIVE(own, evaluation, size);
     return status;
 }
 
@@ -269,24 +285,27 @@ enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, 
     struct ps_error trouble = {0};
     bool fatal = false;
     TRY(check_alive(trainer, error));
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
     enum ps_status status = trainer_save(trainer, run_dir, &fatal, &trouble);
-    if (status != PS_OK && fatal) return end(trainer, status, &trouble, error);
-    if (status != PS_OK && error) *error = trouble;
+    status = settle(trainer, status, fatal, &trouble, error);
+    log_restore(log);
     return status;
 }
 
 enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run, struct ps_error *error) {
     struct ps_error trouble = {0};
     TRY(check_alive(trainer, error));
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
     enum ps_status status = finish(trainer, &trouble);
     status = end(trainer, status, &trouble, error);
+    log_restore(log);
     if (status != PS_OK) return status;
     *run = trainer->run;
     trainer->run = NULL;
     return PS_OK;
 }
 
-struct ps_trainer_info ps_trainer_info(const struct ps_trainer *trainer) {
+static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer) {
     struct log_entry entry = trainer_epoch_entry(trainer, NAN);
     return (struct ps_trainer_info){.step = trainer->step,
                                     .steps = trainer->lengths.steps,
@@ -296,6 +315,11 @@ struct ps_trainer_info ps_trainer_info(const struct ps_trainer *trainer) {
                                     .parameters = trainer_parameter_count(trainer),
                                     .loss = entry.loss,
                                     .accuracy = entry.accuracy};
+}
+
+void ps_trainer_info_get(const struct ps_trainer *trainer, struct ps_trainer_info *result, size_t size) {
+    const struct ps_trainer_info own = make_trainer_info(trainer);
+    SIZED_GIVE(own, result, size);
 }
 
 void ps_trainer_destroy(struct ps_trainer *trainer) {

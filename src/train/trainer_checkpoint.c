@@ -205,10 +205,10 @@ static enum ps_status check_same(const struct ps_trainer *trainer, struct ps_err
     else if (strcmp(state->model, trainer->job.plan->model) != 0)
         return error_set(error, PS_USAGE, "%s: is of %s, the plan of %s", where, state->model, trainer->job.plan->model);
     if (state->epoch_steps != trainer->lengths.epoch)
-        return error_set(error, PS_USAGE, "--data: has %lld mini-batches where the run had %lld",
+        return error_set(error, PS_USAGE, "`data`: has %lld mini-batches where the run had %lld",
                          (long long)trainer->lengths.epoch, (long long)state->epoch_steps);
     if (state->samples > 0 && state->samples != trainer->data.count)
-        return error_set(error, PS_USAGE, "--data: has %lld samples where the run had %lld", (long long)trainer->data.count,
+        return error_set(error, PS_USAGE, "`data`: has %lld samples where the run had %lld", (long long)trainer->data.count,
                          (long long)state->samples);
     if (state->seed != trainer->options.seed || state->step > trainer->lengths.steps)
         return error_set(error, PS_BAD_INPUT, "%s: is of another run: seed %llu, step %lld", where,
@@ -268,11 +268,11 @@ enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *
 static enum ps_status stopped(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->writer.started)
         return error_set(error, PS_STOPPED, "stopped on request %s",
-                         trainer->options.out ? "before the first step" : "without a run directory (--out): nothing is kept");
+                         trainer->options.out ? "before the first step" : "without a run directory (`out`): nothing is kept");
     TRY(checkpoint_writer_wait(&trainer->writer, error));
     error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
               (long long)trainer->kept_step, (long long)trainer->lengths.steps);
-    error_hint(error, "go on with penstock train --resume %s", trainer->directory.path);
+    error_hint(error, "go on with `resume` %s", trainer->directory.path);
     return PS_STOPPED;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "data/object.h"
 #include "train/trainer_share.h"
 
@@ -152,12 +153,17 @@ int trainer_parameter_count(const struct ps_trainer *trainer) {
     return count;
 }
 
-struct ps_parameter ps_trainer_parameter(const struct ps_trainer *trainer, int number) {
+static struct ps_parameter make_trainer_parameter(const struct ps_trainer *trainer, int number) {
     const struct parameter *parameter = trainer->job.graph->parameters;
     for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
     struct ps_parameter info = {.name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->statistic};
     memcpy(info.shape, parameter->shape.dim, sizeof info.shape);
     return info;
+}
+
+void ps_trainer_parameter_get(const struct ps_trainer *trainer, int number, struct ps_parameter *result, size_t size) {
+    const struct ps_parameter own = make_trainer_parameter(trainer, number);
+    SIZED_GIVE(own, result, size);
 }
 
 static const struct parameter *find_parameter(const struct graph *graph, const char *name) {

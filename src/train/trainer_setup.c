@@ -31,7 +31,7 @@ static enum ps_status open_data(struct ps_trainer *trainer, struct ps_error *err
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
     if (options->valid) TRY(dataset_use(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
     if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
-    return error_set(error, PS_USAGE, "--valid-bleu: %s%s", options->valid ? options->valid->name : "needs --valid with",
+    return error_set(error, PS_USAGE, "`valid_bleu`: %s%s", options->valid ? options->valid->name : "needs `valid` with",
                      options->valid ? " are no pairs of sentences" : " pairs of sentences");
 }
 
@@ -54,7 +54,7 @@ static enum ps_status keep_data(struct ps_trainer *trainer, struct ps_error *err
     else if (!trainer_coordinates(trainer)) /* who writes the run's directory needs the words */
         trainer_close_data(trainer);
     if (trainer->data.count != samples && reads)
-        return error_set(error, PS_BAD_INPUT, "--data: %s has %lld samples on %s, but %lld on %s", trainer->options.data->name,
+        return error_set(error, PS_BAD_INPUT, "`data`: %s has %lld samples on %s, but %lld on %s", trainer->options.data->name,
                          (long long)trainer->data.count, trainer->processes->info[rank].host, (long long)samples,
                          trainer->processes->info[0].host);
     trainer->data.count = samples;
@@ -71,18 +71,18 @@ static enum ps_status count_steps(struct ps_trainer *trainer, struct ps_error *e
     if (trainer->job.device->real) {
         lengths->epoch = trainer->data.count / trainer->job.batch;
         if (lengths->epoch == 0)
-            return error_set(error, PS_USAGE, "--data: %s has %lld sample%s, fewer than a mini-batch of %d",
+            return error_set(error, PS_USAGE, "`data`: %s has %lld sample%s, fewer than a mini-batch of %d",
                              options->data->name, (long long)trainer->data.count, text_plural(trainer->data.count),
                              trainer->job.batch);
     } else if (options->steps == 0) {
-        return error_set(error, PS_USAGE, "--steps: device %s reads no data, so steps and not epochs must be given",
+        return error_set(error, PS_USAGE, "`steps`: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);
     }
     if (options->steps == 0 && options->epochs == 0)
-        return error_set(error, PS_USAGE, "--epochs: how long to train must be said, in epochs or steps");
+        return error_set(error, PS_USAGE, "`epochs`: how long to train must be said, in epochs or steps");
     lengths->steps = options->steps > 0 ? options->steps : options->epochs * lengths->epoch;
     if (lengths->steps > INT32_MAX)
-        return error_set(error, PS_USAGE, "--epochs: %lld steps are more than a run can have", (long long)lengths->steps);
+        return error_set(error, PS_USAGE, "`epochs`: %lld steps are more than a run can have", (long long)lengths->steps);
     return PS_OK;
 }
 
@@ -106,7 +106,7 @@ static enum ps_status choose_rule(struct ps_trainer *trainer, struct ps_error *e
                             trainer->lengths.epoch, &trainer->rule.rate, error));
     trainer->rule.rate.by_epoch = options->lr_per_epoch;
     if (options->lr_per_epoch && trainer->lengths.epoch == 0)
-        return error_set(error, PS_USAGE, "--lr-per-epoch: this run has no epochs");
+        return error_set(error, PS_USAGE, "`lr_per_epoch`: this run has no epochs");
     return PS_OK;
 }
 
@@ -280,12 +280,12 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
 
 static enum ps_status check_requested(const struct ps_train_options *requested, struct ps_error *error) {
     const char *out = requested->resume ? requested->resume : requested->out;
-    if (requested->trace && !out) return error_set(error, PS_USAGE, "--trace: needs a run directory (--out) to write to");
+    if (requested->trace && !out) return error_set(error, PS_USAGE, "`trace`: needs a run directory (`out`) to write to");
     if (requested->checkpoint_every < 0 || requested->keep_checkpoints < 0)
         return error_set(error, PS_USAGE, "%s: must not be negative",
-                         requested->checkpoint_every < 0 ? "--checkpoint-every" : "--keep-checkpoints");
+                         requested->checkpoint_every < 0 ? "`checkpoint_every`" : "`keep_checkpoints`");
     if (requested->checkpoint_every > 0 && !out)
-        return error_set(error, PS_USAGE, "--checkpoint-every: needs a run directory (--out) to write to");
+        return error_set(error, PS_USAGE, "`checkpoint_every`: needs a run directory (`out`) to write to");
     return PS_OK;
 }
 
@@ -300,7 +300,7 @@ static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *erro
     TRY(job_plan(&trainer->job, error));
     int workers = trainer->job.plan->workers, processes = trainer->processes->count;
     if (!trainer->job.transport->processes || workers == processes) return PS_OK;
-    return error_set(error, PS_USAGE, "--workers: %d workers need as many processes, and there are %d", workers, processes);
+    return error_set(error, PS_USAGE, "`workers`: %d workers need as many processes, and there are %d", workers, processes);
 }
 
 /* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
@@ -365,7 +365,7 @@ static enum ps_status check_words(const struct ps_trainer *trainer, const struct
     bool same = vocabulary_equal(words[0], before[0]) && vocabulary_equal(words[1], before[1]);
     for (int v = 0; v < 2; v++) vocabulary_destroy(before[v]);
     if (same) return PS_OK;
-    return error_set(error, PS_USAGE, "--data: %s has other words than the run was trained with, which are in %s",
+    return error_set(error, PS_USAGE, "`data`: %s has other words than the run was trained with, which are in %s",
                      trainer->options.data->name, path);
 }
 

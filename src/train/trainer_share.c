@@ -259,6 +259,7 @@ enum ps_status trainer_share_predictions(struct ps_trainer *trainer, bool *any, 
 /* What one worker was, for the summary; its remembered computations follow. */
 struct figures {
     struct ps_run_worker worker;
+    struct ps_run_process process;
     double segment_started_s;
     int64_t events; /* since the segment began */
 };
@@ -267,6 +268,7 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
     const struct worker *worker = &trainer->executor->workers[trainer->processes->rank];
     const struct recorder *recorder = &worker->recorder;
     struct figures figures = {.worker = trainer->run->worker[worker->number],
+                              .process = trainer->run->process[worker->number],
                               .segment_started_s = trainer->executor->segment_started_s,
                               .events = recorder->count};
     size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
@@ -319,7 +321,7 @@ enum ps_status trainer_share_figures(struct ps_trainer *trainer, struct ps_error
         memcpy(&figures, data, sizeof figures);
         trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
         trainer->run->worker[rank].busy_s = figures.worker.busy_s;
-        trainer->run->worker[rank].process = figures.worker.process;
+        trainer->run->process[rank] = figures.process;
         enum ps_status status =
             take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
         free(data);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define HEARTBEAT_S 0.2 /* between two heartbeats */
 #define SILENT_S 3.6    /* without a heartbeat for this time a process counts as lost */
@@ -354,7 +355,7 @@ enum ps_status links_open(const struct processes_class *class, int rank, int cou
     if (status == PS_OK) status = connect_all(class, links, error);
     for (int r = 0; status == PS_OK && r < count; r++) links->peers[r].connection.received_at = clock_now();
     if (status == PS_OK) {
-        int code = pthread_create(&links->thread, NULL, thread_main, links);
+        int code = thread_start(&links->thread, thread_main, links);
         if (code)
             status = error_set(error, PS_FAILED, "cannot start the thread that reads the connections: %s", strerror(code));
         links->started = code == 0;

@@ -24,12 +24,12 @@ static enum ps_status transport_choose(const struct transport_class **transport,
                      launch.count);
 }
 
-static TABLE_FIND(find_named, transport_class, transport_table, "--transport")
+static TABLE_FIND(find_named, transport_class, transport_table, "`transport`")
 
     enum ps_status transport_find(const char *name, const struct transport_class **transport, struct ps_error *error) {
     if (!name) return transport_choose(transport, error);
     enum ps_status status = find_named(name, transport, error);
     if (status != PS_OK && (strcmp(name, "mpi") == 0 || strcmp(name, "mpi-messages") == 0))
-        error_set(error, status, "--transport: this program was built without MPI");
+        error_set(error, status, "`transport`: this program was built without MPI");
     return status;
 }
