@@ -291,6 +291,6 @@ static enum ps_status solve(const struct partition_problem *problem, struct part
 
 const struct partitioner partitioner_bapipe = {
     .name = "bapipe",
-    .summary = "contiguous stages evened out for unlike workers, communication and memory",
+    .summary = "contiguous stages balanced for different workers, communication and memory",
     .solve = solve,
 };

@@ -78,7 +78,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     size_t workers = (size_t)problem->workers;
     struct ps_error refusal = {0};
     if (!links_alike(problem->cluster))
-        return error_set(error, PS_USAGE, "bipartition-order takes links to be alike: one entry from '*' to '*'");
+        return error_set(error, PS_USAGE, "bipartition-order requires equal links: one entry from '*' to '*'");
     struct arena arena = {0};
     struct cluster_device *devices = arena_take(&arena, workers, sizeof *devices);
     struct orders orders = {.problem = problem,

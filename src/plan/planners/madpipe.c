@@ -1,14 +1,13 @@
 /*
- * MadPipe, whole: the optimal contiguous plan under 1F1B*, and where one worker with several stages promises a shorter period,
+ * MadPipe, complete: the optimal contiguous plan under 1F1B* and, if one worker with several stages promises a shorter period,
  * a periodic schedule of such an allocation.
  *
- * With limits of memory few allocations are possible at a period, and all of them are tried (madpipe_refute): between what
- * the work takes at least and the best plan known the period is searched that has a schedule while a slightly shorter one has
- * none. That is the optimum of the class, and proved. Where there is too much to try, and where memory does not count, the
- * bound of the class (madpipe_bounds.c) says how much is left, and schedules are searched for of several allocations at
- * several periods, and from the best of them on by small changes (madpipe_local_search). What cannot be scheduled within a
- * budget falls back on the contiguous plan, so the answer is never worse than it. Budgets count steps, never time: the answer
- * does not depend on the machine.
+ * With memory limits few allocations are possible at a period, and all of them are tried (madpipe_refute). The search is
+ * between the least time of the work and the best plan, for a period that has a schedule while a slightly shorter one has none.
+ * That is the proven optimum of the class. If there are too many allocations to try, or memory is not limited, the bound of the
+ * class (madpipe_bounds.c) gives the remaining gap. Schedules are then searched for several allocations at several periods, and
+ * the best of them is improved by small changes (madpipe_local_search). If no schedule is found within a budget the contiguous
+ * plan remains, so the answer is never worse than it. Budgets count steps, not time: the answer does not depend on the machine.
  */
 #include "plan/planners/madpipe.h"
 
@@ -18,10 +17,10 @@
 #include "base/memory.h"
 
 /*
- * From a plan that has a schedule to a better one near it: stages change their ends, and stages of the special worker are
- * inserted, given away or merged, as long as that has a schedule of a shorter period. The bound of the class
- * (madpipe_bounds.c) says how much is left at most; this finds plans that are in reach of the scheduler, which the bound's own
- * often are not.
+ * From a plan with a schedule to a better one near it: stages change their ends, and stages of the special worker are inserted,
+ * moved to other workers or merged, as long as the result has a schedule of a shorter period. The bound of the class
+ * (madpipe_bounds.c) limits the remaining gain. This search finds plans that the scheduler can schedule, which the bound's own
+ * plans often are not.
  */
 
 struct local_search {
@@ -30,12 +29,12 @@ struct local_search {
     struct madpipe_stage *tried; /* one more than there are layers */
     struct periodic_operation *operations;
     int64_t bound; /* no plan has a shorter period */
-    int nodes;     /* of the scheduler that may still be taken */
-    int special;   /* the stage whose worker becomes the special one, where there is none yet; -1: there is one */
+    int nodes;     /* nodes that the scheduler may still use */
+    int special;   /* the stage whose worker becomes the special one, if there is none yet; -1: there is one */
     bool moved;
 };
 
-/* Leaves out empty stages and joins neighbours on the special worker; false where that makes no plan. */
+/* Removes empty stages and joins adjacent ones on the special worker; false if the result is no plan. */
 static bool tidy(const struct local_search *local, struct madpipe_stage *stages, int *count) {
     int kept = 0, normal = 0;
     bool special = false;
@@ -56,7 +55,7 @@ static bool tidy(const struct local_search *local, struct madpipe_stage *stages,
     return normal + special <= local->data->workers;
 }
 
-/* Is the plan of `count` stages in `tried` better than the best? Then it takes its place. */
+/* Replaces the best plan by the plan of `count` stages in `tried` if it is better. */
 static enum ps_status try_plan(struct local_search *local, int count, struct ps_error *error) {
     enum { NODES = 400 };
     struct madpipe_found *best = local->best;
@@ -78,7 +77,7 @@ static void start_move(struct local_search *local) {
     if (local->special >= 0) local->tried[local->special].special = true;
 }
 
-/* The cut between stage s and the next one, `layers` further on. */
+/* Moves the cut between stage s and the next one by `layers`. */
 static enum ps_status move_cut(struct local_search *local, int s, int layers, struct ps_error *error) {
     if (local->moved) return PS_OK;
     start_move(local);
@@ -86,7 +85,7 @@ static enum ps_status move_cut(struct local_search *local, int s, int layers, st
     return try_plan(local, local->best->stage_count, error);
 }
 
-/* The layers first..end-1, which stage s has at one of its ends, to the special worker. */
+/* Moves the layers first..end-1, which are at an end of stage s, to the special worker. */
 static enum ps_status give_to_special(struct local_search *local, int s, int first, int end, struct ps_error *error) {
     if (local->moved) return PS_OK;
     start_move(local);
@@ -124,7 +123,7 @@ static enum ps_status move_any(struct local_search *local, struct ps_error *erro
     return PS_OK;
 }
 
-/* While there is no special worker, each one is tried as that. */
+/* As long as there is no special worker, each worker is tried as the special one. */
 static enum ps_status move_best(struct local_search *local, struct ps_error *error) {
     const struct madpipe_found *best = local->best;
     bool special = false;
@@ -150,26 +149,27 @@ enum ps_status madpipe_local_search(const struct madpipe *data, int64_t bound, i
 }
 
 /*
- * All allocations that a period leaves, one by one, each scheduled: a better plan, or the proof that there is none. The bound
- * of the class (madpipe_bounds.c) lets pass what no schedule can keep, since it knows loads and stays but not whether the
- * operations of the special worker get out of each other's way. What passes is often so little that all of it can be tried.
+ * All allocations that a period permits, one by one, each scheduled: a better plan, or the proof that there is none. The bound
+ * of the class (madpipe_bounds.c) permits some allocations without a schedule, since it includes loads and the time that
+ * batches stay, but not whether the operations of the special worker overlap. There are often so few of them that all can be
+ * tried.
  *
- * Stages are placed from the last layer back, depth first, and a branch ends where the rest cannot be placed any more
- * (madpipe_bounds.c), or where it is no better in anything than a branch that had no allocation at all. Nothing is dropped
- * because something that is possible dominates it: that may be the one that cannot be scheduled.
+ * Stages are placed from the last layer back, depth first. A branch ends if the rest cannot be placed (madpipe_bounds.c), or if
+ * it is in no respect better than a branch without any allocation. A branch is not dropped because a possible one dominates it:
+ * the dominating one may have no schedule.
  */
 
 enum { COMPARED_PER_STEP = 64 };
 
-/* What is placed: from layer `first` on. */
+/* What has been placed: from layer `first` on. */
 struct placed {
     int first, count, workers; /* normal workers left */
     bool special;              /* is the first of its stages? */
-    int64_t delay, link;       /* link: what the one behind the first stage carries of a special neighbour */
+    int64_t delay, link;       /* link: load by the transfer of a special adjacent stage on the link after the first stage */
     int64_t load, memory, copy, average;
 };
 
-/* With the same layers, workers and kind of stage left: what could not be completed. */
+/* A state with the same remaining layers, workers and kind of stage that could not be completed. */
 struct refuted {
     struct placed *all;
     int count;
@@ -180,11 +180,11 @@ struct walk {
     const struct madpipe *data;
     struct madpipe_completion rest;
     struct madpipe_effort *effort;
-    struct madpipe_stage *stages; /* from the end of this room on, in order */
+    struct madpipe_stage *stages; /* in order, at the end of this array */
     struct refuted *refuted;
     struct periodic_operation *operations;
     struct madpipe_found *best;
-    int plans; /* that came to the scheduler */
+    int plans; /* number of plans that were scheduled */
     bool improved, decided;
 };
 
@@ -197,7 +197,7 @@ static bool no_better(const struct placed *a, const struct placed *b) {
            a->average >= b->average && a->link >= b->link;
 }
 
-/* What has been of use moves up, so that it is soon compared with again. */
+/* An entry that matched moves up, so that it is compared early the next time. */
 static bool is_refuted(struct walk *walk, const struct placed *placed) {
     struct refuted *refuted = refuted_like(walk, placed);
     for (int d = refuted->count - 1; d >= 0; d--) {
@@ -219,8 +219,7 @@ static enum ps_status add_refuted(struct walk *walk, const struct placed *placed
     return PS_OK;
 }
 
-/* Is there a schedule? Then its least period is the best; a schedule that the effort does not suffice to find leaves it
- * open. */
+/* If there is a schedule, its least period becomes the best; if the effort does not suffice to find one, the result is open. */
 static enum ps_status schedule_plan(struct walk *walk, const struct madpipe_stage *stages, int count, struct ps_error *error) {
     struct madpipe_effort *effort = walk->effort;
     walk->plans++;
@@ -312,15 +311,15 @@ out:
 }
 
 enum { NODES_PER_TEST = 1500, PROMISING = 32, PLANS = 512, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
-/* Without limits of memory nothing is refuted, and there is more to try. */
+/* Without memory limits nothing is refuted, and there is more to try. */
 enum { FREE_PLAN_NODES = 400000 };
 
-/* What the refutation of one period may take (stages placed), for chains of few layers and of longer ones; all of them four
- * times that. A gap of 1/CLOSE is none. */
+/* Limits for the refutation of one period (stages placed), for chains of few layers and of longer ones; for all of them
+ * together four times that. A gap below 1/CLOSE counts as none. */
 enum { FEW_LAYERS = 64, STEPS = 40000, LONG_STEPS = 300000, REFUTE_NODES = 40000, CLOSE = 100000 };
 
-/* Chains of more layers than this are searched for plans at so many of their cuts; the bound is
- * found to 1/SHARP; what is only a hint to 1/ROUGH. */
+/* Chains of more layers than this are searched for plans at this many of their cuts only. The bound is found to 1/SHARP, and
+ * values that are only hints to 1/ROUGH. */
 enum { MANY_LAYERS = 200, SHARP = 20000, ROUGH = 100, ROUGH_BUDGET = 5000000, LONG_BUDGET = 12000000 };
 
 struct scratch {
@@ -328,10 +327,10 @@ struct scratch {
     struct periodic_operation *operations;
     bool *cuts;
     int counts[PLANS];
-    int nodes; /* that schedules of the bound's plans may still take */
+    int nodes; /* that schedules of the bound's plans may still use */
 };
 
-/* The plans that a period allows, each scheduled where that beats what is known. */
+/* Schedules the plans that a period permits, if they can beat the best one. */
 static enum ps_status improve_at(const struct madpipe *data, struct scratch *scratch, int64_t period, int64_t bound,
                                  struct madpipe_found *best, struct ps_error *error) {
     int plans;
@@ -343,8 +342,8 @@ static enum ps_status improve_at(const struct madpipe *data, struct scratch *scr
     return PS_OK;
 }
 
-/* The stages of the bound, then those that longer periods allow; and again with more and more memory to spare on the special
- * worker: they may be easier to schedule. Blocks that are held for good leave nothing to spare. */
+/* Tries the stages of the bound, then those that longer periods permit; then again with more and more spare memory on the
+ * special worker, which may make them easier to schedule. With permanently held blocks there is no spare memory. */
 static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int64_t bound, struct madpipe_found *best,
                               struct ps_error *error) {
     int64_t known = best->period_ns, least = bound;
@@ -366,7 +365,7 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
     return best->stage_count > 0 ? madpipe_local_search(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
 }
 
-/* Of each of MANY_LAYERS spans of equal time the cut that least crosses, and those of the stages known. */
+/* The cut with the least transfer in each of MANY_LAYERS spans of equal time, and the cuts of the known stages. */
 static void choose_cuts(const struct madpipe *data, const struct madpipe_found *best, bool *cuts) {
     int64_t total = data->time_ns[data->layers];
     memset(cuts, 0, ((size_t)data->layers + 1) * sizeof *cuts);
@@ -380,8 +379,9 @@ static void choose_cuts(const struct madpipe *data, const struct madpipe_found *
     for (int s = 0; s < best->stage_count; s++) cuts[best->stages[s].first] = true;
 }
 
-/* Raises the bound and betters the plan until they meet, by trying all allocations of periods in between: first just below the
- * best plan, then from the bound up by longer and longer steps, then by halves, below what could not be decided. */
+/* Raises the bound and improves the plan until they meet, by trying all allocations of periods in between: first just below
+ * the best plan, then from the bound up by longer and longer steps, then by bisection, below the periods that could not be
+ * decided. */
 static enum ps_status close_gap(const struct madpipe *data, struct scratch *scratch, int64_t *bound, struct madpipe_found *best,
                                 struct ps_error *error) {
     int64_t each = data->layers > FEW_LAYERS ? LONG_STEPS : STEPS, left = 4 * each, top = best->period_ns, step = 0;
@@ -404,7 +404,7 @@ static enum ps_status close_gap(const struct madpipe *data, struct scratch *scra
     return PS_OK;
 }
 
-/* Work and the largest layer. */
+/* The larger of the average work per worker and the largest layer. */
 static int64_t least_period(const struct madpipe *data) {
     int64_t least = (data->time_ns[data->layers] + data->workers - 1) / data->workers;
     for (int l = 0; l < data->layers; l++)

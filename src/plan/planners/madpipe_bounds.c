@@ -9,9 +9,9 @@
 
 void madpipe_close(struct madpipe *data) { arena_release(&data->arena); }
 
-/* The published formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise
- * what a stage takes in a run, with two buffers on either side as its program has them, a received input ahead of its forward,
- * and as many copies of the weights as the first worker's. */
+/* Paper's formula: two versions of the weights and a gradient, g inputs of each layer, two buffers at each cut. Otherwise the
+ * memory of a stage in a run: two buffers on either side as in its program, an input received ahead of its forward, and as many
+ * copies of the weights as the first worker's. */
 static void fill_memory(struct madpipe *data) {
     const struct cost_table *costs = data->problem->costs;
     for (int last = 0; last < data->layers; last++) {
@@ -44,7 +44,7 @@ static enum ps_status check_alike(const struct planner_problem *problem, struct 
     const struct cluster_device *devices = problem->cluster->devices;
     for (int w = 1; w < problem->workers; w++)
         if (devices[w].speed != devices[0].speed || devices[w].memory_bytes != devices[0].memory_bytes)
-            return error_set(error, PS_USAGE, "madpipe takes workers to be alike, but '%s' and '%s' differ", devices[0].name,
+            return error_set(error, PS_USAGE, "madpipe requires equal workers, but '%s' and '%s' differ", devices[0].name,
                              devices[w].name);
     return PS_OK;
 }
@@ -115,7 +115,7 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
     return PS_NO_PLAN;
 }
 
-/* With all of the work in one period nothing more is gained by a longer one, so the search ends there. */
+/* A period with all of the work is never too short, so the search ends there. */
 static enum ps_status find_least(const struct madpipe *data, test_function *test, int64_t known, struct madpipe_stage *stages,
                                  int *count, int64_t *period_ns, struct ps_error *error) {
     int64_t total = data->time_ns[data->layers], low = (total + data->workers - 1) / data->workers - 1, high = -1,
@@ -149,11 +149,11 @@ static enum ps_status find_least(const struct madpipe *data, test_function *test
 }
 
 /*
- * Contiguous stages under 1F1B*, which no periodic schedule of the same period beats in memory: whether a period is possible.
+ * Contiguous stages under 1F1B*, than which no periodic schedule of the same period needs less memory: whether a period is
+ * possible.
  *
- * delay[p][l] is the least delay between the forward and the backward of the first l layers when p workers hold the rest. x
- * (+) y never falls when x grows, and neither do the activations to keep, so the least delay is all that matters of what lies
- * behind:
+ * delay[p][l] is the least delay between the forward and the backward of the first l layers when p workers hold the rest. x (+)
+ * y never falls when x grows, and neither do the activations to keep, so only the least delay of the later stages matters:
  *
  *     delay[p+1][k] = min over l of (delay[p][l] (+) U(k, l)) (+) C(k)
  *
@@ -167,7 +167,7 @@ struct cell {
     int end; /* of the stage that begins here */
 };
 
-/* All stages that end with layer `end` - 1 on the worker number `used` from the end. */
+/* Tries all stages that end with layer `end` - 1 on the worker number `used` from the end. */
 static void try_stages(const struct madpipe *data, int64_t period, const struct cell *behind, int end, struct cell *before) {
     if (behind[end].delay == NEVER) return;
     for (int first = end - 1; first >= 0; first--) {
@@ -206,23 +206,23 @@ static enum ps_status contiguous_at(const struct madpipe *data, int64_t period_n
 }
 
 /*
- * What the layers that are not yet placed will take of the special worker at least, however they are placed: the bound that
- * ends a search for plans of MadPipe's class early, as in shortest paths with limited resources.
+ * The least load and memory of the layers that are not yet placed on the special worker, however they are placed: the bound
+ * that ends a search for plans of MadPipe's class early, as in shortest paths with limited resources.
  *
- * Stages are placed from the last layer back, so what is left are the first layers, with some normal workers and a delay behind
- * them. The delay is at least the time of the layers behind; what it has beyond that, its excess, hardly changes from stage to
- * stage and is all that is rounded (down, so that the bound stays one). For each (layers left, normal workers left, kind of the
- * stage behind, excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load
- * alone, of memory alone, and of both in parts of their limits. A normal worker takes only what fits its memory at that delay.
+ * Stages are placed from the last layer back. So the first layers remain, with some normal workers and a delay after them. The
+ * delay is at least the time of the later layers. Its excess over that time hardly changes from stage to stage, and only the
+ * excess is rounded (down, so that the bound stays valid). For each (layers left, normal workers left, kind of the later stage,
+ * excess) a shortest path gives the least of a weighted sum of the special worker's load and memory: of load alone, of memory
+ * alone, and of both as fractions of their limits. A normal worker takes only what fits its memory at that delay.
  */
 
-/* The excess is counted in parts of a period, up to so many. */
+/* The excess is counted in fractions of a period, up to this many. */
 enum { PARTS = 32, BUCKETS = 64 };
 
-/* Of load and memory, as parts of what the special worker has. */
+/* Weights of load and memory, which are fractions of what the special worker has. */
 static const struct madpipe_completion_cell weights[2] = {{{1, 0, 1, 1}}, {{0, 1, 1, 0.5f}}};
 
-/* Behind the first `first` layers: [special][workers] of it. */
+/* The cells after the first `first` layers: [special][workers]. */
 static struct madpipe_completion_cell *cells_of(const struct madpipe_completion *rest, int first, int bucket) {
     return rest->cells + ((size_t)first * BUCKETS + (size_t)bucket) * 2 * (size_t)rest->data->workers;
 }
@@ -239,7 +239,7 @@ static void lower(struct madpipe_completion_cell *cell, const struct madpipe_com
     }
 }
 
-/* Lowers the bounds behind a stage first..end-1, whatever the delay there, by having it on a normal worker, and on the special
+/* Lowers the bounds after a stage first..end-1, for every delay there, with the stage on a normal worker and on the special
  * one. */
 static void try_stage(struct madpipe_completion *rest, int first, int end) {
     const struct madpipe *data = rest->data;
@@ -253,7 +253,7 @@ static void try_stage(struct madpipe_completion *rest, int first, int end) {
         double kept = data->fixed ? (double)copies : (double)(delay + time) / (double)period;
         float memory = (float)(((double)base + kept * (double)copy) / (double)data->limit_bytes);
         bool fits = base + copies * copy <= data->limit_bytes;
-        if (!fits && memory > 1) return; /* and less so with a longer delay */
+        if (!fits && memory > 1) return; /* nor with a longer delay */
         struct madpipe_completion_cell *here = cells_of(rest, end, bucket);
         const struct madpipe_completion_cell *there = cells_of(rest, first, bucket_of(rest, first, next));
         for (int w = 1; w < workers && fits; w++) {
@@ -300,25 +300,24 @@ bool madpipe_completion_fits(const struct madpipe_completion *rest, int first, i
 }
 
 /*
- * MadPipe's class with one special worker, exactly, where the paper has a grid: whether a period is possible.
+ * MadPipe's class with one special worker, exactly (the paper uses a grid): whether a period is possible.
  *
- * Labels stand for ways to place the layers from `first` on. A label has the delay at its front, the load and memory of the
+ * Labels represent ways to place the layers from `first` on. A label has the delay at its front, the load and memory of the
  * special worker (for a stage there at least g - 1 activations, and g for one stage at a time: the largest of them is added,
- * which the paper leaves out), what it holds on average over a period, which is no more than at its fullest moment (a batch
- * that stays for 1.9 T counts 1.9 times), and the transfer that is already on the link between a normal worker and the special
- * one, if the stage behind is there too: such a link carries both ends of the normal stage.
+ * which the paper omits), its average memory over a period, which is at most its maximum (a batch that stays for 1.9 T counts
+ * 1.9 times), and the transfer that is already on the link between a normal worker and the special one, if the later stage is
+ * on the special worker, too: such a link carries both ends of the normal stage.
  *
- * A label is dropped when another, with as many normal workers left or more, is no worse in anything, and when what is left
- * cannot be placed any more (madpipe_completion_fits). What remains is a true lower bound for the class: a schedule may need
- * more, never less.
+ * A label is dropped if another, with at least as many normal workers left, dominates it, or if the remaining layers cannot be
+ * placed (madpipe_completion_fits). The result is a lower bound for the class: a schedule may need more, never less.
  */
 
 struct label {
     int64_t delay, load, memory, copy; /* of the special worker: load, memory, largest activation */
-    int64_t average;                   /* memory that it holds on average over a period */
+    int64_t average;                   /* its average memory over a period */
     int64_t pending;                   /* on the link of the normal stage at the front; PENDING_SPECIAL: the front is special */
     int first, workers;                /* first layer placed; normal workers left */
-    int parent;                        /* label behind, or -1 */
+    int parent;                        /* label of the later stages, or -1 */
 };
 
 #define PENDING_SPECIAL INT64_MAX
@@ -344,7 +343,7 @@ static int *list_of(struct labels *labels, int first, int workers) {
     return &labels->list[first * labels->data->workers + workers];
 }
 
-/* What has dominated once soon does again. */
+/* A label that has dominated once often does so again soon. */
 static void move_to_front(struct labels *labels, int *list, int *link) {
     int l = *link;
     *link = labels->next[l];
@@ -352,7 +351,7 @@ static void move_to_front(struct labels *labels, int *list, int *link) {
     *list = l;
 }
 
-/* Is it dominated? Else drops what it dominates in its own list. */
+/* Returns true if the label is dominated; else drops the labels in its own list that it dominates. */
 static bool dominated(struct labels *labels, const struct label *label) {
     for (int w = label->workers; w < labels->data->workers; w++)
         for (int *list = list_of(labels, label->first, w), *link = list; *link >= 0; link = &labels->next[*link]) {
@@ -389,7 +388,7 @@ static enum ps_status add(struct labels *labels, const struct label *label, stru
     return PS_OK;
 }
 
-/* For a stage that a batch stays in for `stay`. */
+/* For a stage in which a batch stays for `stay`. */
 void madpipe_special_memory(const struct madpipe *data, int first, int end, int64_t stay, int64_t period, int64_t *memory,
                             int64_t *largest, int64_t *average) {
     int64_t copies = madpipe_periods(stay, period), copy = madpipe_copy_bytes(data, first, end);
@@ -403,7 +402,7 @@ void madpipe_special_memory(const struct madpipe *data, int first, int end, int6
     *average += madpipe_memory(data, first, end, 0) + (int64_t)floor((double)copy * ((double)stay / (double)period));
 }
 
-/* Puts the layers first..behind.first-1 before a label, on a normal worker or on the special one. */
+/* Places the layers first..behind.first-1 before a label, on a normal worker or on the special one. */
 static enum ps_status extend(struct labels *labels, int parent, int first, bool special, struct ps_error *error) {
     const struct madpipe *data = labels->data;
     struct label label = labels->all[parent];
@@ -508,7 +507,7 @@ enum ps_status madpipe_special(const struct madpipe *data, int64_t known, struct
 
 /* Groups of 1F1B*, from the last stage on. */
 
-/* A sum that exceeds the period by rounding alone has not exceeded it. */
+/* A sum that exceeds the period by rounding alone counts as equal. */
 #define ROUNDING (1 + 1e-12)
 
 double groups_period_s(int stages, const double *stage_s, const double *transfer_s) {

@@ -4,17 +4,17 @@
  * The unknowns are the start times of one micro-batch's operations; micro-batch k does the same k periods later. Dependencies
  * and the memory of normal stages (the forward of a batch may begin at most g T before its backward ends) are lower bounds on
  * differences of times, which are kept closed (struct differences): they give the earliest times, or show that there are none.
- * What is left are choices:
+ * Two kinds of choices remain:
  *
- *   - two operations on one worker or link must not overlap modulo T: in some round h, h T + length_x <= y - x and
+ *   - two operations on one worker or link must not overlap modulo T: in some period h, h T + length_x <= y - x and
  *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of rounds; its ends are new bounds, and where the
  *     range is empty there is no schedule.
  *   - the special worker's memory. Where a stage holds its blocks for good (madpipe.h: fixed), stages share it out: how many
  *     batches each may keep. Where only what is held at a moment counts, it is checked when one of its forwards starts, the
  *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
- * The simplest schedule is tried first (pack). Then a depth-first search tries both sides of each choice, that of the
- * worst overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
+ * The simplest schedule is tried first (pack). Then a depth-first search tries both sides of each choice, that of the worst
+ * overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe.h"
 
@@ -27,22 +27,24 @@
 
 /*
  * Lower bounds on differences of times, closed: least(x, y) is the longest path from x to y, so every consequence of the bounds
- * is known at once and a new bound is taken in by one sweep over all pairs. Bounds can be taken back in the order of a stack.
+ * is available immediately, and a new bound is added by one sweep over all pairs. Bounds can be removed in the order of a
+ * stack.
  */
 
-/* Nothing is known of the difference. */
+/* There is no bound on the difference. */
 #define DIFFERENCES_NONE (INT64_MIN / 4)
 
 struct differences {
     int count;      /* of times */
-    int64_t *least; /* [from][to]: time[to] - time[from] is at least so much */
+    int64_t *least; /* [from][to]: time[to] - time[from] is at least this */
     struct difference_change {
         int32_t place;
         int64_t old;
-    } * trail; /* what was overwritten, to be put back */
+    } * trail; /* the overwritten values, to be restored */
     size_t trail_count, trail_capacity;
     int *longer;           /* scratch: one per time */
-    enum ps_status status; /* not PS_OK: there was no memory for the trail, what is known is incomplete, and `error` says so */
+    enum ps_status status; /* not PS_OK: there was no memory for the trail, the bounds are incomplete, and `error` has the
+                            * message */
     struct ps_error *error;
 };
 
@@ -50,15 +52,15 @@ static inline int64_t differences_least(const struct differences *d, int from, i
     return d->least[(size_t)from * (size_t)d->count + (size_t)to];
 }
 
-/* Nothing is known, but that a time is itself. */
+/* No bounds, except that a time equals itself. */
 static void differences_clear(struct differences *d) {
     size_t count = (size_t)d->count;
     for (size_t p = 0; p < count * count; p++) d->least[p] = DIFFERENCES_NONE;
     for (size_t t = 0; t < count; t++) d->least[t * count + t] = 0;
 }
 
-/* time[to] - time[from] >= least; false where that cannot be. As all is closed, the path from x to y gets longer only where
- * that from x to `to` does, and that from `from` to y. */
+/* Adds time[to] - time[from] >= least; false if that is impossible. Since all bounds are closed, the path from x to y gets
+ * longer only if that from x to `to` does, and that from `from` to y. */
 static bool differences_add(struct differences *d, int from, int to, int64_t least) {
     if (differences_least(d, from, to) >= least) return true;
     if (differences_least(d, to, from) > -least) return false;
@@ -86,7 +88,7 @@ static bool differences_add(struct differences *d, int from, int to, int64_t lea
     return true;
 }
 
-/* Takes back all that was added since trail_count was `mark`. */
+/* Removes all that was added since trail_count was `mark`. */
 static void differences_undo(struct differences *d, size_t mark) {
     while (d->trail_count > mark) {
         struct difference_change change = d->trail[--d->trail_count];
@@ -95,14 +97,14 @@ static void differences_undo(struct differences *d, size_t mark) {
 }
 
 /*
- * The simplest periodic schedule of given stages: each worker and each link does its operations back to back, in the order of a
- * batch's way, beginning when the first of them can; what is ready earlier waits for its place in the period. Where neither
- * memory nor a wait is in the way this has every period in which the loads fit.
+ * The simplest periodic schedule of given stages. Each worker and each link executes its operations back to back, in the order
+ * in which a batch passes them, beginning when the first of them can start. An operation that is ready earlier waits for its
+ * position in the period. If neither memory nor a wait prevents it, this succeeds for every period in which the loads fit.
  */
 
 static bool computes(const struct periodic_operation *operation) { return operation->kind <= PERIODIC_BACKWARD; }
 
-/* Where in the period operation o begins: when the one before it on its resource has ended. */
+/* The start of operation o in the period: when the one before it on its resource has ended. */
 static int64_t place_of(const struct periodic_operation *operations, const int *resource, int o, int64_t ready) {
     for (int before = o - 1; before >= 0; before--)
         if (operations[before].length_ns > 0 && resource[before] == resource[o] &&
@@ -111,14 +113,15 @@ static int64_t place_of(const struct periodic_operation *operations, const int *
     return ready;
 }
 
-/* A transfer that what follows does not wait for can as well start later. */
+/* A transfer that no later operation waits for can also start later. */
 static void put_off(struct periodic_operation *operations, int count, int64_t period) {
     for (int o = 1; o + 1 < count; o++)
         if (!computes(&operations[o]) && operations[o + 1].start_ns - operations[o].start_ns > period)
             operations[o].start_ns = operations[o + 1].start_ns - operations[o].length_ns;
 }
 
-/* A transfer starts within a period before what waits for it, and has gone two periods after what made it began. */
+/* A transfer starts within a period before the operation that waits for it, and has finished two periods after the operation
+ * that made its block began. */
 static bool waits_hold(const struct periodic_operation *operations, int count, int64_t period) {
     for (int o = 1; o + 1 < count; o++) {
         const struct periodic_operation *transfer = &operations[o];
@@ -143,7 +146,7 @@ static bool pack(const struct madpipe *data, const struct madpipe_stage *stages,
            madpipe_schedule_valid(data, stages, stage_count, period_ns, operations, count);
 }
 
-/* The proof that a periodic schedule is valid, from its times alone and by other means than those that found it. */
+/* The proof that a periodic schedule is valid, from its times alone, independent of the search that found it. */
 
 static const struct periodic_operation *find(const struct periodic_operation *operations, int count, enum periodic_kind kind,
                                              int stage) {
@@ -171,7 +174,7 @@ static bool dependencies_hold(int stages, const struct periodic_operation *opera
     return true;
 }
 
-/* Do the two use the same worker, or the same pair of workers, in the same direction where each has its own link? */
+/* Returns true if the two use the same worker, or the same pair of workers (in the same direction if each has its own link). */
 static bool share(const struct madpipe *data, const struct madpipe_stage *stages, const struct periodic_operation *a,
                   const struct periodic_operation *b) {
     bool a_computes = a->kind == PERIODIC_FORWARD || a->kind == PERIODIC_BACKWARD;
@@ -187,7 +190,7 @@ static bool share(const struct madpipe *data, const struct madpipe_stage *stages
     return (end[0][0] == end[1][0] && end[0][1] == end[1][1]) || (data->one_link && opposite);
 }
 
-/* Each operation takes [start, start + length) modulo T, which may wrap around: some round of one must not meet the other. */
+/* Each operation takes [start, start + length) modulo T, which may wrap around; no repetition of one may overlap the other. */
 static bool overlap(const struct periodic_operation *a, const struct periodic_operation *b, int64_t period) {
     int64_t x = a->start_ns % period, y = b->start_ns % period;
     for (int64_t round = -1; round <= 1; round++)
@@ -208,7 +211,7 @@ static bool resources_hold(const struct madpipe *data, const struct madpipe_stag
     return true;
 }
 
-/* Batches of a stage at a moment of the steady state, one by one. */
+/* Batches that a stage holds at a time of the steady state, counted one by one. */
 static int64_t held(const struct periodic_operation *forward, const struct periodic_operation *backward, int64_t now,
                     int64_t period) {
     int64_t batches = 0, finish = backward->start_ns + backward->length_ns, stay = finish - forward->start_ns;
@@ -217,7 +220,7 @@ static int64_t held(const struct periodic_operation *forward, const struct perio
     return batches;
 }
 
-/* The memory of a stage's worker whenever one of its forwards starts, well after the beginning. */
+/* Checks the memory of a stage's worker whenever one of its forwards starts, well after the beginning. */
 static bool memory_holds(const struct madpipe *data, const struct madpipe_stage *stages, int stage_count, int64_t period,
                          const struct periodic_operation *operations, int count) {
     int64_t latest = 0;
@@ -230,7 +233,7 @@ static bool memory_holds(const struct madpipe *data, const struct madpipe_stage 
             const struct periodic_operation *forward = find(operations, count, PERIODIC_FORWARD, s);
             const struct periodic_operation *backward = find(operations, count, PERIODIC_BACKWARD, s);
             int64_t moment =
-                data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own fullest */
+                data->fixed ? forward->start_ns + (latest / period + 2) * period : now; /* fixed: its own maximum */
             int64_t batches = held(forward, backward, moment, period);
             bytes += madpipe_memory(data, stages[s].first, stages[s].end, batches);
         }
@@ -248,7 +251,7 @@ bool madpipe_schedule_valid(const struct madpipe *data, const struct madpipe_sta
 
 enum { DEPTH_MAX = 1000 };
 
-/* Two operations on one worker or link, the first one first along a batch's way. */
+/* Two operations on one worker or link, in the order in which a batch passes them. */
 struct pair {
     int x, y;
 };
@@ -258,7 +261,8 @@ struct problem {
     const struct madpipe_stage *stages;
     int stage_count;
     int64_t period;
-    struct periodic_operation *operations; /* in the order of a batch's way: forwards to the end, backwards from there */
+    struct periodic_operation *operations; /* in the order in which a batch passes them: forwards to the end, backwards from
+                                            * there */
     int operation_count;
     int *forward, *backward; /* per stage: its operations */
     int *resource;           /* per operation: its worker or link */
@@ -285,7 +289,7 @@ static int link_of(const struct problem *p, int from, int to) {
     return p->data->one_link && a > b ? (b + 1) * side + a : (a + 1) * side + b;
 }
 
-/* Behind all operations written before; it starts when the one before it has ended. */
+/* Adds an operation after all others; it starts when the one before it has ended. */
 static bool add_operation(struct problem *p, enum periodic_kind kind, int stage, int64_t length, int resource) {
     int o = p->operation_count++;
     p->operations[o] = (struct periodic_operation){kind, stage, 0, length};
@@ -317,7 +321,7 @@ static bool write_operations(struct problem *p) {
 }
 
 /* A transfer starts when its receiver has a block for it, which programs post no earlier than the computation of its kind
- * before the one that needs it; and the sender has two blocks, the first of which must have gone when it begins to make a
+ * before the one that needs it. The sender has two blocks; the first must have been sent before it begins to compute a
  * third. */
 static bool limit_waits(struct problem *p) {
     bool possible = true;
@@ -338,7 +342,7 @@ static void write_pairs(struct problem *p) {
         }
 }
 
-/* No worker or link has more to do than there is time. */
+/* Returns true if every worker's and link's load fits the period. */
 static bool loads_fit(const struct problem *p) {
     for (int x = 0; x < p->operation_count; x++) {
         int64_t load = p->operations[x].length_ns;
@@ -351,13 +355,13 @@ static bool loads_fit(const struct problem *p) {
     return true;
 }
 
-/* A batch of the stage leaves at most `batches` periods after it came. */
+/* A batch leaves the stage at most `batches` periods after it arrived. */
 static bool limit_stay(struct problem *p, int s, int64_t batches) {
     int64_t length = p->operations[p->backward[s]].length_ns;
     return batches >= 1 && differences_add(&p->apart, p->backward[s], p->forward[s], length - batches * p->period);
 }
 
-/* Batches that stage s must keep, as far as is known. */
+/* The least number of batches that stage s must keep, by the current bounds. */
 static int64_t least_kept(const struct problem *p, int s) {
     int64_t stay = differences_least(&p->apart, p->forward[s], p->backward[s]) + p->operations[p->backward[s]].length_ns;
     return ceil_divide(stay, p->period);
@@ -380,7 +384,7 @@ static bool limit_stays(struct problem *p) {
 
 /* -------------------------------------------------------------- consequences */
 
-/* The rounds that are left for a pair, and what follows for its times. */
+/* Narrows the remaining periods of a pair, and adds the resulting bounds. */
 static bool narrow_pair(struct problem *p, const struct pair *pair) {
     int64_t length_x = p->operations[pair->x].length_ns, length_y = p->operations[pair->y].length_ns;
     int64_t least = differences_least(&p->apart, pair->x, pair->y), most = -differences_least(&p->apart, pair->y, pair->x);
@@ -391,7 +395,7 @@ static bool narrow_pair(struct problem *p, const struct pair *pair) {
     return high >= low && differences_add(&p->apart, pair->y, pair->x, length_y - (high + 1) * p->period);
 }
 
-/* Batches that stage s holds at least when stage r's forward starts. */
+/* The least number of batches that stage s holds when stage r's forward starts. */
 static int64_t least_held(const struct problem *p, int s, int r) {
     int64_t kept = least_kept(p, s), latest = differences_least(&p->apart, p->forward[r], p->backward[s]);
     if (s == r) return kept;
@@ -402,7 +406,7 @@ static int64_t least_held(const struct problem *p, int s, int r) {
     return begun - finished > kept - 1 ? begun - finished : kept - 1;
 }
 
-/* What the special worker holds at least when stage r's forward starts, or at any time where blocks are held for good. */
+/* The least memory of the special worker when stage r's forward starts, or at any time if blocks are held permanently. */
 static int64_t least_memory(const struct problem *p, int r) {
     int64_t bytes = 0;
     for (int s = 0; s < p->stage_count; s++)
@@ -410,7 +414,7 @@ static int64_t least_memory(const struct problem *p, int r) {
     return bytes;
 }
 
-/* What is left of the special worker's memory limits how many batches each of its stages may keep. */
+/* The free memory of the special worker limits how many batches each of its stages may keep. */
 static bool narrow_memory(struct problem *p) {
     int64_t limit = p->data->limit_bytes;
     if (limit == INT64_MAX) return true;
@@ -444,7 +448,7 @@ struct choice {
 
 static int64_t time_of(const struct problem *p, int operation) { return differences_least(&p->apart, 0, operation); }
 
-/* Two operations that overlap at their earliest times, the worst of all. */
+/* The pair of operations with the worst overlap at their earliest times. */
 static bool find_overlap(const struct problem *p, struct choice *choice) {
     int64_t worst = 0;
     for (int i = 0; i < p->pair_count; i++) {
@@ -464,7 +468,7 @@ static bool find_overlap(const struct problem *p, struct choice *choice) {
     return worst > 0;
 }
 
-/* Of what stage s has begun and finished when an operation starts: how many. */
+/* The number of batches that stage s has begun and finished when an operation starts. */
 static int64_t begun_at(const struct problem *p, int s, int operation) {
     return floor_divide(time_of(p, operation) - time_of(p, p->forward[s]), p->period);
 }
@@ -479,7 +483,7 @@ static int64_t held_at(const struct problem *p, int s, int r) {
     return begun_at(p, s, operation) - finished_at(p, s, operation);
 }
 
-/* A stage of the special worker at whose forward's start there is not room for all; -1: none. */
+/* A stage of the special worker at whose forward's start memory is exceeded; -1: none. */
 static int find_overflow(const struct problem *p) {
     if (p->data->limit_bytes == INT64_MAX) return -1;
     for (int r = 0; r < p->stage_count; r++) {
@@ -506,7 +510,7 @@ static bool try_choice(struct problem *p, int depth, const struct choice *choice
            try_bound(p, depth, choice->to, choice->from, choice->other);
 }
 
-/* Blocks are held for good: a stage that keeps more than it must keeps fewer, or not. */
+/* If blocks are held permanently: a stage that keeps more batches than it must either keeps fewer, or does not. */
 static bool choose_stay(struct problem *p, int depth, int r) {
     for (int s = 0; s < p->stage_count; s++) {
         int64_t held = held_at(p, s, r), length = p->operations[p->backward[s]].length_ns;
@@ -518,7 +522,7 @@ static bool choose_stay(struct problem *p, int depth, int r) {
     return false;
 }
 
-/* Of the ways to hold one batch less at the start of stage r's forward the first that is not ruled out, or its opposite. */
+/* Of the ways to hold one batch less at the start of stage r's forward: the first that is not ruled out, or its opposite. */
 static bool choose_moment(struct problem *p, int depth, int r) {
     int now = p->forward[r];
     for (int s = 0; s < p->stage_count; s++) {
@@ -533,7 +537,7 @@ static bool choose_moment(struct problem *p, int depth, int r) {
     return false;
 }
 
-/* Leaves the earliest times of a schedule in `apart` where there is one. */
+/* Stores the earliest times of a schedule in `apart` if there is one. */
 static bool search(struct problem *p, int depth) {
     struct choice choice;
     if (depth == DEPTH_MAX) *p->nodes = 0;
@@ -549,7 +553,7 @@ static bool search(struct problem *p, int depth) {
 enum ps_status madpipe_schedule(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t period_ns,
                                 int *nodes, struct periodic_operation *operations, int *operation_count, bool *found,
                                 struct ps_error *error) {
-    size_t most = 4 * (size_t)count, times = most - 2; /* the last stage sends nothing onward, the first nothing back */
+    size_t most = 4 * (size_t)count, times = most - 2; /* the last stage sends nothing to a next one, the first nothing back */
     struct arena arena = {0};
     struct problem p = {.data = data,
                         .stages = stages,
@@ -585,7 +589,7 @@ out:
     return status;
 }
 
-/* The least period of given stages, and the plan that it makes. */
+/* The least period of given stages, and the resulting plan. */
 
 enum ps_status madpipe_schedule_least(const struct madpipe *data, const struct madpipe_stage *stages, int count, int64_t low,
                                       int nodes_per_test, int *nodes_left, struct periodic_operation *operations,
