@@ -353,7 +353,7 @@ static void test_idle_workers(void **state) {
         assert_true(one > 0 && best >= one * (1 - 1e-9));
     }
     options.method = NULL;
-    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "each needs one of its own");
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "each needs at least one");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
 }

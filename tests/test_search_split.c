@@ -69,7 +69,7 @@ static void test_split_plan_runs(void **state) {
     assert_true(largest_share(plan) < largest_share(before));
     assert_string_equal(plan->model, split->model);
     assert_ok(ps_network_open(plan->model, &model, &test_error));
-    assert_status(ps_profile_measure_split(model, &options, 2, &again, &test_error), PS_USAGE, "says its splits already");
+    assert_status(ps_profile_measure_split(model, &options, 2, &again, &test_error), PS_USAGE, "already has split=");
     ps_network_destroy(model);
 
     test_directory_make(directory);

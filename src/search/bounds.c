@@ -1,10 +1,10 @@
-/* Lower bounds: what holds for every plan, and what a method's own bound is still worth once its plan was simulated. */
+/* Lower bounds: what holds for every plan, and what is left of a method's own bound after the simulation of its plan. */
 #include <math.h>
 
 #include "search/search.h"
 
-/* No plan is faster than all work evenly on all workers, each layer where it is fastest; without replicas than the largest
- * forward or backward of a layer. */
+/* No plan is faster than all work divided evenly over all workers, with each layer on its fastest device; nor, without
+ * replicas, than the largest forward or backward of a layer. */
 double search_least_period_s(const struct planner_problem *problem) {
     double least_s = 0, speeds = 0, largest_s = 0;
     bool one_type = cluster_one_type(problem->cluster, problem->costs);
@@ -25,7 +25,7 @@ double search_least_period_s(const struct planner_problem *problem) {
     return problem->replicate ? least_s : fmax(least_s, largest_s);
 }
 
-/* No layer runs so many times as fast on the device as the first profile says. */
+/* The largest speed of the device for any layer, relative to the first profile. */
 static double most_speed(const struct cost_table *costs, const struct cluster_device *device) {
     const struct cost_table *own = cost_table_on(costs, device->type);
     double most = 0;
@@ -53,7 +53,7 @@ double search_case_bound(const struct search *search, const struct search_case *
         total_s += layer_s;
         if (layer_s > largest_s) largest_s = layer_s;
     }
-    largest_s /= schedule_replicas(tried->choice.schedule); /* which share it */
+    largest_s /= schedule_replicas(tried->choice.schedule); /* shared by the replicas */
     double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
     int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
     return least_s > 0 ? samples / least_s : 1e300;
@@ -68,8 +68,8 @@ void search_set_bound(struct plan_prediction *predicted, double bound_s) {
     predicted->gap = bound_s > 0 ? predicted->objective_s / bound_s - 1 : 0;
 }
 
-/* The planners that make schedules include a prediction in every update. Not all stages predict: the bound is what remains
- * true without, which no load exceeds by more than the layer whose update weighs most. */
+/* The planners that make schedules include a prediction in every update, but not all stages predict. The bound becomes the part
+ * that holds without predictions: no load exceeds it by more than the layer with the longest update. */
 void search_relax_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan) {
     double least = 1, plain = 1.0 / problem->micro_batches;
     for (int l = 0; l < problem->costs->layer_count; l++) {
@@ -81,9 +81,8 @@ void search_relax_bound_of_predictions(const struct planner_problem *problem, st
     search_set_bound(&plan->predicted, plan->predicted.lower_bound_s * least);
 }
 
-/* What the plan's own simulation beats is no bound: where the two directions of a link do not wait for each other, which the
- * method counts one after the other, or the programs take less memory than was assumed. That all work has to be done
- * remains. */
+/* A bound that the plan's own simulation beats does not hold: the two directions of a link do not wait for each other but the
+ * method adds them, or the programs need less memory than was assumed. The bound by the total work remains. */
 void search_relax_beaten_bound(double least_s, struct ps_plan *plan) {
     struct plan_prediction *predicted = &plan->predicted;
     double micro_batch_s = predicted->period_s / plan->micro_batches;

@@ -1,6 +1,6 @@
 /*
- * One case of the search. Slots depend on a stage's place and not on its layers, so the programs are lowered once, give the
- * partitioners the number of blocks that memory must hold, and score every partition on the simulator.
+ * One case of the search. Slots depend on a stage's number and not on its layers. So the programs are lowered once; they give
+ * the partitioners the number of blocks that memory must hold, and every partition is evaluated with them in the simulator.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "program/lower.h"
 #include "search/search.h"
 
-/* A later plan must be better by more than rounding to take a former one's place. */
+/* A plan replaces an earlier one only if it is better by more than rounding. */
 #define BETTER (1 + 1e-9)
 
 /* A case while its methods are tried. */
@@ -26,14 +26,14 @@ struct trial {
     struct partition_problem problem;
     struct simulation_work work;
     struct stage_cost *costs;     /* of the partition under test */
-    struct stage_cost *instances; /* likewise, of each instance, where replicas run on devices of unlike types; else NULL */
+    struct stage_cost *instances; /* likewise, of each instance, if replicas run on devices of different types; else NULL */
     int *last;                    /* likewise: its last layers */
-    int *worker;                  /* per stage: who holds it, or its first replica */
+    int *worker;                  /* per stage: the worker of its first replica */
     struct stage_slots *slots;    /* per stage, likewise */
     double lower_bound_s;         /* of the methods tried; 0: none yet */
 };
 
-/* Replicas of each stage, and the workers that hold those of one. */
+/* The number of replicas of each stage, and the workers of the replicas of one. */
 static int replicas_of(const struct search_best *best) { return schedule_replicas(best->chosen.choice.schedule); }
 
 static int replica_worker(const struct search_best *best, int stage, int replica) {
@@ -80,7 +80,7 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
     return PS_OK;
 }
 
-/* How many micro-batches the stages hold, for schedules that want to know. */
+/* Sets how many micro-batches the stages hold, for schedules that need it. */
 static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, struct ps_plan *plan,
                                     struct ps_error *error) {
     int stages = problem->stages;
@@ -99,7 +99,7 @@ static enum ps_status set_in_flight(const struct partition_problem *problem, con
     return PS_OK;
 }
 
-/* Groups may hold more micro-batches than what the partitioner assumed. */
+/* Groups may hold more micro-batches than the partitioner assumed. */
 static enum ps_status check_memory(const struct trial *trial, const struct ps_simulation *simulation, struct ps_error *error) {
     for (int w = 0; w < simulation->info.workers; w++) {
         int64_t needed = worker_memory_total(&simulation->memory[w]), limit = trial->search->cluster->devices[w].memory_bytes;
@@ -111,7 +111,7 @@ static enum ps_status check_memory(const struct trial *trial, const struct ps_si
     return PS_OK;
 }
 
-/* The programs of a cut, for schedules that read more from the plan than places. */
+/* The programs of a cut, for schedules that read more from the plan than which worker holds which stage. */
 static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs,
                                 struct ps_error *error) {
     const struct search_choice *choice = &trial->tried->choice;
@@ -184,7 +184,7 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     return PS_OK;
 }
 
-/* A method that finds nothing leaves the word to the others; the first such refusal is told if all find nothing. */
+/* A method that finds nothing does not stop the others; the first such refusal is reported if all find nothing. */
 static enum ps_status try_methods(struct trial *trial, struct search_best *best, struct ps_error *error) {
     struct ps_error refusal = {0}, later = {0};
     const char *wanted = trial->search->options->method;
@@ -266,7 +266,7 @@ static struct partition_problem case_problem(const struct search *search, const 
     };
 }
 
-/* How much smaller the objective would be without limits of memory; 0: not at all. */
+/* How much smaller the objective would be without memory limits; 0: not at all. */
 static double memory_gain_s(const struct search *search, const struct search_best *best) {
     struct partition_problem problem = case_problem(search, best, 0);
     struct partition partition = {.last = calloc((size_t)problem.stages, sizeof(int))};
@@ -301,7 +301,7 @@ static void fill_prediction(const struct search *search, const struct search_bes
 }
 
 static enum ps_status set_stage(const struct search_best *best, int s, struct ps_plan *plan, struct ps_error *error) {
-    enum { REPLICAS_MAX = 8 }; /* that a schedule makes */
+    enum { REPLICAS_MAX = 8 }; /* the most that a schedule has */
     int workers[REPLICAS_MAX], replicas = replicas_of(best);
     assert(replicas <= REPLICAS_MAX);
     for (int r = 0; r < replicas; r++) workers[r] = replica_worker(best, s, r);
@@ -343,12 +343,10 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     return PS_OK;
 }
 
-/*
- * Recomputation only where it is needed: a plan that recomputes all stages is simulated once more with the stages stashed that
- * fit their worker's memory so, and becomes that plan where it is faster and stays within memory.
- */
+/* Recomputation only for the stages that need it. A plan that recomputes all stages is simulated again without recomputation in
+ * the stages that fit their worker's memory without it, and is replaced if that is faster and fits. */
 
-/* Marks the stages of the plan whose memory holds them without recomputation; false: there are none. */
+/* Marks the stages of the plan that fit without recomputation; false: there are none. */
 static bool mark_relaxed(const struct search *search, const struct search_best *best, const struct ps_programs *bare,
                          struct ps_plan *plan) {
     bool any = false;
@@ -365,7 +363,7 @@ static bool mark_relaxed(const struct search *search, const struct search_best *
     return any;
 }
 
-/* Takes over what was simulated if it is faster and within memory. */
+/* Replaces the best plan if the simulated one is faster and fits. */
 static void take_relaxed(const struct search *search, const struct ps_plan *plan, struct ps_simulation *simulation,
                          struct search_best *best) {
     bool better = simulation->info.throughput_samples_per_s > best->simulation->info.throughput_samples_per_s;

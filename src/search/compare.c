@@ -1,7 +1,5 @@
-/*
- * Methods side by side: every combination of method, schedule, weights, workers, memory and bandwidth is planned and simulated
- * by itself. Rows vary the method fastest, so that those of the same machines stand together.
- */
+/* Comparison of methods: every combination of method, schedule, weights, workers, memory and bandwidth is planned and simulated
+ * separately. The method varies fastest, so that rows of the same cluster are adjacent. */
 #include "search/compare.h"
 #include "base/memory.h"
 
@@ -21,9 +19,9 @@ enum { ROWS_MAX = 100000 };
 /* The options with every list filled in. */
 struct grid {
     struct ps_compare_options lists;
-    /* "auto", the partitioners and the planners with schedules of their own, where no methods are named. */
+    /* "auto", the partitioners, and the planners with schedules of their own, if no methods are given. */
     const char **runnable;
-    int workers; /* of the cluster, or as the options say */
+    int workers; /* of the cluster, or from the options */
 };
 
 static enum ps_status check_names(const struct ps_compare_options *lists, struct ps_error *error) {
@@ -72,7 +70,7 @@ static enum ps_status fill_grid(const struct compare_request *request, struct gr
 
 void comparison_text(char out[32], const char *text) { snprintf(out, 32, "%s", text ? text : "auto"); }
 
-/* One worker computes the same mini-batches: every layer of every micro-batch, and one update. */
+/* One worker that computes the same mini-batches: every layer of every micro-batch, and one update. */
 static double single_worker_s(const struct ps_profile *profile, const struct ps_plan *plan) {
     const struct cost_table *costs;
     if (profile_table(profile, plan->micro_batch, &costs, NULL) != PS_OK) return 0;
@@ -109,7 +107,7 @@ enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profi
     return PS_OK;
 }
 
-/* The first workers of a cluster file, with what is listed in place of what it says. */
+/* The first workers of a cluster file, with its values replaced by those that are listed. */
 static enum ps_status take_workers(const struct ps_cluster_options *machines, struct ps_cluster *cluster,
                                    struct ps_error *error) {
     if (machines->workers > cluster->workers)
@@ -122,7 +120,7 @@ static enum ps_status take_workers(const struct ps_cluster_options *machines, st
     return PS_OK;
 }
 
-/* What plans are made for. */
+/* The cluster and costs that plans are made for. */
 struct setting {
     const struct ps_profile *profile;
     const struct ps_cluster *given; /* NULL: uniform */
@@ -141,7 +139,7 @@ enum ps_status comparison_cluster(const struct ps_cluster *given, const struct p
     return status;
 }
 
-/* Where nothing fits or a combination contradicts itself, the row says so. */
+/* If nothing fits or the options of a combination contradict each other, the row gives the reason. */
 static enum ps_status plan_row(const void *context, const struct ps_plan_options *options,
                                const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
     const struct setting *setting = context;
@@ -163,7 +161,7 @@ static enum ps_status plan_row(const void *context, const struct ps_plan_options
     return status;
 }
 
-/* A mini-batch that grows with the workers, as micro-batches of the size that is given. */
+/* Sets a mini-batch that grows with the workers, in micro-batches of the given size. */
 static enum ps_status set_batch(const struct ps_compare_options *lists, int workers, struct ps_plan_options *options,
                                 struct ps_error *error) {
     if (lists->batch_per_worker == 0) return PS_OK;
@@ -173,14 +171,14 @@ static enum ps_status set_batch(const struct ps_compare_options *lists, int work
     if (options->micro_batch == 0) return PS_OK;
     if (options->batch % options->micro_batch != 0)
         return error_set(error, PS_USAGE,
-                         "`batch_per_worker`: %d samples on %d workers are no whole number of micro-batches of %d",
+                         "`batch_per_worker`: %d samples on %d workers are not divisible into micro-batches of %d",
                          lists->batch_per_worker, workers, options->micro_batch);
     options->micro_batches = options->batch / options->micro_batch;
     options->batch = 0;
     return PS_OK;
 }
 
-/* Combination `number`, the method varying fastest. */
+/* Combination `number`; the method varies fastest. */
 static enum ps_status combination(const struct ps_compare_options *lists, int number, comparison_function *fill,
                                   const void *context, struct comparison_row *row, struct ps_error *error) {
     struct ps_plan_options options = *lists->planning;
@@ -200,7 +198,7 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
     row->row.memory_limit_bytes = machines.memory_bytes;
     row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
     TRY(set_batch(lists, machines.workers, &options, error));
-    options.replicate = options.replicate && search_may_replicate(options.method); /* the others stand beside them without */
+    options.replicate = options.replicate && search_may_replicate(options.method); /* the other rows have none */
     return fill(context, &options, &machines, row, error);
 }
 

@@ -1,24 +1,24 @@
-/* A comparison: what was asked for and what came of each combination. */
+/* A comparison: each combination of the options, and its result. */
 #ifndef PENSTOCK_SEARCH_COMPARE_H
 #define PENSTOCK_SEARCH_COMPARE_H
 
 #include "base/error.h"
 
 struct comparison_row {
-    char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" where there is no plan */
+    char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" if there is no plan */
     char reason[1024];
-    struct ps_comparison_row row; /* its strings are the ones above */
+    struct ps_comparison_row row; /* its strings are those above */
     struct ps_run *run;           /* owned; NULL: not trained */
 };
 
 struct ps_comparison {
     char model[128];
-    char largest[64]; /* the model's option whose largest value is looked for; "": plans of one network are compared */
+    char largest[64]; /* the model's option whose largest value is searched; "": plans of one network are compared */
     struct comparison_row *rows;
     int row_count;
 };
 
-/* Fills in what came of one combination; `row` says what was asked for. */
+/* Fills in the result of one combination; `row` has its options. */
 typedef enum ps_status comparison_function(const void *context, const struct ps_plan_options *options,
                                            const struct ps_cluster_options *machines, struct comparison_row *row,
                                            struct ps_error *error);
@@ -36,7 +36,7 @@ enum ps_status comparison_create(const struct compare_request *request, const ch
                                  const void *context, struct ps_comparison **comparison, struct ps_error *error);
 /* "auto" for NULL. */
 void comparison_text(char out[32], const char *text);
-/* The machines of a combination: those of the cluster that is given, if there is one. */
+/* The cluster of a combination: based on the given one, if there is one. */
 enum ps_status comparison_cluster(const struct ps_cluster *given, const struct ps_cluster_options *machines,
                                   struct ps_cluster **cluster, struct ps_error *error);
 /* The figures of a plan. */

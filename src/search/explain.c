@@ -1,8 +1,9 @@
 /*
- * Why a plan is not faster. Over a period the busiest worker and the busiest link of its simulation are held against the
- * period: what is busy nearly all of it is the limit. Where neither is, the order of computations leaves gaps: it waits for
- * transfers, fills and drains, or waits along the pipeline, whichever the busiest worker does most. Memory limits where the
- * same method finds a smaller objective without the workers' limits, or where nothing is busy and a worker is full.
+ * The reason why a plan is not faster. The busy times of the busiest worker and the busiest link of its simulation are compared
+ * with the period: one that is busy nearly all the time is the limit. If neither is, the order of computations has gaps: the
+ * worker waits for transfers, during fill and drain, or for other stages, and the most frequent of these of the busiest worker
+ * is reported. Memory is a limit if the same method finds a smaller objective without memory limits, or if nothing else is and
+ * a worker is full.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,17 @@
 #include "base/text.h"
 #include "search/search.h"
 
-/* The share of the period, or of the memory, from which on something is a limit. */
+/* From this share of the period, or of the memory, on something is a limit. */
 #define LIMITING 0.9
 
-/* The worker and the link that are busiest, by the share of the period. */
+/* The busiest worker and the busiest link, by the share of the period. */
 struct shares {
     int worker, from, to;
     double most, most_link;
-    double transfers, order; /* of the worker: waiting for transfers; for the order of computations */
+    double transfers, order; /* of the worker: waiting for transfers; waiting because of the order of computations */
 };
 
-/* `memory` and `layers` (those of the worker) are pieces of text. */
+/* `memory` and `layers` (of the worker) are pieces of text. */
 static void describe(const struct shares *shares, const char *memory, const char *layers, bool flush, char *text, size_t size) {
     char busiest[96] = "";
     if (shares->most_link > 0)
@@ -70,7 +71,7 @@ static void describe_layers(const struct ps_plan *plan, int worker, char *text, 
         number_print(text, size, "%d stages", stages);
 }
 
-/* What memory has to do with it: "" or the beginning of a sentence. */
+/* The effect of memory: "" or the beginning of a sentence. */
 static void describe_memory(const struct search *search, const struct ps_plan *plan, const struct shares *shares, double gain_s,
                             char *text, size_t size) {
     const struct plan_prediction *predicted = &plan->predicted;
@@ -100,14 +101,12 @@ void search_explain(const struct search *search, const struct ps_simulation *sim
     describe(&shares, memory, layers, flush, plan->predicted.limit, sizeof plan->predicted.limit);
 }
 
-/*
- * What a refusal says. Exact planners prove that nothing fits without finding out what is too large; the user is told of a
- * layer that no worker can hold, or of the stage that is furthest from fitting where each worker gets one.
- */
+/* Messages of refusals. Exact planners prove that nothing fits without finding out what is too large. The message names a layer
+ * that no worker can hold, or the stage that is furthest from fitting if every worker has one. */
 
 extern const struct partitioner partitioner_pipedream;
 
-/* What stands in the way of cutting the chain once, a stage for each worker: the stage, what it needs and the limit. */
+/* The reason why the chain cannot be cut into one stage per worker: the stage, the memory that it needs and the limit. */
 static bool name_stage(const struct planner_problem *problem, struct ps_error *refusal) {
     struct partition_problem once = {.costs = problem->costs,
                                      .cluster = problem->cluster,

@@ -1,10 +1,10 @@
 /*
- * How large a network fits (BaPipe's Table IV): for every combination of methods and machines the largest value of one option
- * of a built-in network, such as its number of layers, for which there is a plan. Each try is a whole search on costs that are
- * worked out (profile/modelled.h), so that every answer is a plan whose programs were verified, within its workers' memory.
+ * The largest network that fits (BaPipe's Table IV): for every combination of methods and clusters, the largest value of one
+ * option of a built-in network, such as its number of layers, for which there is a plan. Each try is a whole search with costs
+ * from a model (profile/modelled.h), so every answer is a plan whose programs were verified and fit their workers' memory.
  *
- * The values that the network accepts lie evenly apart (GNMT-L has only even numbers of layers). From the least on they are
- * doubled until one does not fit, and the rest is bisected.
+ * The values that the network accepts are equally spaced (GNMT-L has only even numbers of layers). From the least on they are
+ * doubled until one does not fit; the rest is bisected.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 #include "search/compare.h"
 #include "search/search.h"
 
-/* Values looked through for the first two that are accepted; how many steps from the first are tried; and by when one must
- * fit. */
+/* The most values that are tested for the first two accepted ones; the most steps from the first; and the step by which one
+ * must fit. */
 enum { FIRST_MAX = 64, STEPS_MAX = 1 << 13, FIT_MAX = 64 };
 
 struct network {
@@ -47,7 +47,7 @@ static enum ps_status make_network(const struct largest *largest, int value, str
     return status;
 }
 
-/* The first two values that there are networks of. Where there are none, what is said of the first. */
+/* Finds the first two accepted values. If there are none, the error of the first is returned. */
 static enum ps_status find_values(struct largest *largest, struct ps_error *error) {
     struct ps_error refusal = {0};
     for (int value = 1; value <= FIRST_MAX && largest->step == 0; value++) {
@@ -71,7 +71,7 @@ static enum ps_status find_values(struct largest *largest, struct ps_error *erro
     return PS_USAGE;
 }
 
-/* The costs of a value's network, made once. */
+/* The costs of a value's network, computed once. */
 static enum ps_status take_network(struct largest *largest, int value, const struct network **network, struct ps_error *error) {
     for (int n = 0; n < largest->count; n++) {
         if (largest->networks[n].value != value) continue;
@@ -94,7 +94,7 @@ static enum ps_status take_network(struct largest *largest, int value, const str
     return PS_OK;
 }
 
-/* A combination while values are tried. */
+/* A combination while its values are tried. */
 struct trial {
     struct largest *largest;
     const struct ps_plan_options *options;
@@ -102,7 +102,7 @@ struct trial {
     struct comparison_row *out;
 };
 
-/* A plan that fits fills the row. */
+/* Fills the row from the plan, if one fits. */
 static enum ps_status try_value(const struct trial *trial, int value, bool *fits, struct ps_error *error) {
     const struct network *network;
     struct ps_plan *plan;
@@ -130,7 +130,7 @@ static enum ps_status try_value(const struct trial *trial, int value, bool *fits
 
 static int value_of(const struct largest *largest, int step) { return largest->first + step * largest->step; }
 
-/* `low` and `high` are numbers of steps: one that fits (-1: none yet), and one to try or that does not fit. */
+/* `low` and `high` are numbers of steps: one that fits (-1: none yet), and one that is to be tried or does not fit. */
 static enum ps_status bisect(const struct trial *trial, struct ps_error *error) {
     int low = -1, high = 0;
     bool fits = true;
@@ -158,10 +158,10 @@ static enum ps_status find_row(const void *context, const struct ps_plan_options
     enum ps_status status = PS_OK;
     for (int w = 0; w < cluster->workers && status == PS_OK; w++)
         if (cluster->devices[w].memory_bytes == 0)
-            status = error_set(error, PS_USAGE, "`key`: worker %d has no limit of memory; give `memory_bytes`", w);
+            status = error_set(error, PS_USAGE, "`key`: worker %d has no memory limit; give `memory_bytes`", w);
     if (status == PS_OK) {
         status = bisect(&trial, &refusal);
-        /* A combination that contradicts itself is a row that says so. */
+        /* If the options of a combination contradict each other, the row gives the reason. */
         if (status == PS_USAGE)
             status = PS_OK;
         else if (status != PS_OK && error)
@@ -176,7 +176,7 @@ static enum ps_status check_device(const char *device, struct ps_error *error) {
     size_t count = 0;
     if (modelled_find(device)) return PS_OK;
     for (; modelled_table[count]; count++) names[count] = modelled_table[count]->name;
-    return error_unknown(error, PS_USAGE, "device whose costs are worked out:", device, names, count);
+    return error_unknown(error, PS_USAGE, "device model", device, names, count);
 }
 
 static enum ps_status find_largest(const char *model, const char *key, const char *device,

@@ -1,7 +1,7 @@
 /*
- * Periodic schedules of planners as plans: each computation that starts at time t of its first period, T being the period,
- * stands in its worker's order by t modulo T and works on the micro-batch that entered t / T periods before (the plan's
- * `pattern`). Contiguous stages under 1F1B* need no pattern, only how many micro-batches each holds.
+ * Plans from the periodic schedules of planners. With T the period, a computation that starts at time t of its first period has
+ * the position t modulo T in its worker's order, and works on the micro-batch that entered t / T periods before (the plan's
+ * `pattern`). Contiguous stages under 1F1B* need no pattern, only the number of micro-batches that each holds.
  */
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_
     return PS_OK;
 }
 
-/* What MadPipe counts for a worker at the fullest of its moments: when one of its forwards starts. */
+/* The memory of a worker by MadPipe's formula when it is fullest: when one of its forwards starts. */
 static struct worker_memory fullest(const struct madpipe *data, const struct ps_plan *plan, const struct ps_programs *programs,
                                     int worker, int *held) {
     const struct program *program = &programs->worker[worker];
@@ -87,15 +87,15 @@ enum ps_status periodic_paper_memory(const struct planner_problem *problem, cons
 }
 
 /*
- * A periodic schedule for a given cut, also of the two directions in different places: the order in which each worker computes,
- * and how many micro-batches are under way, follow from the times of computations and transfers (MadPipe, section 3, turned
- * round: there the cut follows too).
+ * A periodic schedule for a given cut, also if forward and backward are cut at different layers. The order in which each worker
+ * computes, and the number of micro-batches in flight, follow from the times of computations and transfers (the inverse of
+ * MadPipe, section 3, in which the cut also follows).
  *
- * The computations of a micro-batch are a row, forwards and then backwards. What follows each other there on one worker is a
- * run, in one piece. The runs are placed one after the other, each at the first moment at which all that it needs has arrived
- * and its worker, whose earlier runs come back in every period, is free. The period is the largest load of a worker or link, so
- * the runs of a worker fit into it; where it has more than two, what lies between them may be too short for a run, and there is
- * no answer.
+ * The computations of a micro-batch form a sequence, forwards and then backwards. Consecutive ones on one worker form a run,
+ * which is not interrupted. The runs are placed one after the other, each at the first time at which all its inputs have
+ * arrived and its worker, whose earlier runs repeat in every period, is free. The period is the largest load of a worker or
+ * link, so the runs of a worker fit into it. If a worker has more than two runs, the gaps between them may be too short for
+ * another, and there is no answer.
  */
 
 struct computation {
@@ -108,13 +108,13 @@ struct cut {
     const struct ps_plan *plan;
     const struct ps_cluster *cluster;
     struct stage_cost *costs;         /* per stage */
-    struct computation *computations; /* in a row: the stages' forwards, then the backwards from the last stage on */
+    struct computation *computations; /* the stages' forwards in order, then the backwards from the last stage on */
     int count;
-    int64_t *run_ns; /* per computation that begins a run: its length; 0 of the others */
+    int64_t *run_ns; /* per computation that begins a run: its length; 0 for the others */
     int64_t period_ns;
 };
 
-/* What must come from where before computation `c` can begin: at most two. */
+/* An input that computation `c` must receive before it can begin: at most two. */
 struct arrival {
     int from; /* computation */
     int64_t bytes;
@@ -138,7 +138,7 @@ static int64_t transfer_ns(const struct cut *cut, const struct arrival *arrival,
     return from == to ? 0 : number_nanoseconds(cluster_transfer_s(cut->cluster, from, to, arrival->bytes));
 }
 
-/* The largest load of a worker, or of a direction between two. */
+/* The largest load of a worker, or of one direction of a link. */
 static int64_t find_period(const struct cut *cut, int64_t *loads) {
     int workers = cut->plan->workers;
     int64_t period = 1;
@@ -161,14 +161,14 @@ static void find_runs(const struct cut *cut) {
     }
 }
 
-/* The computations of the run that begins with `c` end here, exclusively. */
+/* The end, exclusive, of the run that begins with `c`. */
 static int run_end(const struct cut *cut, int c) {
     int end = c + 1;
     while (end < cut->count && cut->computations[end].worker == cut->computations[c].worker) end++;
     return end;
 }
 
-/* When all that the run needs from outside has arrived. */
+/* The time at which all inputs of the run from outside have arrived. */
 static int64_t run_ready(const struct cut *cut, int begin, int end) {
     int64_t ready = 0, offset = 0;
     for (int c = begin; c < end; c++) {
@@ -185,7 +185,7 @@ static int64_t run_ready(const struct cut *cut, int begin, int end) {
     return ready;
 }
 
-/* The first moment from `start` on at which the worker is free for the run in every period; -1: there is none. */
+/* The first time from `start` on at which the worker is free for the run in every period; -1: there is none. */
 static int64_t free_from(const struct cut *cut, int run, int64_t start) {
     int64_t limit = start + cut->period_ns, length = cut->run_ns[run];
     bool moved = true;
@@ -234,7 +234,7 @@ static void fill_computations(struct cut *cut, const struct cost_table *costs, d
     }
 }
 
-/* As operations of a pattern. */
+/* Lists the computations as operations of a pattern. */
 static void list_operations(const struct cut *cut, struct periodic_operation *operations) {
     for (int c = 0; c < cut->count; c++) {
         const struct computation *from = &cut->computations[c];
@@ -266,7 +266,7 @@ enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const str
             list_operations(&cut, operations);
             status = set_pattern(operations, cut.count, cut.period_ns, plan, error);
         } else {
-            status = error_set(error, PS_NO_PLAN, "the runs of a worker find no place in the period");
+            status = error_set(error, PS_NO_PLAN, "the runs of a worker do not fit the period");
         }
     }
     arena_release(&arena);

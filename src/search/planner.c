@@ -1,7 +1,7 @@
 /*
  * Plans of the planners (plan/planner.h): stages with replicas, with forward and backward on different workers, several on one
- * worker, or cut along another order than the chain's. Where a plan happens to be a pipeline of stages, with replicas or
- * without, each on workers of its own, it is simulated; the others carry what the method minimised and no more.
+ * worker, or cut along another order than the chain's. A plan whose stages, with or without replicas, each have workers of
+ * their own is simulated. The others have only the method's objective.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static enum ps_status check_options(const struct search *search, const struct pl
         return error_set(error, PS_USAGE, "`batch`: method %s plans for one micro-batch size; give `micro_batch`",
                          planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
-        return error_set(error, PS_USAGE, "`schedule` %s: method %s makes a schedule of its own; leave it out",
+        return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);
     if (options->replicate && !planner->replicates)
         return error_set(error, PS_USAGE,
@@ -34,7 +34,8 @@ static enum ps_status check_options(const struct search *search, const struct pl
     return PS_OK;
 }
 
-/* Layers in the order of the answer's nodes, and where each stage ends in it. Nodes without time went with a layer. */
+/* The layers in the order of the answer's nodes, and the last layer of each stage in it. Nodes without time belong to a
+ * layer. */
 static int order_layers(const struct costgraph *graph, const struct planner_answer *answer, int *layers, int *end) {
     int count = 0;
     for (int s = 0; s < answer->stage_count; s++) {
@@ -75,7 +76,7 @@ static enum ps_status set_stage(struct ps_plan *plan, const struct planned_stage
     return PS_OK;
 }
 
-/* A stage of nodes that take no time has no layer, and its worker nothing to do. */
+/* A stage of nodes that take no time has no layer, and its worker is idle. */
 static enum ps_status set_stages(struct ps_plan *plan, const struct planner_problem *problem,
                                  const struct planner_answer *answer, struct ps_error *error) {
     size_t layers = (size_t)problem->costs->layer_count, stages = (size_t)answer->stage_count;
@@ -119,7 +120,8 @@ static void fill_loads(struct ps_plan *plan, const struct planner_problem *probl
     }
 }
 
-/* Several stages on a worker need a pattern that says their order, or are what one worker has of stages that are split. */
+/* Returns true if programs may exist: several stages on a worker need a pattern that specifies their order, or are one worker's
+ * instances of split stages. */
 static bool can_run(const struct ps_plan *plan) {
     for (int s = 0; s < plan->stage_count && plan->pattern_count == 0 && !plan_is_split(plan); s++)
         for (int t = 0; t < s; t++)
@@ -127,7 +129,7 @@ static bool can_run(const struct ps_plan *plan) {
     return true;
 }
 
-/* PS_NO_PLAN names the worker that is furthest above its limit, with the first of its stages. */
+/* PS_NO_PLAN names the worker that exceeds its limit most, with the first of its stages. */
 static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
     int worst = -1, stage = 0;
     double most = 1;
@@ -153,7 +155,7 @@ static int64_t worker_excess(const struct search *search, const struct ps_plan *
     return limit > 0 && needed > limit ? needed - limit : 0;
 }
 
-/* How far the worker that needs most is above its limit. */
+/* How far the worker that needs most exceeds its limit. */
 static int64_t find_excess(const struct search *search, const struct ps_plan *plan) {
     int64_t excess = 0;
     for (int w = 0; w < plan->workers; w++)
@@ -169,15 +171,15 @@ static enum ps_status count_paper_memory(const struct planner_problem *problem, 
     return status;
 }
 
-/* Only what its workers can hold counts as simulated: a method may rely on a schedule of its own that needs less memory. Memory
- * is counted by the formula that was planned with. */
+/* A plan counts as simulated only if it fits its workers: a method may rely on a schedule of its own that needs less memory.
+ * Memory is counted by the formula that was planned with. */
 static enum ps_status simulate(const struct search *search, const struct planner_problem *problem, bool periodic,
                                struct ps_plan *plan, struct ps_error *error) {
     struct ps_simulation *simulation;
     struct plan_prediction *predicted = &plan->predicted;
     if (!can_run(plan)) return PS_OK;
     enum ps_status status = ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error);
-    /* Not every schedule and policy knows replicas or split stages; the method's answer stands all the same. */
+    /* Not every schedule and policy supports replicas or split stages; the method's answer is valid nevertheless. */
     if (status == PS_USAGE && (plan_has_replicas(plan) || plan_is_split(plan))) return PS_OK;
     TRY(status);
     for (int w = 0; w < plan->workers; w++) predicted->memory[w] = simulation->memory[w];
@@ -196,8 +198,8 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
-/* 1F1B holds as many micro-batches as there are workers; where transfers take long, or one worker runs a stage's forward and
- * another its backward, more keep them busy. Taken where it is faster and there is memory for it. */
+/* 1F1B holds as many micro-batches as there are workers. With long transfers, or with split stages, more of them keep the
+ * workers busy. The deeper plan is used if it is faster and fits. */
 static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
                              struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *deeper;
@@ -261,8 +263,8 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
-/* Takes what the plan needs too much from what its planner is told of; from all workers alike where it takes them to be
- * alike. */
+/* Subtracts the excess of the plan from the memory that its planner may use; the same amount from all workers if the planner
+ * requires equal workers. */
 static void leave_free(const struct search *search, const struct planner *planner, const struct ps_plan *plan,
                        struct cluster_device *devices) {
     for (int w = 0; w < plan->workers; w++) {
@@ -272,8 +274,8 @@ static void leave_free(const struct search *search, const struct planner *planne
     }
 }
 
-/* Programs may need more memory than their planner knew: more copies of the weights, blocks on their way. It is then left that
- * much less, until what it plans fits. The bound is that of the first round, which has all memory. */
+/* Programs may need more memory than their planner assumed: more copies of the weights, blocks being transferred. The planner
+ * is then given that much less, until its plan fits. The bound is that of the first attempt, which has all memory. */
 static enum ps_status solve_in_rounds(const struct search *search, const struct planner *planner,
                                       const struct planner_problem *problem, const struct search_choice *choice,
                                       struct cluster_device *devices, struct ps_plan **made, struct ps_error *error) {
@@ -320,7 +322,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
     return status;
 }
 
-/* Sweeps over all replicas at once where workers are alike; otherwise, or where what they find does not fit, one choice of
+/* Sweeps over all replicas at once if workers are equal. Otherwise, or if the resulting plan does not fit, tries one choice of
  * replicas after the other. */
 static enum ps_status solve_replicas(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
@@ -359,8 +361,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
     bool one_type = cluster_one_type(search->cluster, problem.costs);
     if (!one_type && !planner->several_types)
-        return error_set(error, PS_USAGE,
-                         "`method` %s: takes all devices to be of one type with a speed each, and the cluster has several",
+        return error_set(error, PS_USAGE, "`method` %s: requires all devices to be of one type, and the cluster has several",
                          planner->name);
     if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
@@ -387,17 +388,17 @@ out:
 }
 
 /*
- * The planners (plan/planner.h) in the search: each plans every size of micro-batch that the options allow, and what can be run
- * competes by its simulated throughput. Of those that only show how a paper's own program does the ones that replicate compete
- * where replicas are allowed; the others are left out.
+ * The planners (plan/planner.h) in the search. Each plans every micro-batch size that the options allow, and plans with
+ * programs compete by their simulated throughput. Of the baselines those that replicate compete if replicas are allowed; the
+ * others are left out.
  */
 
-/* Of a graph's cuts all are considered once; plans that may be better by chance take fewer where there are more. */
+/* The best plan over all cuts of a graph is computed once; variants that may be better by chance use at most this many cuts. */
 enum { IDEALS_MAX = 20000 };
 
 static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
 
-/* What became of a planner's plan. */
+/* The result of a planner's attempt. */
 struct tried {
     int replicas; /* of the stage that has most; 0: there is no plan */
     double bound_s;
@@ -410,7 +411,7 @@ static struct tried look_at(const struct ps_plan *plan) {
     return tried;
 }
 
-/* What the planner cannot plan, or must not by the options, is no error here. */
+/* That a planner does not support the problem or the options is no error here. */
 static enum ps_status try_planner(const struct search *search, const struct planner *planner, const struct search_size *size,
                                   const char *weights, struct ps_plan **plan, struct tried *tried, struct ps_error *error) {
     struct ps_plan_options options = *search->options;
@@ -443,9 +444,9 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     return PS_OK;
 }
 
-/* Stages with replicas under one policy: of at most so many each, with larger and smaller safety factors, since what is fastest
- * on average need not be in the simulator. Where a plan does not use all the replicas that it may have, it is the best one with
- * fewer, too. */
+/* Stages with replicas under one policy: at most `replicas_max` each, with larger and smaller safety factors, since what is
+ * fastest on average need not be so in the simulator. A plan that does not use all allowed replicas is also the best one with
+ * fewer. */
 static enum ps_status try_replicas(const struct search *search, const struct search_size *size, const char *weights,
                                    struct ps_plan **plan, struct ps_error *error) {
     static const double safety_factors[] = {0, 0.1, 0.25, 0.5, 1};
@@ -466,7 +467,7 @@ static enum ps_status try_replicas(const struct search *search, const struct sea
     return PS_OK;
 }
 
-/* Where the user leaves the weights to the search, with a flush and without. */
+/* With and without a flush, if the user leaves the weights to the search. */
 static enum ps_status try_policies(const struct search *search, const struct search_size *size, struct ps_plan **plan,
                                    struct ps_error *error) {
     const char *given = search->options->weights;
@@ -486,7 +487,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
-        /* What a baseline counts too high can be what the simulator likes. */
+        /* A cost that a baseline counts too high can still lead to a plan that simulates faster. */
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate);

@@ -1,11 +1,11 @@
 /*
- * Stages with replicas, one choice of their numbers after the other. What a worker holds depends on the replicas of its own
- * stage and of all behind it, and is read off the programs; so each choice is lowered, and then cut exactly with the memory of
- * each worker (cut_stages). Choices are tried in the order of what they would take with memory enough, and no further
- * than that can be better than what was found.
+ * Stages with replicas, one choice of their numbers after the other. The memory of a worker depends on the replicas of its own
+ * stage and of all later ones, and is counted in the programs. So each choice is lowered, and then cut exactly with the memory
+ * of each worker (cut_stages). Choices are tried in the order of their objective without memory limits, until no further one
+ * can be better than the best.
  *
- * Of W workers there are 2^W - 1 choices. Where these are too many, only those with few stages are tried, those with equal
- * numbers of replicas, and the one without.
+ * W workers have 2^W - 1 choices. If these are too many, only choices with few stages, choices with equal numbers of replicas,
+ * and the one without replicas are tried.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,21 +18,21 @@
 #include "search/search.h"
 
 /*
- * Where to cut a chain into stages whose numbers of replicas are given: what planners/pipedream.c decides together with the
- * replicas, for one choice of them. Knowing who runs a stage, it counts each worker's own type of device, memory and links,
- * which the sweeps over all choices cannot.
+ * Cuts a chain into stages with given numbers of replicas: what planners/pipedream.c decides together with the replicas, for
+ * one choice of them. Since the workers of a stage are known, it counts each worker's own device type, memory and links, which
+ * the sweeps over all choices cannot.
  */
 
-/* Stage s has replicas[s] workers, those that follow the workers of the stages before. */
+/* Stage s has replicas[s] workers, after the workers of the previous stages. */
 struct replica_shape {
-    const struct planner_problem *problem; /* its slots are not read */
+    const struct planner_problem *problem; /* its slots are not used */
     int stages;
     const int *replicas;
-    const struct stage_slots *slots; /* per worker; NULL: memory does not count */
+    const struct stage_slots *slots; /* per worker; NULL: memory is not limited */
 };
 
 enum replica_goal {
-    REPLICAS_LEAST_TIME,  /* seconds for a micro-batch: planners/pipedream.c says what is counted; INFINITY: nothing fits */
+    REPLICAS_LEAST_TIME,  /* seconds per micro-batch, with the costs of planners/pipedream.c; INFINITY: nothing fits */
     REPLICAS_LEAST_MEMORY /* the largest share of its memory that a worker needs */
 };
 
@@ -44,11 +44,11 @@ enum replica_goal {
 struct stage {
     const struct replica_shape *shape;
     int first_worker, replicas, types;
-    double updates; /* for each micro-batch */
+    double updates; /* per micro-batch */
     struct planner_ring ring;
-    const struct cost_table **costs; /* of each type that is among its workers */
+    const struct cost_table **costs; /* of each type among its workers */
     double *share;                   /* of the micro-batches, per worker */
-    int *type;                       /* of each worker, a place in `costs` */
+    int *type;                       /* of each worker, an index in `costs` */
     struct stage_walk *walks;        /* on each type */
 };
 
@@ -57,9 +57,9 @@ struct cuts {
     enum replica_goal goal;
     int layers;
     struct stage *stages;
-    double *link_s;       /* [stage][layer]: the busiest link across the cut after the stage, for each micro-batch */
-    double *own_s;        /* without overlap, [stage][layer]: what each worker of the stage spends at least on the cut */
-    double *own_before_s; /* behind it, and each of the stage after on the same cut */
+    double *link_s;       /* [stage][layer]: the busiest link across the cut after the stage, per micro-batch */
+    double *own_s;        /* without overlap, [stage][layer]: the least time that each worker of the stage spends on the cut */
+    double *own_before_s; /* likewise, of each worker of the next stage */
     double *best;         /* [stage][layer] */
     int *first;           /* likewise */
 };
@@ -99,7 +99,7 @@ static void walk_grow(struct stage *stage) {
     for (int t = 0; t < stage->types; t++) stage_walk_grow(&stage->walks[t]);
 }
 
-/* Computations, updates and sums of the slowest worker for a micro-batch; never falls as the stage grows. */
+/* Computations, updates and sums of the slowest worker per micro-batch; never falls as the stage grows. */
 static double walk_s(const struct stage *stage) {
     double most_s = 0, bytes = (double)(stage->walks[0].parameter_bytes + stage->walks[0].statistics_bytes);
     const struct ps_cluster *cluster = stage->shape->problem->cluster;
@@ -108,12 +108,12 @@ static double walk_s(const struct stage *stage) {
         double work_s = stage->share[r] * (time.forward_s + time.backward_input_s + time.backward_weight_s);
         most_s = fmax(most_s, (work_s + stage->updates * time.update_s) / cluster->devices[stage->first_worker + r].speed);
     }
-    double sum_s = stage->ring.fixed_s + stage->ring.byte_s * bytes; /* of links that are alike; else it is no line */
+    double sum_s = stage->ring.fixed_s + stage->ring.byte_s * bytes; /* with equal links; otherwise it is not linear */
     if (cluster->link_count > 1) sum_s = cluster_ring_s(cluster, stage->first_worker, stage->replicas, (int64_t)bytes);
     return most_s + (bytes > 0 ? stage->updates * sum_s : 0);
 }
 
-/* The largest share of its memory that a worker needs; above 1 exactly where the stage does not fit. */
+/* The largest share of its memory that a worker needs; above 1 exactly if the stage does not fit. */
 static double walk_share(const struct stage *stage) {
     const struct replica_shape *shape = stage->shape;
     double most = 0;
@@ -130,7 +130,7 @@ static double walk_share(const struct stage *stage) {
     return most;
 }
 
-/* The cut behind `stage` after `layer`. */
+/* Costs of the cut after `layer`, at the end of `stage`. */
 static void count_cut(struct cuts *cuts, int stage, int layer) {
     const struct planner_problem *problem = cuts->shape->problem;
     const struct stage *low = &cuts->stages[stage], *high = &cuts->stages[stage + 1];
@@ -157,7 +157,7 @@ static void count_cut(struct cuts *cuts, int stage, int layer) {
 
 /* ------------------------------------------------------------------- the best cut */
 
-/* Tries the walk's layers; false where a stage that begins still earlier cannot be better. */
+/* Tries the walk's layers; false if a stage that begins earlier cannot be better. */
 static bool try_stage(struct cuts *cuts, int number, int last) {
     struct stage *stage = &cuts->stages[number];
     int first = stage->walks[0].first, stages = cuts->shape->stages;
@@ -227,7 +227,7 @@ static enum ps_status cuts_open(struct cuts *cuts, struct arena *arena, struct p
     return PS_OK;
 }
 
-/* The best cut: fills last[stages] where there is one; else the value is INFINITY. */
+/* The best cut: fills last[stages] if there is one; else the value is INFINITY. */
 static enum ps_status cut_stages(const struct replica_shape *shape, enum replica_goal goal, int *last, double *value,
                                  struct ps_error *error) {
     struct cuts cuts = {.shape = shape, .goal = goal, .layers = shape->problem->costs->layer_count};
@@ -247,8 +247,8 @@ static enum ps_status cut_stages(const struct replica_shape *shape, enum replica
 enum { SHAPES_MAX = 4096 };
 
 struct replica_choice {
-    int first, stages;         /* its replicas stand from `first` on */
-    double bound_s;            /* with memory enough */
+    int first, stages;         /* its replicas begin at `first` */
+    double bound_s;            /* without memory limits */
     struct stage_slots *slots; /* per worker, once it has been lowered */
 };
 
@@ -269,7 +269,7 @@ struct choices {
 
 static double choose(int n, int k) { return k == 0 ? 1 : choose(n - 1, k - 1) * n / k; }
 
-/* How many stages a choice may have so that there are few enough of them. */
+/* The largest number of stages for which there are few enough choices. */
 static int find_stages(int workers) {
     double sum = 0;
     for (int stages = 1; stages <= workers; stages++) {
@@ -286,7 +286,7 @@ static void add(struct choices *shapes, const int *replicas, int stages) {
     shapes->list[shapes->count++] = (struct replica_choice){.first = first, .stages = stages};
 }
 
-/* All ways to go on behind the stages that are there. */
+/* Lists all continuations after the given stages. */
 static void list(struct choices *shapes, int *replicas, int stages, int used) {
     int workers = shapes->problem->workers, most = shapes->problem->replicas_max > 0 ? shapes->problem->replicas_max : workers;
     if (stages > 0) add(shapes, replicas, stages);
@@ -354,7 +354,7 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
     return status;
 }
 
-/* Fills the shape's slots; *runs is false where the schedule or the policy has no programs for it. */
+/* Fills the shape's slots; *runs is false if the schedule or the policy does not support it. */
 static enum ps_status find_slots(struct choices *shapes, struct replica_choice *shape, bool *runs, struct ps_error *error) {
     struct ps_programs *programs;
     struct ps_error refusal = {0};
@@ -415,7 +415,7 @@ static enum ps_status write_answer(const struct choices *shapes, const struct re
     return PS_OK;
 }
 
-/* Of the choice and the cut that come closest to what there is, the worker that needs too much. */
+/* Names the worker that needs too much, of the choice and the cut that come closest to fitting. */
 static enum ps_status refuse(struct choices *shapes, struct ps_error *error) {
     const struct replica_choice *best;
     const struct planner_problem *problem = shapes->problem;

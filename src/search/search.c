@@ -1,8 +1,8 @@
 /*
- * The search for a plan. Cases are listed in the order in which they are tried: the usual schedule first, the whole number of
- * workers before fewer. A case whose bound (total work over its workers, largest layer) is no better than the best plan is left
- * out. Where memory is limited everything is tried again with recomputation, which stages that fit without then do without; and
- * last come the planners (planner.c).
+ * The search for a plan. Cases are tried in this order: the default schedule first, all workers before fewer. A case whose
+ * bound (total work divided by its workers, largest layer) is no better than the best plan is skipped. With memory limits all
+ * cases are tried again with recomputation, which is then removed from stages that fit without it. The planners (planner.c)
+ * come last.
  */
 #include "search/search.h"
 
@@ -13,7 +13,7 @@
 #include "base/sized.h"
 #include "program/lower.h"
 
-/* Which schedules and weight policies go together where the user leaves them open. */
+/* The combinations of schedule and weight policy if the user leaves them open. */
 
 #define SCHEDULE_ASYNCHRONOUS "1f1b-async"
 #define SCHEDULE_SYNCHRONOUS "1f1b"
@@ -77,7 +77,7 @@ enum ps_status search_pairs(const struct ps_plan_options *options, int workers, 
     return PS_OK;
 }
 
-/* Before the table of who needs what, which may fill the hint. */
+/* Precedes the table of each worker's memory, which may fill the hint. */
 static void advise_recomputation(struct ps_error *refusal, bool tried) {
     struct ps_error table = *refusal;
     refusal->hint[0] = '\0';
@@ -98,9 +98,8 @@ static enum ps_status batch_sizes(const struct search *search, struct search_siz
         sizes[(*count)++] = (struct search_size){costs, micro_batches};
     }
     if (*count > 0) return PS_OK;
-    return error_set(error, PS_USAGE,
-                     "`batch`: %d samples are not a whole number of micro-batches of a size that was profiled%s",
-                     options->batch, options->micro_batch + options->micro_batches > 0 ? " and asked for" : "");
+    return error_set(error, PS_USAGE, "`batch`: %d samples are not divisible into micro-batches of a size that was profiled%s",
+                     options->batch, options->micro_batch + options->micro_batches > 0 ? " and requested" : "");
 }
 
 enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
@@ -112,7 +111,7 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
     return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
 }
 
-/* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
+/* Returns true if the user gave `--method auto`: only then may the plan leave workers idle and recompute. */
 bool search_is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
 
 bool search_may_replicate(const char *method) {
@@ -120,7 +119,7 @@ bool search_may_replicate(const char *method) {
     return search_is_auto(method) || (planner ? planner->replicates : strcmp(method, planner_pipedream.name) == 0);
 }
 
-/* The best plan of one pair and size. The mini-batch is the same whatever the number of workers. */
+/* The best plan of one schedule, policy and size. The mini-batch is the same for every number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct search_size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
     struct ps_plan_options options = {
@@ -134,11 +133,12 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     if (free_to && tried.workers > size->costs->layer_count) tried.workers = size->costs->layer_count;
     for (; tried.workers >= fewest; tried.workers--) {
         double bound = search_case_bound(search, &tried);
-        /* Fewer workers have no larger a bound. */
+        /* With fewer workers the bound is no larger. */
         if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) return PS_OK;
         enum ps_status status = search_case_try(search, &tried, best, &said);
         if (refusal.status == PS_OK) refusal = said;
-        bool other = tried.workers < search->cluster->workers; /* than asked for: the schedule need not take so many */
+        bool other = tried.workers < search->cluster->workers; /* fewer than requested: the schedule need not support this
+                                                                * number */
         if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && other)) continue;
         if (error) *error = said;
         return status;
@@ -148,7 +148,7 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     return PS_NO_PLAN;
 }
 
-/* A combination that cannot be is an error only if it is the only one. */
+/* An impossible combination is an error only if it is the only one. */
 static enum ps_status try_all(const struct search *search, bool recompute, struct search_best *best, struct ps_error *error) {
     struct search_pair pairs[SEARCH_PAIRS_MAX];
     struct search_size sizes[SEARCH_SIZES_MAX];
@@ -170,7 +170,7 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
     return refusal.status;
 }
 
-/* With recomputation less has to fit, and stages that fit without do without. */
+/* With recomputation less has to fit; it is removed from stages that fit without it. */
 static enum ps_status try_recomputing(const struct search *search, struct search_best *best, struct ps_error *error) {
     struct search_best other = {0};
     enum ps_status status = try_all(search, true, &other, error);
@@ -188,7 +188,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
 
 static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
-    struct ps_error refusal = {0}, again = {0}; /* what is said of the second try counts only where it is no refusal */
+    struct ps_error refusal = {0}, again = {0}; /* the second counts only if it is not a refusal */
     bool recompute = search->options->recompute, may = !recompute && search_is_free(search->options);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
     if (may && (status == PS_NO_PLAN || (status == PS_OK && search_has_limit(search->cluster, search->cluster->workers)))) {
@@ -211,11 +211,11 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
 static enum ps_status check_layers(const struct search *search, struct ps_error *error) {
     int layers = search->profile->tables[0].layer_count, workers = search->cluster->workers;
     if (layers >= workers || search_is_free(search->options)) return PS_OK;
-    return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs one of its own", workers,
+    return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs at least one", workers,
                      search->profile->model, layers);
 }
 
-/* What the user has said `auto` for is searched for among the planners' plans too. */
+/* With `auto`, the planners' plans are searched, too. */
 static enum ps_status search_all(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct ps_error refusal = {0};
     struct ps_plan *best = NULL;

@@ -1,7 +1,7 @@
 /*
- * Finding a plan (ps_plan_find): which schedule and policy, how the mini-batch is cut, how many stages, and which partitioner's
- * cut is fastest when everything counts. A case fixes all of these but the cut; cases are tried one after the other, and those
- * whose bound is no better than the best plan found are left out.
+ * Finding a plan (ps_plan_find): the schedule and policy, the size of micro-batches, the number of stages, and the partitioner
+ * whose cut is fastest in the simulation. A case fixes all of these but the cut. Cases are tried one after the other, and those
+ * whose bound is no better than the best plan are skipped.
  */
 #ifndef PENSTOCK_SEARCH_SEARCH_H
 #define PENSTOCK_SEARCH_SEARCH_H
@@ -18,7 +18,7 @@ struct search_choice {
 };
 
 /*
- * What the options leave open, for a pipeline of `workers` stages, where nothing is to be searched:
+ * The defaults of open options, for a pipeline of `workers` stages, without a search:
  *
  *     schedule  weights   ->  schedule    weights
  *     auto      auto          1f1b-async  pipeoptim   the best throughput that learns as one device does
@@ -27,22 +27,23 @@ struct search_choice {
  *     flushing  auto          as given    sync
  *     other     auto          as given    pipeoptim
  *
- * micro_batches 0: the schedule's usual number, and no fewer than the policy needs. PS_USAGE: unknown names, or a combination
- * that contradicts itself.
+ * micro_batches 0: the schedule's default number, and no fewer than the policy needs. PS_USAGE: unknown names, or a
+ * contradictory combination.
  */
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
-/* What such a pipeline's programs are lowered from, with as many mini-batches as show all blocks that it ever holds. */
+/* The input for lowering the programs of such a pipeline, with enough mini-batches to show the largest number of blocks in
+ * use. */
 struct straight search_straight(const struct search_choice *choice, int workers);
 
-/* The same options, but with weights `sync` where they leave all open and the network's first and last layer share a parameter:
- * several workers can train it only with a flush. */
+/* The same options, but with weights `sync` if they leave everything open and the network's first and last layer share a
+ * parameter: several workers can train it only with a flush. */
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers);
 
 /*
- * The schedules and policies to be compared; the first is that of search_choose. More than one only where the user wrote
- * "auto", and never of unlike learning unless the weights are his "auto":
+ * The schedules and policies to be compared; the first is that of search_choose. More than one only if the user gave "auto";
+ * all have the same staleness rules unless the weights are "auto":
  *
  *     schedule        weights
  *     auto            none     schedules without flush, with pipeoptim
@@ -58,7 +59,7 @@ struct search_pair {
 enum ps_status search_pairs(const struct ps_plan_options *options, int workers, struct search_pair *pairs, int *count,
                             struct ps_error *error);
 
-/* All but the cut. */
+/* Everything except the cut. */
 struct search_case {
     struct search_choice choice;
     const struct cost_table *costs;
@@ -66,29 +67,29 @@ struct search_case {
     bool recompute;
 };
 
-/* What stays the same over all cases. */
+/* Common to all cases. */
 struct search {
     const struct ps_plan_options *options;
     const struct ps_profile *profile;
     const struct ps_cluster *cluster;
     const char *optimizer;
     double start_s;
-    int replicas_max;     /* of a stage; 0: all workers */
+    int replicas_max;     /* per stage; 0: all workers */
     double safety_factor; /* planner_problem.safety_factor */
     double bound_s;       /* planner_problem.bound_s */
     int ideals_max;       /* planner_problem.ideals_max */
-    bool paper_cost;      /* the planner's published costs, to see what the simulator says of their plan */
-    bool sweeps_only;     /* of replicas: no plan where only search_replica_shapes would find one */
+    bool paper_cost;      /* the planner's published costs, to compare its plan with the simulation */
+    bool sweeps_only;     /* with replicas: no plan if only search_replica_shapes would find one */
 };
 
-/* The best plan so far; all zeros where there is none. */
+/* The best plan so far; all zeros if there is none. */
 struct search_best {
     struct arena arena; /* of its arrays */
     struct search_case chosen;
     const struct partitioner *method;
     int stages;
     int *last;       /* per stage: its last layer */
-    int *worker;     /* per stage: who runs it */
+    int *worker;     /* per stage: the worker that runs it */
     bool *recompute; /* per stage */
     double objective_s;
     double lower_bound_s;             /* of all methods tried on this case: no plan of their classes has a smaller objective */
@@ -98,73 +99,72 @@ struct search_best {
 };
 void search_best_free(struct search_best *best);
 
-/* Tries every partitioner that the options allow; what is better than `best` takes its place. PS_NO_PLAN: nothing fits. */
+/* Tries every partitioner that the options allow; a plan better than `best` replaces it. PS_NO_PLAN: nothing fits. */
 enum ps_status search_case_try(const struct search *search, const struct search_case *tried, struct search_best *best,
                                struct ps_error *error);
 /* No plan of the case has a larger throughput, in samples per second. */
 double search_case_bound(const struct search *search, const struct search_case *tried);
-/* The same as the least time for a micro-batch. */
+/* The same bound as the least time per micro-batch. */
 double search_case_least_s(const struct search *search, const struct search_case *tried);
-/* Lets the stages that fit without recomputation do without. */
+/* Removes recomputation from the stages that fit without it. */
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
                                 struct ps_error *error);
 
-/* What keeps the plan from being faster: a worker, a link, memory, or the schedule; a few words, into its prediction, which
- * holds all else. `gain_s`: how much smaller its objective would be without limits of memory, where that is known. */
+/* Writes the reason why the plan is not faster into its prediction, which has everything else: a worker, a link, memory, or the
+ * schedule. `gain_s`: how much smaller its objective would be without memory limits, if known. */
 void search_explain(const struct search *search, const struct ps_simulation *simulation, double gain_s, struct ps_plan *plan);
 
-/* Ways to cut a mini-batch that the options allow. */
+/* Ways to divide a mini-batch that the options allow. */
 enum { SEARCH_SIZES_MAX = 256 };
 struct search_size {
     const struct cost_table *costs;
-    int micro_batches; /* 0: the schedule's usual number */
+    int micro_batches; /* 0: the schedule's default number */
 };
 enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error);
 
-/* Tries the planners whose plans can be run; the fastest takes the place of *plan (NULL: there is none) where it is faster. */
+/* Tries the planners whose plans have programs; the fastest plan replaces *plan (NULL: there is none) if it is faster. */
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
 
-/* `pipedream` with replicas where its sweeps do not tell workers apart enough: devices of several types, unlike links, limits
- * of memory. Every choice of replicas is lowered for the blocks that its programs need and cut exactly (search/replicas.c).
+/* `pipedream` with replicas for clusters that its sweeps simplify too much: several device types, different links, memory
+ * limits. Every choice of replicas is lowered to count the blocks that its programs need, and cut exactly (search/replicas.c).
  * PS_NO_PLAN names the stage, what it needs and the limit. */
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
-/* No plan is faster, for a micro-batch. */
+/* No plan takes less time per micro-batch. */
 double search_least_period_s(const struct planner_problem *problem);
-/* Sets the lower bound, and the gap between it and the objective, which is known. */
+/* Sets the lower bound, and the gap between it and the objective, which is already set. */
 void search_set_bound(struct plan_prediction *predicted, double bound_s);
-/* A bound that includes a prediction in every update becomes one without. */
+/* Turns a bound that includes a prediction in every update into one without. */
 void search_relax_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
-/* A lower bound that the plan's simulated period is below becomes `least_s`. */
+/* Replaces a lower bound by `least_s` if the plan's simulated period is below it. */
 void search_relax_beaten_bound(double least_s, struct ps_plan *plan);
 
-/* Where a method only says that nothing fits: the layer that is furthest above every worker's memory, a stage with its worker,
- * or else what all workers would need; with the limit. */
+/* Completes the message of a method that only reports that nothing fits: names the layer that exceeds every worker's memory
+ * most, or a stage with its worker, or the memory that all workers together would need; with the limit. */
 void search_name_need(const struct planner_problem *problem, struct ps_error *error);
 
-/* The plan of a planner, simulated where that is possible. */
+/* The plan of a planner, simulated if possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
-/* Whether the user has said `auto`: then the plan may leave workers idle and recompute, which nobody expects unasked. */
+/* Returns true if the user gave `--method auto`: only then may the plan leave workers idle and recompute. */
 bool search_is_free(const struct ps_plan_options *options);
-bool search_is_auto(const char *name);         /* "auto", or nothing said */
-bool search_may_replicate(const char *method); /* do its plans know replicas? */
+bool search_is_auto(const char *name);         /* "auto" or NULL */
+bool search_may_replicate(const char *method); /* returns true if its plans may have replicas */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 /* Plans with a periodic schedule of their own: those of madpipe, and cuts that hold more micro-batches than 1F1B does. */
 
 /* Gives the plan, whose stages are the answer's, its schedule: a pattern, or 1f1b-star. */
 enum ps_status periodic_schedule(const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error);
-/* A pattern for the plan's cut (periodic.c), as many micro-batches in flight as keep its busiest worker or link busy. No
- * stage has replicas. A backward takes `update_share` of its stage's update along. PS_NO_PLAN: there is none. */
+/* A pattern for the plan's cut (periodic.c), with enough micro-batches in flight to keep its busiest worker or link busy. No
+ * stage has replicas. A backward includes `update_share` of its stage's update. PS_NO_PLAN: there is none. */
 enum ps_status periodic_schedule_cut(const struct ps_profile *profile, const struct ps_cluster *cluster, double update_share,
                                      struct ps_plan *plan, struct ps_error *error);
-/* Per worker what MadPipe's published formula counts for these programs of the plan (with a limit of memory only): two versions
- * of the weights and a gradient, two buffers at each cut, and the inputs that are held when a forward starts, where that is
- * most. */
+/* Per worker the memory of the plan's programs by MadPipe's published formula (only with a memory limit): two versions of the
+ * weights and a gradient, two buffers at each cut, and the largest number of inputs that are held when a forward starts. */
 enum ps_status periodic_paper_memory(const struct planner_problem *problem, const struct ps_plan *plan,
                                      const struct ps_programs *programs, struct worker_memory *memory, struct ps_error *error);
 

@@ -1,7 +1,7 @@
 /*
- * Profiles of networks that are split inside their layers for so many workers (BaPipe's intra-layer partition): the whole
- * network is measured, plan/bapipe.h puts the boundaries into its layers, and the rewritten network is measured in its
- * place. Its name says the splits, so that plans and runs rebuild it.
+ * Profiles of networks whose layers are split for a given number of workers (BaPipe's intra-layer partition). The whole network
+ * is measured, plan/bapipe.h puts the boundaries into its layers, and the rewritten network is measured instead. Its name
+ * contains the splits, so that plans and runs can rebuild it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 extern const struct partitioner partitioner_pipedream;
 
-/* What the slowest of so many alike workers takes at least; 0: there is no such cut. */
+/* The least time of the slowest of `workers` equal workers; 0: there is no such cut. */
 static double slowest_s(const struct cost_table *costs, int workers) {
     struct ps_cluster *cluster;
     double objective_s = 0;
@@ -30,16 +30,16 @@ static double slowest_s(const struct cost_table *costs, int workers) {
     return objective_s;
 }
 
-/* Parts of small layers can take longer than the whole. */
+/* The parts of a small layer can take longer than the whole layer. */
 static void compare_slowest(const struct cost_table *whole, const struct ps_profile *split, int workers) {
     const struct cost_table *instances;
     char before[32], after[32];
     if (profile_table(split, whole->micro_batch, &instances, NULL) != PS_OK) return;
     double whole_s = slowest_s(whole, workers), split_s = slowest_s(instances, workers);
     if (whole_s <= 0 || split_s <= 0) return;
-    log_info("the slowest of %d workers takes %s for a micro-batch of %d with whole layers, %s with split ones%s", workers,
+    log_info("the slowest of %d workers takes %s for a micro-batch of %d without splits, %s with splits%s", workers,
              text_seconds(whole_s, before), whole->micro_batch, text_seconds(split_s, after),
-             split_s < whole_s ? "" : ": they are better left whole");
+             split_s < whole_s ? "" : ": not splitting is faster");
 }
 
 static enum ps_status find_splits(const struct ps_network *network, const struct cost_table *costs, int workers,
@@ -71,7 +71,7 @@ enum ps_status ps_profile_measure_split(const struct ps_network *network, const 
     struct ps_profile *whole;
     struct text splits = {0};
     const char *name = ps_network_info(network).name;
-    if (strstr(name, "split=")) return error_set(error, PS_USAGE, "`network`: %s says its splits already", name);
+    if (strstr(name, "split=")) return error_set(error, PS_USAGE, "`network`: %s already has split=", name);
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
     TRY(ps_profile_measure(network, &first, &whole, error));
     enum ps_status status = find_splits(network, &whole->tables[0], workers, &splits, error);
