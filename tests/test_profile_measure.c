@@ -198,7 +198,7 @@ static void wrong_options(void **state) {
     } cases[] = {
         {{.device = "reference"}, "0 micro-batch sizes"},
         {{.device = "reference", .micro_batches = zero, .micro_batch_count = 1}, "micro-batch 0: 1 to"},
-        {{.device = "reference", .micro_batches = twice, .micro_batch_count = 2}, "micro-batch 2 stands twice"},
+        {{.device = "reference", .micro_batches = twice, .micro_batch_count = 2}, "micro-batch 2 is given twice"},
         {{.device = "refrence", .micro_batches = good, .micro_batch_count = 1}, "did you mean 'reference'"},
         {{.device = "clock", .micro_batches = good, .micro_batch_count = 1}, "device 'clock' computes nothing"},
         {{.device = "reference", .threads = -1, .micro_batches = good, .micro_batch_count = 1}, "threads: -1"},

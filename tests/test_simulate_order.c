@@ -61,7 +61,7 @@ static void test_cuts(void **state) {
     ps_profile_destroy(reordered);
     ps_plan_destroy(plan);
     plan = make_plan(wrong);
-    assert_status(simulate_costs(plan, profile, &table, &reordered, &test_error), PS_USAGE, "'node5' stands before 'node3'");
+    assert_status(simulate_costs(plan, profile, &table, &reordered, &test_error), PS_USAGE, "'node5' comes before 'node3'");
     ps_plan_destroy(plan);
     plan = make_plan(twice);
     assert_status(simulate_costs(plan, profile, &table, &reordered, &test_error), PS_USAGE, "order[2]: 'node2' is not a layer");

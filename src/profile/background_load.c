@@ -1,6 +1,7 @@
 /*
- * Others at work beside a measurement; see background_load.h. Their rounds begin with a stretch of forwards, another one each
- * time: they do not keep step with the measured rounds, and what is measured meets all that they do.
+ * Background load during a measurement; see background_load.h. Each round of a thread begins with a number of forwards,
+ * different each time. So the threads are not in phase with the measured rounds, and the measurement overlaps with every part
+ * of their work.
  */
 #include "profile/background_load.h"
 #include "base/thread.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRIDE = 7919 }; /* a prime: no small network's stretches repeat soon */
+enum { STRIDE = 7919 }; /* a prime: the numbers repeat only after many rounds, also in small networks */
 
 struct member {
     struct background_load *background_load;
@@ -27,7 +28,7 @@ struct background_load {
     atomic_bool leave;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int ready; /* members that have run a round, or failed */
+    int ready; /* members that have completed a round, or failed */
 };
 
 static void report_ready(struct background_load *background_load) {
@@ -68,7 +69,7 @@ static enum ps_status start_member(struct background_load *background_load, cons
     int code = thread_start(&member->thread, thread_main, member);
     if (code) {
         device_close(member->bench.device);
-        return error_set(error, PS_FAILED, "cannot start a thread to profile beside: %s", strerror(code));
+        return error_set(error, PS_FAILED, "cannot start a thread of background load: %s", strerror(code));
     }
     background_load->count++;
     return PS_OK;

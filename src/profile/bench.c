@@ -1,7 +1,8 @@
 /*
- * Running layers for their times; see bench.h. A round has passes of two kinds. Each backward has a forward right before it, as
- * the values that it reads were written not long before in training, too: a second backward on the same values would find them
- * further down in the caches. An update goes over the stage's parameters in one piece; layers have their share of it.
+ * Running layers to measure their times; see bench.h. A round has passes of two kinds. A forward directly precedes each
+ * backward, because in training, too, the values that a backward reads were written shortly before: a second backward on the
+ * same values would find them in lower cache levels. An update runs over all parameters of the stage at once; each layer has
+ * its share of that time.
  */
 #include "profile/bench.h"
 
@@ -30,7 +31,7 @@ double *bench_times(const struct bench *bench, int layer, enum timing timing) {
 
 static size_t label_count(const struct bench *bench) { return (size_t)bench->samples * (size_t)graph_labels(bench->graph); }
 
-/* A block and what it takes. */
+/* A block and its size. */
 struct piece {
     void **block;
     int64_t bytes;
@@ -64,7 +65,7 @@ static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, 
     return total;
 }
 
-/* As many layers as fit, but one at least: whether that can be trained is for the planner to say. */
+/* As many layers as fit, but at least one: the planner decides whether that can be trained. */
 static int count_layers(struct bench *bench) {
     struct piece unused[PIECES];
     int count = bench->graph->layer_count - bench->first;
@@ -113,7 +114,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     TRY(stage_create(bench->device, bench->graph, bench->first, bench->first + bench->layer_count - 1, bench->samples,
                      &bench->stage, error));
     TRY(take_memory(bench, error));
-    /* Borrowed as const by those who run the stage. */
+    /* const for the functions that run the stage */
     TRY(stage_initialize(bench->stage, 0, (float *)bench->blocks.weights, bench->blocks.statistics, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t bytes = (size_t)stage_sizes(bench->stage).input_bytes;
@@ -135,13 +136,13 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
 
 /* ------------------------------------------------------------------------ passes */
 
-/* Now, with all that was begun on the device done. */
+/* The current time, after all work on the device has finished. */
 static double now(const struct bench *bench) {
     device_finish(bench->device);
     return clock_now();
 }
 
-/* An operator of the layer has ended. */
+/* Called at the end of an operator of the layer. */
 static void lap(void *context, int layer) {
     struct bench *bench = context;
     double time = now(bench);
@@ -176,7 +177,7 @@ static void change_micro_batch(struct bench *bench) {
     bench->other = values;
 }
 
-/* Of the other micro-batch than the last one. */
+/* On the micro-batch that was not used last. */
 static enum ps_status run_forward(struct bench *bench, const struct stage_step *step, int slot, struct ps_error *error) {
     struct stage_result result = {0};
     change_micro_batch(bench);
@@ -194,7 +195,7 @@ static enum ps_status run_backward(struct bench *bench, const struct stage_step 
     return PS_OK;
 }
 
-/* Of a pass over all parameters in one piece. */
+/* Divides the time of one pass over all parameters by their bytes. */
 static void keep_by_bytes(struct bench *bench, double seconds, enum timing timing, int slot) {
     double each = seconds / (double)stage_sizes(bench->stage).parameter_bytes;
     for (int l = 0; l < bench->layer_count; l++)
@@ -202,7 +203,7 @@ static void keep_by_bytes(struct bench *bench, double seconds, enum timing timin
     keep_pass(bench, timing, slot);
 }
 
-/* With a learning rate of 0: the work of an update, and weights that stay sane however often it is done. */
+/* With a learning rate of 0: the work of an update, but the weights stay finite however often it runs. */
 static void run_update(struct bench *bench, int64_t step, enum timing timing, int slot) {
     int64_t bytes = stage_sizes(bench->stage).parameter_bytes;
     if (bytes == 0) return;
@@ -218,8 +219,8 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
     keep_by_bytes(bench, now(bench) - start, timing, slot);
 }
 
-/* Piece by piece, as replicas do (run/transports/sum.c); the block of predicted weights plays the other one's gradients.
- * Whoever adds up works for all: here for two. */
+/* Piece by piece, as replicas do (comm/transports/sum.c). The block of predicted weights is used as the other replica's
+ * gradients. Each replica sums its share for all: here for two. */
 static void run_sum(struct bench *bench, int slot) {
     enum { PIECE = 2048 };
     size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);

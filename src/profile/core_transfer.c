@@ -1,7 +1,7 @@
 /*
- * Measured with a partner on another core that reads or writes the block in between; see core_transfer.h. Blocks are as large
- * as what crosses a cut often is, and small enough that what a core has just written is still in its own cache, as it is within
- * a stage.
+ * Measured with a partner on another core that reads or writes the block between two accesses; see core_transfer.h. The block
+ * has the size of a typical boundary block. It is small enough that what a core has just written is still in its own cache, as
+ * within a stage.
  */
 #include "profile/core_transfer.h"
 
@@ -25,8 +25,8 @@ enum request { NOTHING, READ, WRITE, LEAVE };
 struct pair {
     float *own, *block; /* FLOATS each */
     bool several;
-    atomic_int request; /* what the partner does with the block next */
-    float seen;         /* so that reading is not left out */
+    atomic_int request; /* the partner's next access to the block */
+    float seen;         /* stored, so that the compiler keeps the reads */
 };
 
 static void read_block(struct pair *pair) { pair->seen += vector_sum(FLOATS, pair->block); }
@@ -46,7 +46,7 @@ static void *partner_main(void *argument) {
     return NULL;
 }
 
-/* Of the partner or, without one, the own core. */
+/* By the partner; without one, by the own core. */
 static void request_access(struct pair *pair, enum request request) {
     if (!pair->several) {
         (request == READ ? read_block : write_block)(pair);

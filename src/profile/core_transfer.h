@@ -1,7 +1,7 @@
 /*
- * What a transfer between two workers on one machine costs, beside what their layers take. The transfer itself copies nothing
- * (blocks change places), but the receiver reads what lies in the caches of another core, and the sender gets a block back that
- * lies there, too.
+ * The additional cost of a transfer between two workers on one machine. The transfer itself copies nothing (the two blocks are
+ * swapped). But the receiver reads a block that is in the caches of another core, and the sender gets back a block that is
+ * there, too.
  */
 #ifndef PENSTOCK_PROFILE_CORE_TRANSFER_H
 #define PENSTOCK_PROFILE_CORE_TRANSFER_H
@@ -10,8 +10,8 @@
 
 /* Seconds per byte. */
 struct core_transfer_rates {
-    double copy; /* what was just made into a block that another core has read, or, of a worker alone, into one of its own */
-    double take; /* what reading or overwriting another core's block takes longer than one's own */
+    double copy; /* to copy a fresh value into a block that another core has read (one worker: into its own block) */
+    double take; /* additional time to read or overwrite a block in another core's cache, compared with the own cache */
 };
 
 /* `several`: there are other workers on this machine; else `take` is 0, as it is on one core. */

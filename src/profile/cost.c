@@ -1,7 +1,5 @@
-/*
- * What stages cost. Times add up; sizes follow the rule of compute/sizes.h, here in the form that grows a stage layer by layer
- * (a test holds the two against each other).
- */
+/* Costs of stages. Times are summed. Sizes follow the rule of compute/sizes.h, here in a form that grows a stage layer by layer
+ * (a test compares the two). */
 #include <stdio.h>
 
 #include "base/number.h"
@@ -105,10 +103,10 @@ struct layer_times layer_cost_times(const struct layer_cost *layer, bool spilled
 /* ----------------------------------------------------------------- as a graph */
 
 /*
- * A chain of layers known only by their costs as a graph, which the clock device runs.
+ * A graph of layers whose costs alone are known, for the clock device.
  *
- * Each layer's node makes all that crosses the cut after it, so that messages have their real size. Inner bytes are what a
- * layer keeps beside the value that it reads.
+ * Each layer's node makes everything that crosses the cut after it, so that messages have their real size. Its inner bytes are
+ * those that a layer keeps in addition to the value that it reads.
  */
 
 static struct attributes layer_attributes(const struct cost_table *table, int layer, const struct layer_place *place) {
@@ -136,7 +134,7 @@ enum ps_status profile_graph(const struct cost_table *table, const struct layer_
     struct attributes data = {.value_bytes = table->input_bytes};
     int node = graph_add(made, OPERATOR_INPUT, "data", &data, NULL, 0, error);
     for (int l = 0; l < table->layer_count && node >= 0; l++) {
-        /* Names of a profile may repeat, those of nodes may not. */
+        /* Names of layers may repeat in a profile, names of nodes may not. */
         char name[64];
         snprintf(name, sizeof name, "%d %.50s", l + 1, table->layers[l].name);
         struct attributes attributes = layer_attributes(table, l, places ? &places[l] : &nowhere);

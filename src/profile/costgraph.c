@@ -1,7 +1,7 @@
 /*
- * From a graph of costs to a chain of layers. The chain follows the topological order in which, of the nodes that could come
- * next, the one with the smallest number does; a node without time goes with the next one that takes some, the input nodes are
- * left out, and a cut carries every value made before it and used after it once.
+ * From a graph of costs to a chain of layers. The chain has the topological order in which the next node is always the possible
+ * one with the smallest number. A node without time belongs to the layer of the next node with time. Input nodes are left out.
+ * A cut carries every value that is made before it and used after it, once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void index_edges(struct costgraph *graph) {
     }
 }
 
-/* A heap of nodes that could come next: smallest (number, index) on top. */
+/* A heap of nodes that may come next: smallest (number, index) on top. */
 struct ready {
     const struct costgraph_node *nodes;
     int *heap, count;
@@ -59,7 +59,7 @@ static int ready_pop(struct ready *ready) {
     return top;
 }
 
-/* Fills place[node] = its place in the topological order; returns how many nodes have one (fewer than all: a cycle). */
+/* Fills place[node] with its position in the topological order; returns how many nodes have one (fewer than all: a cycle). */
 static int topological_places(const struct costgraph *graph, int *place, int *waiting, int *heap) {
     struct ready ready = {.nodes = graph->nodes, .heap = heap};
     for (int n = 0; n < graph->node_count; n++) waiting[n] = 0, place[n] = -1;
@@ -76,13 +76,13 @@ static int topological_places(const struct costgraph *graph, int *place, int *wa
     return done;
 }
 
-/* The last line of the file that has an edge of a cycle among the nodes without a place. */
+/* Reports the last line of the file with an edge of a cycle among the nodes without a position. */
 static enum ps_status refuse_cycle(const struct costgraph *graph, const int *place, int *edge_to, struct ps_error *error) {
     int node = 0;
     for (int e = 0; e < graph->edge_count; e++)
         if (place[graph->edges[e].from] < 0) edge_to[graph->edges[e].to] = e;
     while (place[node] >= 0) node++;
-    /* Each reads from another such node, so the way back ends on a cycle. */
+    /* each reads from another such node, so following the edges backwards ends on a cycle */
     for (int steps = 0; steps < graph->node_count; steps++) node = graph->edges[edge_to[node]].from;
     const struct costgraph_edge *last = &graph->edges[edge_to[node]];
     for (int n = last->from; n != node; n = graph->edges[edge_to[n]].from)
@@ -120,7 +120,7 @@ out:
     return status;
 }
 
-/* One layer per node that takes time; zero-time nodes at the end go with the last layer. */
+/* One layer per node that takes time; zero-time nodes at the end belong to the last layer. */
 static enum ps_status form_layers(struct costgraph *graph, struct ps_error *error) {
     int layer = 0;
     for (int n = 0; n < graph->node_count; n++) {
@@ -173,7 +173,7 @@ void costgraph_destroy(struct costgraph *graph) {
     free(graph);
 }
 
-/* The last layer that reads the node's value; its own where none does. Inputs are no value. */
+/* The last layer that reads the node's value; its own layer if there is none. Inputs have no value. */
 static int last_reader(const struct costgraph *graph, int node) {
     int reader = graph->nodes[node].layer;
     for (int e = graph->edge_first[node]; e < graph->edge_first[node + 1]; e++)
@@ -190,8 +190,8 @@ int64_t costgraph_cut_bytes(const struct costgraph *graph, int layer) {
     return bytes;
 }
 
-/* A layer keeps the value of the layer before and what its own nodes made that goes no further; its weights are those of its
- * nodes. The backward's time is taken half for the input's gradient and half for the weights'. */
+/* A layer keeps the value of the previous layer and those of its own nodes' values that only it uses. Its weights are those of
+ * its nodes. Half of the backward's time counts for the input's gradient, half for the weights'. */
 static void fill_table(const struct costgraph *graph, struct cost_table *table) {
     for (int n = 0; n < graph->node_count; n++) {
         const struct costgraph_node *node = &graph->nodes[n];
@@ -235,14 +235,13 @@ static enum ps_status place_nodes(const struct costgraph *graph, const int *plac
         bool timed = nodes[n].forward_s + nodes[n].backward_s > 0;
         if (!nodes[n].input) nodes[n].layer = timed ? place[nodes[n].layer] : 0;
     }
-    /* Nodes stand in topological order: all that a node reads is placed before it is. */
+    /* Nodes are in topological order: everything that a node reads is placed before it. */
     for (int n = 0; n < graph->node_count; n++)
         for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) {
             struct costgraph_node *reader = &nodes[graph->edges[e].to];
             if (reader->input || reader->layer >= nodes[n].layer) continue;
             if (reader->forward_s + reader->backward_s > 0)
-                return error_set(error, PS_USAGE, "order: '%s' stands before '%s', from which it reads", reader->name,
-                                 nodes[n].name);
+                return error_set(error, PS_USAGE, "order: '%s' comes before '%s', which it reads", reader->name, nodes[n].name);
             reader->layer = nodes[n].layer;
         }
     return PS_OK;

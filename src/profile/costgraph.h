@@ -1,7 +1,5 @@
-/*
- * Costs of a network as a graph: what PipeDream's profiles hold. Planners that cut along any topological order work on it;
- * the others on the chain made from it.
- */
+/* Costs of a network as a graph: the contents of PipeDream's profiles. Planners that cut along any topological order use the
+ * graph, others the chain made from it. */
 #ifndef PENSTOCK_PROFILE_COSTGRAPH_H
 #define PENSTOCK_PROFILE_COSTGRAPH_H
 
@@ -11,11 +9,11 @@
 
 struct costgraph_node {
     char name[64];  /* its id in the file */
-    char kind[32];  /* what stands before the first bracket of its description */
-    int64_t number; /* the number in its id, which decides between nodes that could both come next */
+    char kind[32];  /* the text before the first bracket of its description */
+    int64_t number; /* the number in its id, which decides between nodes that may both come next */
     double forward_s, backward_s;
     int64_t activation_bytes, parameter_bytes;
-    bool input; /* the description starts with "Input": the data, which counts nothing */
+    bool input; /* the description starts with "Input": the data, which has no cost */
     int layer;  /* of the chain, from 0; -1: an input */
     int line;   /* of the file; 0: not known */
 };
@@ -35,7 +33,7 @@ struct costgraph {
 };
 
 /* Takes nodes and edges (malloc'ed, in any order; freed on failure too), sorts them and forms the layers: one per node that
- * takes time, nodes without time going with the next one. PS_BAD_INPUT for a cycle and where no node takes time. */
+ * takes time, together with nodes without time before it. PS_BAD_INPUT: there is a cycle, or no node takes time. */
 enum ps_status costgraph_create(struct costgraph_node *nodes, int node_count, struct costgraph_edge *edges, int edge_count,
                                 struct costgraph **graph, struct ps_error *error);
 void costgraph_destroy(struct costgraph *graph);
@@ -43,12 +41,12 @@ void costgraph_destroy(struct costgraph *graph);
 /* Bytes that cross the cut after layer `layer` of the chain, each value once. */
 int64_t costgraph_cut_bytes(const struct costgraph *graph, int layer);
 
-/* A profile with the chain's table; takes the graph (also on failure). */
+/* Makes a profile with the chain's table; takes the graph (also on failure). */
 enum ps_status costgraph_profile(struct costgraph *graph, struct ps_profile **profile, struct ps_error *error);
 
-/* Costs of the chain's layers in another order, place[layer] being where each stands: what crosses a cut is another then. A
- * node without time goes with the last of those that it reads. PS_USAGE where a layer stands before one that it reads from. The
- * profile has no graph. */
+/* Costs of the chain's layers in another order, which has other cuts: place[layer] is the position of each. A node without time
+ * belongs to the layer of the last of the nodes that it reads. PS_USAGE if a layer precedes one that it reads. The profile has
+ * no graph. */
 enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place, struct ps_profile **profile,
                                  struct ps_error *error);
 

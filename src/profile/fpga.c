@@ -1,9 +1,9 @@
 /*
  * FPGA boards after FPDeep (Geng et al., FCCM 2018), as BaPipe's simulator uses them (section 4.3, Table V).
  *
- * FPDeep lays all layers of a stage out on one board at the same time, each with the share of the multipliers that its part of
- * the arithmetic asks for, and lets them work on one stream of images. Over a micro-batch that takes what the layers would take
- * one after another with all multipliers each; so times of layers add up here, too.
+ * FPDeep implements all layers of a stage on one board at the same time. Each has a share of the multipliers in proportion to
+ * its arithmetic, and all process one stream of images. A micro-batch then takes as long as if the layers ran one after another
+ * with all multipliers; so times of layers are summed here, too.
  *
  *   arithmetic   a DSP slice makes one half-precision multiply-add a cycle (assumed, as FPDeep designs its units); all are busy
  *   DDR memory   what the backward needs of the features is written in the forward and read in the backward
@@ -11,9 +11,9 @@
  *                forward and the input gradient read the weights, the weight gradient is read and written, and an update reads
  *                both and writes the weights
  *
- * A part of a layer takes the longer of arithmetic and memory traffic, which run beside each other. The clock rate is assumed:
- * the paper does not state it, and it cancels in every comparison that memory does not enter. Transceivers (32.75 Gbit/s GTY,
- * 58 Gbit/s GTM lanes) are a property of links and stand in cluster files.
+ * The time of a part of a layer is the longer of arithmetic and memory traffic, which overlap. The clock rate is assumed: the
+ * paper does not state it, and it cancels in every comparison that memory does not enter. Transceivers (32.75 Gbit/s GTY, 58
+ * Gbit/s GTM lanes) are a property of links and belong in cluster files.
  */
 #include <math.h>
 
@@ -29,7 +29,7 @@ static double longer(double arithmetic_s, double bytes, const struct board *boar
     return fmax(arithmetic_s, bytes / board->ddr_bytes_per_s);
 }
 
-/* One direction: its time with weights on chip, and what it takes longer when `weight_bytes` move besides. */
+/* One direction: its time with weights on chip, and the additional time if `weight_bytes` are transferred, too. */
 static void set(double arithmetic_s, double feature_bytes, double weight_bytes, const struct board *board, double *time_s,
                 double *spill_s) {
     *time_s = longer(arithmetic_s, feature_bytes, board);
@@ -59,5 +59,5 @@ static void cost(const struct modelled_device *device, const struct layer_work *
         .data = &(const struct board){.dsp_slices = slices, .ddr_bytes_per_s = 40e9},                                          \
     }
 
-BOARD(fpga_vcu118, "fpga:vcu118", 6840, 345.9, "Xilinx VCU118 by FPDeep's design: costs are worked out, not measured");
+BOARD(fpga_vcu118, "fpga:vcu118", 6840, 345.9, "Xilinx VCU118 by FPDeep's design: costs from a model, not measured");
 BOARD(fpga_vcu129, "fpga:vcu129", 12288, 454.9, "Xilinx VCU129, likewise");

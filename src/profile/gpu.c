@@ -1,8 +1,7 @@
 /*
- * GPUs that are not at hand, as a roofline: a layer takes the longer of its arithmetic at the device's peak rate and of its
- * memory traffic at the memory's peak rate. No kernel reaches both, but the share of the peak that it reaches is much the same
- * for the layers of one network, and cancels where methods are compared. Memory, which decides what fits, is counted and not
- * modelled.
+ * A roofline model of GPUs that are not present: the time of a layer is the longer of its arithmetic at the device's peak rate
+ * and its memory traffic at the memory's peak rate. No kernel reaches both, but the share of the peak is similar for the layers
+ * of one network, and cancels in comparisons of methods. The bytes of memory that a layer needs are counted and not modelled.
  *
  *   forward          reads the weights, writes what is kept for the backward
  *   input gradient   reads the weights and what was kept
@@ -31,7 +30,7 @@ static void cost(const struct modelled_device *device, const struct layer_work *
 
 const struct modelled_device gpu_p100 = {
     .name = "gpu:p100",
-    .summary = "NVIDIA P100 by its peak rates in single precision: costs are worked out, not measured",
+    .summary = "NVIDIA P100 by its peak rates in single precision: costs from a model, not measured",
     .element_bytes = 4,
     .cost = cost,
     .data = &(const struct gpu){.multiply_adds_per_s = 4.65e12, .bytes_per_s = 732e9},
@@ -39,7 +38,7 @@ const struct modelled_device gpu_p100 = {
 
 const struct modelled_device gpu_v100 = {
     .name = "gpu:v100",
-    .summary = "NVIDIA V100 by its peak rates in single precision: costs are worked out, not measured",
+    .summary = "NVIDIA V100 by its peak rates in single precision: costs from a model, not measured",
     .element_bytes = 4,
     .cost = cost,
     .data = &(const struct gpu){.multiply_adds_per_s = 7.85e12, .bytes_per_s = 900e9},

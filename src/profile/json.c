@@ -1,8 +1,8 @@
 /*
  * Penstock's profile file: one table for reading and writing, so that each field of a layer is named once.
  *
- * Files written before a field was known, or by hand, may leave the optional ones out: a layer's value_bytes is then its
- * output_bytes, everything else 0.
+ * Files of earlier versions, or written by hand, may omit the optional fields: a layer's value_bytes is then its output_bytes,
+ * everything else 0.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "profile/costgraph.h"
 
-/* Which of a layer's numbers, and where they stand in struct layer_cost. */
+/* The kind of a layer's numbers, and their position in struct layer_cost. */
 enum cost_group { COST_TIME, COST_SPREAD, COST_SPILL, COST_SHARED, COST_SIZE };
 struct cost_field {
     const char *name;
@@ -244,7 +244,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
     if (graph.value) TRY_OUT(read_graph(&graph, made, &made->graph, error));
     status = profile_check(made, error);
     if (status != PS_OK) {
-        error_prefix(error, "%.*s", (int)(strlen(root->path) - 1), root->path); /* without the colon, which is put after it */
+        error_prefix(error, "%.*s", (int)(strlen(root->path) - 1), root->path); /* without the colon, which the message adds */
         goto out;
     }
     *profile = made;
@@ -372,7 +372,7 @@ static void add_table(struct text *out, const struct cost_table *table) {
         const struct layer_cost *layer = &table->layers[l];
         layer_times_add(&all.time, &layer->time);
         all.size.parameter_bytes += layer->size.parameter_bytes;
-        if (l > 0) all.size.parameter_bytes -= layer->size.tied_bytes; /* counted with the first layer */
+        if (l > 0) all.size.parameter_bytes -= layer->size.tied_bytes; /* counted in the first layer */
         all.size.output_bytes += layer->size.output_bytes;
         all.size.stash_bytes += layer->size.stash_bytes;
     }

@@ -1,15 +1,16 @@
 /*
- * Measuring what each layer costs on a device of this machine: the medians of some rounds through all layers (profile/bench.h),
- * so that a disturbance from outside hits a few layers of one round, where the median does not see it; and what small
- * disturbances cost on average, spread over all layers. On request others work beside (profile/background_load.h), as the other
- * workers of a pipeline on the same machine will.
+ * Measures the costs of each layer on a device of this machine: the medians of several rounds through all layers
+ * (profile/bench.h). A disturbance from outside then affects a few layers of one round, which the median ignores. The average
+ * cost of small disturbances is added, spread over all layers. On request there is background load during the measurement
+ * (profile/background_load.h), as from the other workers of a pipeline on the same machine.
  *
- * A network that does not fit the memory is measured in pieces, one after the other, as many layers as fit in each; a piece's
- * last output is the next one's input.
+ * A network that does not fit the memory is measured in pieces, one after the other, each with as many layers as fit; the last
+ * output of a piece is the input of the next.
  *
- * What workers spend on handing blocks over is measured beside (profile/core_transfer.h) and counted by bytes.
+ * The core transfer between workers is measured separately (profile/core_transfer.h) and counted by bytes.
  *
- * The two halves of a backward are run together and separately; what they take longer so is `split_input_s` and `split_s`.
+ * The two halves of a backward are run together and separately; the additional times of the latter are `split_input_s` and
+ * `split_s`.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,8 +28,7 @@
 #include "profile/modelled.h"
 
 enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
-/* Where nobody says how often to measure, small networks are measured for so long: a single disturbance may last as long as a
- * dozen of their rounds. */
+/* By default small networks are measured for this long: a single disturbance may last as long as a dozen of their rounds. */
 #define MEASURED_S 0.25
 
 /* ------------------------------------------------------------------ results */
@@ -40,7 +40,7 @@ static double median(double *times, int count, double *spread) {
     return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
 }
 
-/* The median and what of it cannot be told from chance. */
+/* The median, and the difference that may be due to chance. */
 struct figure {
     double s, spread_s;
 };
@@ -51,7 +51,7 @@ static struct figure figure_of(const struct bench *bench, int layer, enum timing
     return figure;
 }
 
-/* The time of a whole backward is divided between its halves in the ratio that they take separately. */
+/* Divides the time of a whole backward between its halves in the ratio of their separate times. */
 static void summarize_halves(const struct figure *both, const struct figure *input, const struct figure *weights,
                              struct layer_times *time) {
     double split_s = input->s + weights->s, share = split_s > 0 ? input->s / split_s : 0;
@@ -89,8 +89,8 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
     cost->sum_s = figure_of(bench, l, TIME_SUM).s / 2;
 }
 
-/* Adding is one more pass over the gradients: the difference is small beside what the medians of a layer differ by chance, so
- * it is taken from all layers together. */
+/* Adding is one more pass over the gradients. The difference is small compared with the random error of a layer's medians, so
+ * it is computed from all layers together. */
 static void summarize_adding(const struct bench *bench, struct layer_cost *layers) {
     double longer_s = 0, spread_s;
     int64_t bytes = 0;
@@ -104,10 +104,11 @@ static void summarize_adding(const struct bench *bench, struct layer_cost *layer
         layers[l].time.accumulate_s = longer_s * (double)layers[l].size.parameter_bytes / (double)bytes;
 }
 
-/* A round that took more than this of the usual one does not count: what held it up is no part of the machine's usual life. */
-#define UNUSUAL 1.5
+/* A round that took longer than the median round times this factor is ignored: its disturbance is not typical of the
+ * machine. */
+#define DISTURBED 1.5
 
-/* What a round took on average, all in all. `rounds` has room for one number a round. */
+/* The average time of a round, everything included. `rounds` has room for one number per round. */
 static double round_s(const struct bench *bench, double *rounds) {
     double spread_s, sum_s = 0;
     int count = 0;
@@ -115,8 +116,8 @@ static double round_s(const struct bench *bench, double *rounds) {
     for (int l = 0; l < bench->layer_count; l++)
         for (int t = 0; t < TIMINGS; t++)
             for (int r = 0; r < bench->repeats; r++) rounds[r] += bench_times(bench, l, (enum timing)t)[r];
-    double usual_s = median(rounds, bench->repeats, &spread_s);
-    for (; count < bench->repeats && rounds[count] <= UNUSUAL * usual_s; count++) sum_s += rounds[count];
+    double typical_s = median(rounds, bench->repeats, &spread_s);
+    for (; count < bench->repeats && rounds[count] <= DISTURBED * typical_s; count++) sum_s += rounds[count];
     return sum_s / count;
 }
 
@@ -127,8 +128,8 @@ static double medians_s(const struct bench *bench) {
     return sum_s;
 }
 
-/* Medians tell the layers apart, undisturbed. What interrupts a worker for a moment now and then is in no layer's median, but
- * in every run: all layers take so much longer as the rounds did. */
+/* Medians give the undisturbed ratios between layers. Short interruptions of a worker are in no layer's median, but in every
+ * run: the times of all layers are scaled so that they add up to the average round. */
 static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
     double *rounds = malloc((size_t)bench->repeats * sizeof *rounds);
     if (!rounds) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *rounds);
@@ -154,11 +155,11 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
-/* What the cuts cost, and what a sum takes longer whose blocks lie in two cores' caches. */
+/* The costs of the cuts, and the additional time of a sum whose blocks are in two cores' caches. */
 static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
                                        struct ps_error *error) {
     struct core_transfer_rates rates;
-    if (!device_in_host(bench->device)) return PS_OK; /* nothing changes from core to core */
+    if (!device_in_host(bench->device)) return PS_OK; /* no costs depend on the core */
     TRY(core_transfer_measure(several, &rates, error));
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_sizes *size = &table->layers[l].size;
@@ -174,7 +175,7 @@ static enum ps_status summarize_shared(const struct bench *bench, bool several, 
     return PS_OK;
 }
 
-/* Gives what the piece's last layer made to the next piece. */
+/* Passes the output of the piece's last layer to the next piece. */
 static enum ps_status pass_on(const struct bench *bench, void **input, struct ps_error *error) {
     size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
     void *copy = realloc(*input, size + 1);
@@ -185,7 +186,7 @@ static enum ps_status pass_on(const struct bench *bench, void **input, struct ps
     return PS_OK;
 }
 
-/* Measures the layers that are open, beside the others at work. */
+/* Measures the layers that are open, under the background load. */
 static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_error *error) {
     int rounds = warmup + bench->repeats;
     TRY(bench_open(bench, error));
@@ -203,7 +204,7 @@ static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_
     return PS_OK;
 }
 
-/* Measures as many layers as fit, from bench->first on, while `others` workers do the same. */
+/* Measures as many layers as fit, from bench->first on, with `others` threads of background load. */
 static enum ps_status measure_piece(struct bench *bench, int others, int warmup, struct cost_table *table, void **input,
                                     struct ps_error *error) {
     struct background_load *background_load = NULL;
@@ -238,7 +239,7 @@ static int compare_ints(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The sizes in ascending order into `sizes`. */
+/* Writes the sizes into `sizes` in ascending order. */
 static enum ps_status check_options(const struct ps_profile_options *options, int *sizes, struct ps_error *error) {
     if (options->threads < 0 || options->threads > 4096)
         return error_set(error, PS_USAGE, "threads: %d is not from 1 to 4096", options->threads);
@@ -253,7 +254,7 @@ static enum ps_status check_options(const struct ps_profile_options *options, in
         if (sizes[i] < 1 || sizes[i] > PROFILE_MICRO_BATCH_MAX)
             return error_set(error, PS_USAGE, "micro-batch %d: 1 to %d samples are accepted", sizes[i],
                              PROFILE_MICRO_BATCH_MAX);
-        if (i > 0 && sizes[i] == sizes[i - 1]) return error_set(error, PS_USAGE, "micro-batch %d stands twice", sizes[i]);
+        if (i > 0 && sizes[i] == sizes[i - 1]) return error_set(error, PS_USAGE, "micro-batch %d is given twice", sizes[i]);
     }
     return PS_OK;
 }
@@ -300,10 +301,10 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
     return status;
 }
 
-/* Costs are for pipelines, whose workers slow each other down where they share a memory. */
-static int usual_busy(int threads) { return cores_usable() >= 2 * threads ? 2 : 1; }
+/* Costs are for pipelines, whose workers slow each other down if they share a memory. */
+static int default_busy(int threads) { return cores_usable() >= 2 * threads ? 2 : 1; }
 
-/* Measures the costs or works them out. */
+/* Measures the costs, or computes them from a model. */
 static enum ps_status fill(const struct ps_network *network, const struct ps_profile_options *options, const int *sizes,
                            struct ps_profile *profile, struct ps_error *error) {
     snprintf(profile->model, sizeof profile->model, "%s", network->name);
@@ -315,7 +316,7 @@ static enum ps_status fill(const struct ps_network *network, const struct ps_pro
         name_layers(network->graph, &profile->tables[i]);
     }
     const struct modelled_device *modelled = modelled_find(profile->device);
-    profile->busy = modelled ? 1 : options->busy > 0 ? options->busy : usual_busy(profile->threads);
+    profile->busy = modelled ? 1 : options->busy > 0 ? options->busy : default_busy(profile->threads);
     if (!modelled) TRY(measure(network, options, profile, error));
     for (int i = 0; modelled && i < profile->table_count; i++)
         TRY(modelled_fill(modelled, network->graph, &profile->tables[i], error));

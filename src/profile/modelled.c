@@ -1,7 +1,5 @@
-/*
- * What all modelled devices share: sizes as the plain C device lays them out, scaled to the model's numbers, and the arithmetic
- * that the operators state.
- */
+/* Shared by all modelled devices: sizes as in the reference device's layout, scaled to the model's number size, and the
+ * arithmetic of the operators. */
 #include "profile/modelled.h"
 
 #include <stdlib.h>
@@ -36,7 +34,7 @@ static int64_t scaled(int64_t bytes, const struct modelled_device *device) {
     return bytes / (int64_t)sizeof(float) * device->element_bytes;
 }
 
-/* Nothing is known of what such a device needs while a layer runs. */
+/* The memory that such a device needs while a layer runs is unknown. */
 static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const struct modelled_device *device) {
     return (struct layer_sizes){.parameter_bytes = scaled(sizes->parameter_bytes, device),
                                 .tied_bytes = scaled(sizes->tied_bytes, device),
@@ -48,7 +46,7 @@ static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const st
                                 .delta_bytes = scaled(sizes->delta_bytes, device)};
 }
 
-/* Sizes are scaled all alike, so they must have been counted in f32. */
+/* All sizes are scaled by one factor, so they must be sizes in f32. */
 static enum ps_status check_types(const struct modelled_device *device, const struct graph *graph, struct ps_error *error) {
     for (int n = 0; n < graph->node_count && device->element_bytes != (int)sizeof(float); n++) {
         const struct node *node = &graph->nodes[n];

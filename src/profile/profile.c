@@ -1,6 +1,4 @@
-/*
- * The profile itself: making one, checking what every source must keep, and finding the table of a micro-batch size.
- */
+/* Profiles: creating one, the checks for all sources, and finding the table of a micro-batch size. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +45,7 @@ const struct cost_table *cost_table_on(const struct cost_table *table, const cha
     return table;
 }
 
-/* The profiles' tables go together: the same layers in all, at the same sizes. */
+/* Checks that the profiles' tables match: the same layers in all, at the same sizes. */
 static enum ps_status check_alike(const struct ps_profile *one, const struct ps_profile *other, struct ps_error *error) {
     if (one->table_count != other->table_count || one->tables[0].layer_count != other->tables[0].layer_count)
         return error_set(error, PS_BAD_INPUT, "costs: %d sizes of %d layers, but the profile on %s has %d of %d",
@@ -101,7 +99,7 @@ static void mix_one(struct ps_profile *profile, struct ps_profile *other, double
             add_share(&profile->tables[t].layers[l], &other->tables[t].layers[l], share, own_share);
 }
 
-/* What the forwards and backwards of all layers take, at the smallest micro-batch. */
+/* The time of the forwards and backwards of all layers, at the smallest micro-batch. */
 static double compute_s(const struct ps_profile *profile) {
     double sum_s = 0;
     for (int l = 0; l < profile->tables[0].layer_count; l++) {

@@ -1,7 +1,7 @@
 /*
- * Reading costs from a file of any of the known forms. JSON begins with a brace; a graph has " -- " in its first line; a chain
- * of numbers begins with a digit and has no comma there; all else must be a table with commas. Several files are the same
- * network's costs on several types of devices.
+ * Reads costs from a file of any known form. JSON begins with a brace. A graph has " -- " in its first line. The first line of
+ * a chain of numbers begins with a digit and has no comma. Everything else must be a table with commas. Several files have the
+ * same network's costs on several types of devices.
  */
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static bool span_starts(struct span span, const char *text) {
     return span.length >= length && memcmp(span.text, text, length) == 0;
 }
 
-/* Splits at the first `separator` (a string): the piece before it, and `rest` after it (length 0 where there is none). */
+/* Splits at the first `separator` (a string): the piece before it, and `rest` after it (length 0 if there is none). */
 static struct span span_split(struct span *rest, const char *separator) {
     size_t length = strlen(separator);
     const char *found = memmem(rest->text, rest->length, separator, length);
@@ -64,7 +64,7 @@ static int span_count(struct span span, const char *separator) {
     return count;
 }
 
-/* Copies what fits, with a question mark for all that is not printable ASCII. */
+/* Copies as much as fits, with a question mark for every character that is not printable ASCII. */
 static void span_copy_printable(struct span span, char *out, size_t size) {
     size_t length = span.length < size ? span.length : size - 1;
     for (size_t i = 0; i < length; i++) out[i] = span.text[i] < ' ' || span.text[i] > '~' ? '?' : span.text[i];
@@ -93,7 +93,7 @@ static enum ps_status span_number(struct span span, int line, const char *name, 
                                   struct ps_error *error) {
     char copy[64], *end, message[80];
     span = span_trim(span);
-    if (span.length == 0) return span_error(error, line, name, span, "is empty where a number must stand");
+    if (span.length == 0) return span_error(error, line, name, span, "is empty; a number is expected");
     if (span.length >= sizeof copy) return span_error(error, line, name, span, "is not a number");
     memcpy(copy, span.text, span.length);
     copy[span.length] = '\0';
@@ -130,12 +130,12 @@ static enum ps_status span_name(struct span span, int line, const char *name, ch
 /* ------------------------------------------------------------------------ CSV */
 
 /*
- * Costs from elsewhere as a table: a header line, then one line a layer,
+ * Costs from other sources as a table: a header line, then one line per layer,
  *
  *     name,forward_s,backward_s,parameter_bytes,output_bytes[,stash_bytes]
  *
- * The backward's time is taken half for the input's gradient and half for the weights'. Nothing is used after the last layer,
- * so its output counts 0 bytes. Without the last column a layer keeps its input.
+ * Half of the backward's time counts for the input's gradient, half for the weights'. The output of the last layer counts 0
+ * bytes, since no layer reads it. Without the last column a layer keeps its input.
  */
 
 static const char *const columns[] = {"name", "forward_s", "backward_s", "parameter_bytes", "output_bytes", "stash_bytes"};
@@ -147,7 +147,7 @@ static enum ps_status csv_header(struct span line, int number, int *column_count
     while (rest.length > 0 && count < COLUMNS) {
         struct span column = span_trim(span_split(&rest, ","));
         if (!span_is(column, columns[count])) {
-            span_error(error, number, "header", column, "is not the column that must stand here");
+            span_error(error, number, "header", column, "is not the column that is expected here");
             goto expected;
         }
         count++;
@@ -224,13 +224,13 @@ static enum ps_status read_csv(const char *data, size_t size, struct ps_profile 
 /* --------------------------------------------------------------------- chains */
 
 /*
- * Chains as plain numbers: a first line with the number of layers and a 0, then one line a layer,
+ * Chains as plain numbers: a first line with the number of layers and a 0, then one line per layer,
  *
  *     forward_ms backward_ms parameter_bytes cut_bytes kept_bytes
  *
- * where cut_bytes is all that a cut after the layer carries and kept_bytes what the layer itself made, which the next one
- * keeps. Layers have no names: they are called layer1, layer2, ... As in the other forms the backward counts half for each
- * half, and nothing crosses behind the last layer.
+ * where cut_bytes is everything that a cut after the layer carries, and kept_bytes what the layer itself makes and the next one
+ * keeps. Layers have no names: they are called layer1, layer2, ... As in the other forms half of the backward's time counts for
+ * each of its halves, and nothing crosses the cut after the last layer.
  */
 
 enum { NUMBERS = 5 };
@@ -295,9 +295,9 @@ static enum ps_status read_chain(const char *data, size_t size, struct ps_profil
  *
  *     node11 -- ReLU(inplace) -- forward_compute_time=0.5, backward_compute_time=0.2, activation_size=44.0, parameter_size=0.0
  *
- * with an optional " -- stage_id=2" at the end, and edges, "node10 -- node11", indented in various ways: an edge is what has
- * two fields. Times are milliseconds and sizes bytes of one batch; an activation size may be a list of several tensors,
- * "[4; 4]".
+ * with an optional " -- stage_id=2" at the end, and edges, "node10 -- node11", indented in various ways: a line with two fields
+ * is an edge. Times are milliseconds and sizes bytes of one batch; an activation size may be a list of several tensors, "[4;
+ * 4]".
  */
 
 enum { EDGES_MAX = 1 << 22 };
@@ -348,7 +348,7 @@ static enum ps_status read_field(struct span field, int line, struct costgraph_n
         error_hint(error, "a node has forward_compute_time, backward_compute_time, activation_size and parameter_size");
         return PS_BAD_INPUT;
     }
-    if (*seen & 1u << which) return span_error(error, line, "field", name, "stands twice");
+    if (*seen & 1u << which) return span_error(error, line, "field", name, "is given twice");
     *seen |= 1u << which;
     if (which == 2) return read_activation(value, line, &node->activation_bytes, error);
     if (which == 3) return span_bytes(value, line, names[which], &node->parameter_bytes, error);
@@ -400,7 +400,7 @@ static enum ps_status read_edge(struct reader *reader, struct span line, int num
     return PS_OK;
 }
 
-/* qsort has no context, and nodes are few: names with their places are sorted. */
+/* qsort has no context argument, and nodes are few: names are sorted together with their positions. */
 struct place {
     const char *name;
     int node;
@@ -429,7 +429,7 @@ static enum ps_status resolve_edges(const struct reader *reader, struct place *p
     for (int n = 1; n < count; n++) {
         if (strcmp(places[n - 1].name, places[n].name) != 0) continue;
         int one = reader->nodes[places[n - 1].node].line, other = reader->nodes[places[n].node].line;
-        return error_set(error, PS_BAD_INPUT, "line %d: node '%s' stands twice, first in line %d", one > other ? one : other,
+        return error_set(error, PS_BAD_INPUT, "line %d: node '%s' is given twice, first in line %d", one > other ? one : other,
                          places[n].name, one > other ? other : one);
     }
     for (int e = 0; e < reader->edge_count; e++) {
@@ -478,7 +478,7 @@ out:
     return status;
 }
 
-/* What is wrong with the graph as a whole is told of its last node. */
+/* An error of the graph as a whole is reported for its last node. */
 static enum ps_status read_graph(const char *data, size_t size, struct ps_profile **profile, struct ps_error *error) {
     struct costgraph *graph;
     TRY(parse_graph(data, size, &graph, error));
@@ -493,7 +493,7 @@ static enum ps_status read_graph(const char *data, size_t size, struct ps_profil
 
 enum { FILE_LIMIT = 256 << 20 };
 
-/* A file that does not say which network it is of is named after itself: "profiles/vgg16.graph.txt" is vgg16. */
+/* A file that does not specify its network is named after itself: "profiles/vgg16.graph.txt" is vgg16. */
 static void name_after_file(struct ps_profile *profile, const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -535,7 +535,7 @@ static enum ps_status read_one(const char *path, struct ps_profile **profile, st
     return PS_OK;
 }
 
-/* The path up to the next comma, which ends in a file's name only where no file has the whole name. */
+/* The path up to the next comma. The comma ends a file's name only if no file has the whole name. */
 static enum ps_status read_next(const char **paths, struct ps_profile **profile, struct ps_error *error) {
     size_t length = strcspn(*paths, ",");
     char *path = strndup(*paths, length);
