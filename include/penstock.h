@@ -149,23 +149,33 @@ struct ps_network_info {
     char hash[17];    /* of the structure, name apart: equal for networks that begin and compute alike */
     int layers;
     int64_t parameters;
-    int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
+    int64_t input_shape[3]; /* of the first input: C, H, W; of a sequence of tokens 1, its length, 1; of features C, 1, 1 */
     int classes;
     int labels;           /* of a sample: 1, or one a position */
     int vocabulary;       /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
+    int inputs;           /* how many a sample has; ps_network_input tells about each */
+};
+
+/* One of the inputs of a sample. Callers give arrays of it, so it keeps its size. */
+struct ps_input {
+    const char *name, *type; /* type: "f32" or "i32" */
+    int rank;
+    int64_t shape[6]; /* its sides: C, H, W of an image; 1, its length, 1 of a sequence of tokens */
+    int vocabulary;   /* tokens are 0 to vocabulary - 1; 0: any numbers */
 };
 
 struct ps_layer_info {
     const char *name, *kind;
     int64_t parameters;
-    int64_t output_shape[4]; /* without N */
+    int64_t output_shape[6]; /* without N */
     int output_rank;
     double forward_flops;
 };
 
 PS_GETTER(ps_network_info, ps_network)
 PS_GETTER_AT(ps_network_layer, ps_layer_info, ps_network) /* layer from 0 */
+PS_GETTER_AT(ps_network_input, ps_input, ps_network) /* in the order of a sample, from 0 */
 
 /* Writes a network node by node; the last node is the loss. Calls that add something return its number, for `inputs` of later
  * ones. What fails first sticks: later calls do nothing and return -1, and finish tells it with the node's name. */
@@ -173,7 +183,8 @@ struct ps_network_builder;
 
 /* NULL: memory ran out. */
 struct ps_network_builder *ps_network_builder_create(const char *name);
-/* The data, before any node; type "f32": features (rank 1) or C, H, W; "i32": a sequence of so many tokens (rank 1). */
+/* An input, before any node; up to 8, of rank 1 to 6. Type "f32": features (rank 1), C, H, W, or other sides; "i32": a sequence
+ * of so many tokens (rank 1), or other sides. */
 int ps_network_builder_input(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
                              int rank);
 /* "convolution,channels=6,kernel=5,pad=2x2": an operator and its attributes as ps_network_operators lists them. Without inputs
@@ -412,7 +423,7 @@ struct ps_dataset_source {
     void *context;      /* the first argument of the functions below */
     const char *name;   /* what messages call the data, and what a run directory keeps of them; copied */
     int64_t samples;    /* 1 to 2^32 - 1 */
-    /* What a sample is, as ps_network_info says it of the network that is to take it: */
+    /* What a sample is, as ps_network_info says it of the network that is to take it. Without `inputs`: */
     int64_t input_shape[3]; /* C, H, W; of a sequence of tokens 1, its length, 1 */
     int vocabulary;         /* 0: the input is numbers; else tokens from 0 to vocabulary - 1 */
     int classes;            /* labels are from 0 to classes - 1, or -1: does not count */
@@ -424,10 +435,15 @@ struct ps_dataset_source {
     void (*close)(void *context);
     /* Writes sample `sample` (0 to samples - 1): `input` gets C x H x W elements in the order H, W, C (the channels of a pixel
      * or the features of a position stand together), float, or int32_t where there is a vocabulary; NULL: only the labels are
-     * wanted. `labels` gets all labels. Called from threads of the library, ahead of training and in any order, in each
-     * process that runs a worker of the first or the last stage. The same sample must always be the same. A status other than
-     * PS_OK ends the training or evaluation with it and with what was written into error->message. */
+     * wanted. Several inputs stand one after the other, without gaps, each in its type and with its first side last (of rank 4
+     * the order is 2, 3, 4, 1). `labels` gets all labels. Called from threads of the library, ahead of training and in any
+     * order, in each process that runs a worker of the first or the last stage. The same sample must always be the same. A
+     * status other than PS_OK ends the training or evaluation with it and with what was written into error->message. */
     enum ps_status (*read)(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error);
+    /* What a sample is where it has several inputs, or one of another rank: those of the network that is to take it, in its
+     * order, as ps_network_input says them; copied. NULL: one, of input_shape and vocabulary above. */
+    const struct ps_input *inputs;
+    int input_count;
 };
 
 /* All fields zero but for the size. */

@@ -266,9 +266,14 @@ static int groups(struct builder *b, int data) {
 static int one_input(struct builder *b, int data) {
     return graph_add(b->graph, OPERATOR_ADD, "wrong", NULL, &data, 1, b->error);
 }
-static int second_data(struct builder *b, int data) {
+static int no_inputs(struct builder *b, int data) {
     (void)data;
     return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", NULL, NULL, 0, b->error);
+}
+static int late_data(struct builder *b, int data) {
+    const struct attributes attributes = {.sides = {3}};
+    build_relu(b, data, "relu1");
+    return graph_add(b->graph, OPERATOR_INPUT, "wrong", &attributes, NULL, 0, b->error);
 }
 static int huge(struct builder *b, int data) {
     struct attributes attributes = {.channels = 2000000000, .kernel_h = 1, .kernel_w = 1, .pad_h = 30000, .pad_w = 30000};
@@ -308,7 +313,8 @@ static void test_refusals(void **state) {
         {rate_of_one, "rate 1 must be"},
         {groups, "2 groups do not divide 3 input and 4 output channels"},
         {one_input, "1 inputs: from 2 to 8"},
-        {second_data, "only the first node may be without inputs"},
+        {no_inputs, "only data may be without inputs"},
+        {late_data, "must stand before the nodes that read them"},
         {huge, "output would have more than"},
         {huge_weights, "weight would have more than"},
         {negative_time, "must not be negative"},
@@ -396,7 +402,7 @@ static void test_types(void **state) {
     graph_destroy(b.graph);
 
     b = start();
-    struct attributes half = {.channels = 3, .type = TYPE_BF16};
+    struct attributes half = {.sides = {3}, .type = TYPE_BF16};
     graph_add(b.graph, OPERATOR_INPUT, "data", &half, NULL, 0, &test_error);
     assert_status(b.graph->status, PS_USAGE, "node 'data' (input): data of the type bf16: f32 and i32 are accepted");
     graph_destroy(b.graph);

@@ -234,6 +234,9 @@ static void test_by_hand(void **state) {
 #define CONV "{\"name\": \"conv\", \"operator\": \"convolution\", \"channels\": 4, \"kernel\": 3}"
 #define END ", {\"name\": \"flat\", \"operator\": \"flatten\"}, {\"name\": \"loss\", \"operator\": \"cross_entropy\"}"
 
+#define ONE(name) "{\"name\": \"" name "\", \"shape\": [1]}"
+#define EIGHT ONE("a") ", " ONE("b") ", " ONE("c") ", " ONE("d") ", " ONE("e") ", " ONE("f") ", " ONE("g") ", " ONE("h")
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -269,7 +272,13 @@ static void test_refused(void **state) {
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"part\": {\"of\": \"b\", \"first\": 1, \"rows\": 3}}"),
          "do not hold"},
         {LINES("{\"name\": \"a\", \"operator\": \"embedding\", \"channels\": 3, \"vocabulary\": 9}"), "i32 is accepted"},
-        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 2]}], \"nodes\": [" CONV "]}", "a shape of 2 sides"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 2]}], \"nodes\": [" CONV "]}", "must be an image"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 2, 1, 1, 1, 1, 2]}], \"nodes\": [" CONV "]}", "7 sides; 1 to 6"},
+        {HEAD "\"inputs\": [], \"nodes\": [" CONV "]}", "0 of them; a network has 1 to 8"},
+        {HEAD "\"inputs\": [" EIGHT ", " ONE("i") "], \"nodes\": [" CONV "]}", "9 of them; a network has 1 to 8"},
+        {HEAD "\"inputs\": [" ONE("a") ", " ONE("a") "], \"nodes\": [" CONV "]}", "inputs[1]: name: two nodes are called 'a'"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"type\": \"bf16\", \"shape\": [2]}], \"nodes\": [" CONV "]}",
+         "'bf16' is not known; f32 and i32 are"},
         {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [1, 9000000000, 9]}], \"nodes\": [" CONV "]}", "9000000000"},
         {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [16777216, 1048576, 1048576]}], \"nodes\": [" CONV "]}", "elements"},
         {HEAD "\"inputs\": [{\"name\": \"d\", \"type\": \"f64\", \"shape\": [1]}], \"nodes\": [" CONV "]}",

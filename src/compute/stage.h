@@ -79,6 +79,10 @@ struct stage_times stage_times(const struct stage *stage);
 /* Of what crosses the cut after `layer`, what a stage that ends there copies into its output block: the rest is made there. */
 int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer);
 
+/* Fills an input block, in the host's memory, of a stage that begins with the first layer: from a micro-batch of samples whose
+ * inputs stand one after the other, without gaps. */
+void stage_pack_inputs(const struct stage *stage, const void *samples, void *block);
+
 /* Sizes of every layer of the graph on a device: what a profile records. `sizes` has graph->layer_count elements. */
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
                                  int64_t *input_bytes, struct ps_error *error);

@@ -42,6 +42,18 @@ int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int ro
     return offset;
 }
 
+void stage_pack_inputs(const struct stage *stage, const void *samples, void *block) {
+    const struct graph *graph = stage->graph;
+    const size_t sample = (size_t)graph_cut_bytes(graph, 0);
+    const char *from = samples;
+    for (int i = 0; i < graph->input_count; i++) {
+        const size_t bytes = (size_t)graph_value_bytes(graph, i);
+        char *to = (char *)block + stage_cut_offset(graph, stage->samples, 0, i);
+        for (int n = 0; n < stage->samples; n++) memcpy(to + (size_t)n * bytes, from + (size_t)n * sample, bytes);
+        from += bytes;
+    }
+}
+
 struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes) {
     struct buffer buffer = {block, *used};
     *used += (int64_t)memory_align((size_t)bytes);

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,14 +129,52 @@ static enum ps_status check_sequences(const char *spec, const struct dataset_sha
         error_hint(error, "give the network the option vocab=%d", has->vocabulary);
         return PS_USAGE;
     }
-    if (dataset_labels(has) == dataset_labels(required)) return PS_OK;
-    return error_set(error, PS_USAGE, "data '%s' have %d label%s per sequence, but the network's loss reads %d", spec,
-                     dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(required));
+    return PS_OK;
 }
 
-static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
-                                struct ps_error *error) {
-    TRY(check_sequences(spec, has, required, error));
+/* Whether only data that list their inputs fit. */
+static bool needs_list(const struct dataset_shape *required) {
+    const int rank = required->input_count > 0 ? required->inputs[0].rank : 3;
+    return required->input_count > 1 || (rank != 1 && rank != 3);
+}
+
+/* "image f32 3x8x8" */
+static const char *input_text(const struct ps_input *input, char text[256]) {
+    int used = snprintf(text, 256, "'%.63s' %s ", input->name, input->type);
+    for (int d = 0; d < input->rank; d++)
+        used += snprintf(text + used, 256 - (size_t)used, "%s%lld", d > 0 ? "x" : "", (long long)input->shape[d]);
+    if (input->vocabulary > 0) snprintf(text + used, 256 - (size_t)used, " of %d tokens", input->vocabulary);
+    return text;
+}
+
+static bool same_input(const struct ps_input *a, const struct ps_input *b) {
+    return strcmp(a->name, b->name) == 0 && strcmp(a->type, b->type) == 0 && a->vocabulary == b->vocabulary &&
+           a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+}
+
+/* `has` NULL: data of a spec, with one input. */
+static enum ps_status check_inputs(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
+                                   struct ps_error *error) {
+    char own[256], network[256];
+    const int count = has && has->inputs ? has->input_count : 1;
+    if (count != required->input_count) {
+        error_set(error, PS_USAGE, "data '%s' have %d input%s per sample, but the network takes %d, as %s", spec, count,
+                  text_plural(count), required->input_count, input_text(&required->inputs[required->input_count - 1], network));
+        error_hint(error, "such data come from functions of the calling program, which list their inputs (ps_dataset_create)");
+        return PS_USAGE;
+    }
+    if (!has || !has->inputs)
+        return error_set(error, PS_USAGE, "data '%s' do not list their inputs, but the network takes %s: ps_dataset_create can",
+                         spec, input_text(&required->inputs[0], network));
+    for (int i = 0; i < count; i++)
+        if (!same_input(&has->inputs[i], &required->inputs[i]))
+            return error_set(error, PS_USAGE, "data '%s': input %d is %s, but the network takes %s", spec, i,
+                             input_text(&has->inputs[i], own), input_text(&required->inputs[i], network));
+    return PS_OK;
+}
+
+static enum ps_status check_image(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
+                                  struct ps_error *error) {
     if (has->height != required->height || has->width != required->width || has->channels != required->channels) {
         error_set(error, PS_USAGE,
                   "data '%s' has images of %lldx%lld pixels and %lld channel%s, but the network takes %lldx%lld and %lld", spec,
@@ -149,6 +188,20 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
         }
         return PS_USAGE;
     }
+    return PS_OK;
+}
+
+static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
+                                struct ps_error *error) {
+    if (has->inputs || needs_list(required)) {
+        TRY(check_inputs(spec, has, required, error));
+    } else {
+        TRY(check_sequences(spec, has, required, error));
+        TRY(check_image(spec, has, required, error));
+    }
+    if (dataset_labels(has) != dataset_labels(required))
+        return error_set(error, PS_USAGE, "data '%s' have %d label%s per sample, but the network's loss reads %d", spec,
+                         dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(required));
     if (has->classes < 2) return error_set(error, PS_USAGE, "data '%s' has only one class; at least two are needed", spec);
     if (has->classes != required->classes) {
         error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, required->classes);
@@ -182,9 +235,13 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
         return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
                          class->example);
     }
+    if (needs_list(required)) return check_inputs(spec, NULL, required, error);
     TRY(check_task(spec, class->task, required, error));
+    struct dataset_shape one = *required;
     struct dataset *dataset;
-    TRY(class->open(rest, part, required, &dataset, error));
+    one.inputs = NULL;
+    one.input_count = 0;
+    TRY(class->open(rest, part, &one, &dataset, error));
     if (!dataset->class) dataset->class = class;
     enum ps_status status = check_fit(spec, &dataset->shape, required, error);
     if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
@@ -206,10 +263,10 @@ enum ps_status samples_open(const char *spec, enum dataset_part part, const stru
     return status;
 }
 
-enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *wanted,
+enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *required,
                              struct ps_error *error) {
-    TRY(check_task(name, samples->dataset->class->task, wanted, error));
-    return check_fit(name, &samples->dataset->shape, wanted, error);
+    TRY(check_task(name, samples->dataset->class->task, required, error));
+    return check_fit(name, &samples->dataset->shape, required, error);
 }
 
 void samples_close(struct samples *samples) {
@@ -218,7 +275,9 @@ void samples_close(struct samples *samples) {
 }
 
 struct dataset_shape dataset_shape_of(const struct ps_network *network) {
-    return (struct dataset_shape){.channels = network->input_shape[0],
+    return (struct dataset_shape){.inputs = network->inputs,
+                                  .input_count = network->graph->input_count,
+                                  .channels = network->input_shape[0],
                                   .height = network->input_shape[1],
                                   .width = network->input_shape[2],
                                   .classes = network->classes,

@@ -24,8 +24,13 @@ enum dataset_task {
 };
 
 /* A sample is an image (f32) or a sequence of tokens. A sequence has one channel, its length as the height, width 1, and
- * elements that are token numbers (i32). */
+ * elements that are token numbers (i32). A sample of a network, and of the caller's data, may have several inputs, one after
+ * the other. */
 struct dataset_shape {
+    /* In a required shape: the network's. In a dataset that lists its inputs: those. Borrowed. NULL: one input, which channels,
+     * height, width and vocabulary describe. */
+    const struct ps_input *inputs;
+    int input_count;
     int64_t channels, height, width; /* of a sample */
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* per sample; sequences may have one per position; 0 counts as 1 */
@@ -46,9 +51,17 @@ struct dataset_shape dataset_shape_of(const struct ps_network *model);
 static inline enum number_type dataset_input_type(const struct dataset_shape *shape) {
     return shape->vocabulary > 0 ? TYPE_I32 : TYPE_F32;
 }
-/* Bytes of a sample's input. */
+/* Elements of an input; all have 4 bytes, float or int32_t. */
+static inline int64_t input_elements(const struct ps_input *input) {
+    int64_t elements = 1;
+    for (int d = 0; d < input->rank; d++) elements *= input->shape[d];
+    return elements;
+}
+/* Bytes of a sample's inputs. */
 static inline size_t dataset_input_bytes(const struct dataset_shape *shape) {
-    return (size_t)(shape->channels * shape->height * shape->width) * number_types[dataset_input_type(shape)].bytes;
+    int64_t elements = shape->inputs ? 0 : shape->channels * shape->height * shape->width;
+    for (int i = 0; i < shape->input_count; i++) elements += input_elements(&shape->inputs[i]);
+    return (size_t)elements * number_types[dataset_input_type(shape)].bytes;
 }
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
 

@@ -40,15 +40,28 @@ static enum ps_status read_given(const struct dataset *dataset, int64_t index, v
     return status;
 }
 
+/* `vocabulary` 0: they are no tokens. */
+static enum ps_status check_tokens(const struct dataset *dataset, int64_t index, const int32_t *tokens, int64_t count,
+                                   int vocabulary, struct ps_error *error) {
+    for (int64_t i = 0; vocabulary > 0 && i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= vocabulary)
+            return error_set(error, PS_BAD_INPUT, "data '%s': sample %lld has the token %d, which is not from 0 to %d",
+                             object_of(dataset)->name, (long long)index, tokens[i], vocabulary - 1);
+    return PS_OK;
+}
+
 static enum ps_status read_sample(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
                                   struct ps_error *error) {
     const struct dataset_shape *shape = &dataset->shape;
-    const int32_t *tokens = shape->vocabulary > 0 ? input : NULL;
+    const int32_t *tokens = input;
     TRY(read_given(dataset, index, input, label, error));
-    for (int64_t i = 0; tokens && i < shape->channels * shape->height * shape->width; i++)
-        if (tokens[i] < 0 || tokens[i] >= shape->vocabulary)
-            return error_set(error, PS_BAD_INPUT, "data '%s': sample %lld has the token %d, which is not from 0 to %d",
-                             object_of(dataset)->name, (long long)index, tokens[i], shape->vocabulary - 1);
+    if (!shape->inputs)
+        return check_tokens(dataset, index, tokens, shape->channels * shape->height * shape->width, shape->vocabulary, error);
+    for (int i = 0; i < shape->input_count; i++) {
+        const int64_t count = input_elements(&shape->inputs[i]);
+        TRY(check_tokens(dataset, index, tokens, count, shape->inputs[i].vocabulary, error));
+        tokens += count;
+    }
     return PS_OK;
 }
 
@@ -75,7 +88,9 @@ static enum ps_status open_given(const struct ps_dataset *object, struct samples
     if (!made) return error_memory(error, "a dataset", sizeof *made);
     *made = (struct given_dataset){.dataset = {.class = source->several_readers ? &several_readers : &one_reader,
                                                .samples = source->samples,
-                                               .shape = {.channels = source->input_shape[0],
+                                               .shape = {.inputs = source->inputs,
+                                                         .input_count = source->input_count,
+                                                         .channels = source->input_shape[0],
                                                          .height = source->input_shape[1],
                                                          .width = source->input_shape[2],
                                                          .classes = source->classes,
@@ -164,19 +179,63 @@ void ps_dataset_source_init(struct ps_dataset_source *source) {
     *source = (struct ps_dataset_source){.struct_size = sizeof *source};
 }
 
+static enum ps_status check_input(const struct ps_input *input, struct ps_error *error) {
+    int64_t elements = 1;
+    if (!input->name || !input->name[0]) return error_set(error, PS_USAGE, "name: there is none");
+    const bool numbers = input->type && strcmp(input->type, number_types[TYPE_F32].name) == 0;
+    if (!numbers && (!input->type || strcmp(input->type, number_types[TYPE_I32].name) != 0))
+        return error_set(error, PS_USAGE, "type: '%s' is not known; f32 and i32 are", input->type ? input->type : "");
+    if (input->rank < 1 || input->rank > SHAPE_RANK_MAX)
+        return error_set(error, PS_USAGE, "rank: %d is not from 1 to %d", input->rank, SHAPE_RANK_MAX);
+    for (int d = 0; d < input->rank; d++) {
+        const int64_t most = INT32_MAX / elements;
+        if (input->shape[d] < 1 || input->shape[d] > most)
+            return error_set(error, PS_USAGE, "shape: %lld is not from 1 to %lld", (long long)input->shape[d], (long long)most);
+        elements *= input->shape[d];
+    }
+    if (input->vocabulary < 0 || (numbers && input->vocabulary > 0))
+        return error_set(error, PS_USAGE, "vocabulary: %d; for i32 it is 0 or above, for f32 it is 0", input->vocabulary);
+    return PS_OK;
+}
+
+static enum ps_status check_listed(const struct ps_dataset_source *source, struct ps_error *error) {
+    if (source->input_count < 1 || source->input_count > GRAPH_INPUTS_MAX)
+        return error_set(error, PS_USAGE, "input_count: %d is not from 1 to %d", source->input_count, GRAPH_INPUTS_MAX);
+    for (int i = 0; i < source->input_count; i++)
+        if (check_input(&source->inputs[i], error) != PS_OK) {
+            error_prefix(error, "inputs[%d]", i);
+            return PS_USAGE;
+        }
+    return PS_OK;
+}
+
 static enum ps_status check_source(const struct ps_dataset_source *source, struct ps_error *error) {
     if (!source->name || !source->name[0]) return error_set(error, PS_USAGE, "name: the data must have one");
     if (!source->read) return error_set(error, PS_USAGE, "read: there must be such a function");
     if (source->samples < 1 || source->samples > UINT32_MAX)
         return error_set(error, PS_USAGE, "samples: %lld are not from 1 to %lld", (long long)source->samples,
                          (long long)UINT32_MAX);
-    for (int d = 0; d < 3; d++)
+    if (source->inputs) TRY(check_listed(source, error));
+    for (int d = 0; d < 3 && !source->inputs; d++)
         if (source->input_shape[d] < 1 || source->input_shape[d] > 1 << 24)
             return error_set(error, PS_USAGE, "input_shape: %lld x %lld x %lld is no shape", (long long)source->input_shape[0],
                              (long long)source->input_shape[1], (long long)source->input_shape[2]);
     if (source->classes < 2) return error_set(error, PS_USAGE, "classes: %d are fewer than 2", source->classes);
     if (source->labels < 0) return error_set(error, PS_USAGE, "labels: %d is negative", source->labels);
     if (source->vocabulary < 0) return error_set(error, PS_USAGE, "vocabulary: %d is negative", source->vocabulary);
+    return PS_OK;
+}
+
+/* The caller's list, with its names, as our own. */
+static enum ps_status take_inputs(struct ps_dataset *made, struct ps_error *error) {
+    for (int i = 0; i < made->source.input_count; i++) {
+        struct ps_input *input = &made->inputs[i];
+        *input = made->source.inputs[i];
+        input->type = number_types[strcmp(input->type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32].name;
+        input->name = strdup(input->name);
+        if (!input->name) return error_memory(error, "a dataset", sizeof *made);
+    }
+    made->source.inputs = made->inputs;
     return PS_OK;
 }
 
@@ -189,6 +248,11 @@ enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct 
     own.name = made->name;
     made->given = true;
     made->source = own;
+    enum ps_status status = own.inputs ? take_inputs(made, error) : PS_OK;
+    if (status != PS_OK) {
+        ps_dataset_destroy(made);
+        return status;
+    }
     *dataset = made;
     return PS_OK;
 }
@@ -203,6 +267,7 @@ void ps_dataset_destroy(struct ps_dataset *dataset) {
     if (!dataset) return;
     samples_close(&dataset->opened);
     pthread_mutex_destroy(&dataset->reading);
+    for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free((char *)dataset->inputs[i].name);
     free(dataset->name);
     free(dataset);
 }

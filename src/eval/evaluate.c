@@ -36,6 +36,7 @@ struct evaluator {
     struct device *device;
     struct loaded_network loaded;
     struct loader *loader;
+    void *staging; /* the input block of a network with several inputs, put together in the host's memory; else NULL */
 };
 
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
@@ -123,6 +124,13 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
     return weight_files_load(&evaluator->weights, graph, loaded->stage, place[0], place[1], error);
 }
 
+static enum ps_status make_staging(struct evaluator *evaluator, struct ps_error *error) {
+    const size_t bytes = (size_t)stage_sizes(evaluator->loaded.stage).input_bytes;
+    if (evaluator->network->graph->input_count == 1) return PS_OK;
+    evaluator->staging = calloc(bytes, 1);
+    return evaluator->staging ? PS_OK : error_memory(error, "evaluation", bytes);
+}
+
 static void free_network(struct evaluator *evaluator) {
     stage_destroy(evaluator->loaded.stage);
     if (evaluator->device) device_give(evaluator->device, &evaluator->loaded.memory);
@@ -133,7 +141,12 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     size_t bytes = dataset_input_bytes(&evaluator->samples.dataset->shape) * (size_t)evaluator->batch;
     struct loaded_batch batch;
     TRY(loader_get(evaluator->loader, number, &batch, error));
-    device_copy(evaluator->device, evaluator->loaded.blocks.input, batch.inputs, bytes);
+    if (evaluator->staging) {
+        stage_pack_inputs(evaluator->loaded.stage, batch.inputs, evaluator->staging);
+        bytes = (size_t)stage_sizes(evaluator->loaded.stage).input_bytes;
+    }
+    device_copy(evaluator->device, evaluator->loaded.blocks.input, evaluator->staging ? evaluator->staging : batch.inputs,
+                bytes);
     struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->loaded.stage, &evaluator->loaded.blocks, &step, &result, error));
@@ -199,6 +212,7 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     TRY(check_translation(evaluator, error));
     TRY(open_device(evaluator, error));
     TRY(make_network(evaluator, evaluator->network->graph, error));
+    TRY(make_staging(evaluator, error));
     int64_t batches = loader_batches(evaluator->loader);
     struct stage_result sum = {0};
     for (int64_t number = 0; number < batches; number++) {
@@ -235,6 +249,7 @@ enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct p
     struct evaluator evaluator = {.options = &options, .batch = options.batch > 0 ? options.batch : BATCH_DEFAULT};
     enum ps_status status = run(&evaluator, &own, error);
     loader_destroy(evaluator.loader);
+    free(evaluator.staging);
     free_network(&evaluator);
     if (evaluator.device) device_close(evaluator.device);
     samples_close(&evaluator.samples);

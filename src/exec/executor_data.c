@@ -50,11 +50,14 @@ enum ps_status executor_load_inputs(struct executor *executor, struct worker *wo
     if (executor->lengths)
         lengths_pack_tokens(executor->lengths, executor_length(executor, instruction->micro_batch), executor->samples, from,
                             prepared);
+    else if (data->several)
+        stage_pack_inputs(stage->stage, from, prepared);
     else
         memcpy(prepared, from, bytes);
     if (executor->segment.decoding)
         decoding_put(executor->segment.decoding, first, executor->samples, data->input_bytes / sizeof(int32_t), prepared);
-    if (prepared != input) device_copy(worker->device, input, prepared, bytes);
+    if (prepared != input)
+        device_copy(worker->device, input, prepared, data->several ? (size_t)stage->sizes.input_bytes : bytes);
     release_batch(executor, data, stage, instruction->micro_batch);
     return PS_OK;
 }

@@ -225,7 +225,7 @@ static enum ps_status make_staging(struct worker *worker, struct ps_error *error
     for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
         const size_t bytes = (size_t)worker->stages[i].sizes.input_bytes + 1;
         if (worker->stages[i].number > 0) continue;
-        worker->staging = malloc(bytes);
+        worker->staging = calloc(bytes, 1);
         if (!worker->staging) return error_memory(error, "input on its way", bytes);
     }
     return PS_OK;

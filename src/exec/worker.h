@@ -42,6 +42,7 @@ struct worker_stage {
 struct worker_data {
     struct loader *loader; /* NULL: this worker needs none */
     size_t input_bytes;    /* of a sample */
+    bool several;          /* inputs, which stand one after the other in a sample and apart in a block */
     int first;             /* mini-batch of a segment that this worker takes first: its replica, where they take whole ones */
     struct loaded_batch batch;
     int64_t number; /* of that mini-batch; -1: none in hand */

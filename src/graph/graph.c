@@ -100,18 +100,26 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
         return error_set(error, PS_USAGE, "%d inputs: from %d to %d are accepted", node->input_count, op->inputs_min,
                          op->inputs_max);
     }
-    if ((node->input_count == 0) != (graph->node_count == 0)) {
-        return error_set(error, PS_USAGE,
-                         graph->node_count == 0 ? "the first node must be the data, without inputs"
-                                                : "only the first node may be without inputs");
-    }
+    if (graph->node_count == 0 && node->input_count > 0)
+        return error_set(error, PS_USAGE, "the first node must be the data, without inputs");
+    if (node->input_count == 0 && node->id != OPERATOR_INPUT && graph->node_count > 0)
+        return error_set(error, PS_USAGE, "only data may be without inputs");
+    if (node->input_count == 0 && graph->input_count < graph->node_count)
+        return error_set(error, PS_USAGE, "data must stand before the nodes that read them");
+    if (node->input_count == 0 && graph->input_count == GRAPH_INPUTS_MAX)
+        return error_set(error, PS_USAGE, "a network may have %d inputs", GRAPH_INPUTS_MAX);
     TRY(check_types(graph, node, error));
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
     node->data = node->input_count == 0 || (op->flags & OPERATOR_MOVES) != 0;
-    for (int i = 0; i < node->input_count; i++) node->data &= graph->nodes[node->inputs[i]].data;
+    node->sources = node->input_count == 0 ? 1u << graph->node_count : 0;
+    for (int i = 0; i < node->input_count; i++) {
+        node->data &= graph->nodes[node->inputs[i]].data;
+        node->sources |= graph->nodes[node->inputs[i]].sources;
+    }
     node->data |= node->shape.type == TYPE_I32;
+    if (!node->data) node->sources = 0;
     if (!elements_fit(&node->shape)) {
         return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
     }
@@ -147,6 +155,7 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
         return -1;
     }
     graph->nodes[graph->node_count] = node;
+    graph->input_count += input_count == 0;
     return graph->node_count++;
 }
 
@@ -248,11 +257,11 @@ static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     graph->layers = calloc((size_t)graph->node_count, sizeof *graph->layers);
     if (graph->layers == NULL)
         return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
-    graph->nodes[0].layer = -1;
-    for (int i = 1; i < graph->node_count; i++) {
+    for (int i = 0; i < graph->input_count; i++) graph->nodes[i].layer = -1;
+    for (int i = graph->input_count; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
         const struct operator_type *op = operator_get(node->id);
-        bool starts = (op->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == 1;
+        bool starts = (op->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == graph->input_count;
         if (starts) {
             graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = op->name};
         }
@@ -369,13 +378,19 @@ int64_t graph_labels(const struct graph *graph) {
     return operator_get(end->id)->flags & OPERATOR_LOSS ? shape_elements(&end->shape) / end->shape.dim[0] : 1;
 }
 
-int graph_vocabulary(const struct graph *graph) {
-    for (int i = 1; i < graph->node_count; i++) {
+/* Of the first embedding that reads one of these inputs. */
+static int find_vocabulary(const struct graph *graph, unsigned inputs) {
+    for (int i = graph->input_count; i < graph->node_count; i++) {
         const struct node *node = &graph->nodes[i];
-        if (node->id == OPERATOR_EMBEDDING && graph->nodes[node->inputs[0]].data) return node->attributes.vocabulary;
+        if (node->id == OPERATOR_EMBEDDING && graph->nodes[node->inputs[0]].sources & inputs)
+            return node->attributes.vocabulary;
     }
     return 0;
 }
+
+int graph_vocabulary(const struct graph *graph) { return find_vocabulary(graph, ~0u); }
+
+int graph_input_vocabulary(const struct graph *graph, int input) { return find_vocabulary(graph, 1u << input); }
 
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root) {
     if (graph->nodes[root].layer < 0) return false;

@@ -3,8 +3,8 @@
  *
  * A layer is a run of nodes that are never separated: one that does the work (convolution, linear, pooling, add, ...) and
  * those that follow it elementwise. Layers are what plans cut between. The cut c lies before layer c (layers from 0): cut 0
- * carries the data, cut `layer_count` nothing. A cut carries every value made before it and used after it, each once: a skip
- * connection crosses all the cuts between its ends.
+ * carries all inputs of the network, cut `layer_count` nothing. A cut carries every value made before it and used after it,
+ * each once: a skip connection crosses all the cuts between its ends.
  *
  * A value is named by the node that owns its memory: in-place nodes and views share their input's (node.root).
  */
@@ -19,10 +19,11 @@ struct node {
     struct attributes attributes;
     int inputs[GRAPH_INPUTS_MAX], input_count; /* node numbers, all smaller than this node's */
     struct shape shape;                        /* of the output, for one sample */
-    int layer;                                 /* -1: the input node */
+    int layer;                                 /* -1: an input of the network */
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
     bool data;                                 /* the data, or moved from them, or tokens: it has no gradient */
+    unsigned sources;                          /* of data: the network's inputs that they are moved from, as bits */
     int random_number;                         /* tells its random numbers from other nodes'; its own number, but in a split
                                                   network the one that it had before */
 };
@@ -36,6 +37,7 @@ struct graph {
     enum ps_status status; /* of the first call that failed */
     struct node *nodes;
     int node_count, node_capacity;
+    int input_count; /* of the network: the first so many nodes */
     struct parameter *parameters;
     int parameter_count, parameter_capacity;
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
@@ -55,7 +57,8 @@ void graph_destroy(struct graph *graph);
  * keep its parameters' names.
  *
  * Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
- * so a network is written without a check at each line and checked at the end by graph_finish. The first node is the data. */
+ * so a network is written without a check at each line and checked at the end by graph_finish. The first nodes, without inputs,
+ * are the network's inputs, at most GRAPH_INPUTS_MAX. */
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
               const int *inputs, int input_count, struct ps_error *error);
 
@@ -84,6 +87,8 @@ int64_t graph_value_bytes(const struct graph *graph, int node);
 int64_t graph_labels(const struct graph *graph);
 /* Of a network that reads tokens: how many there are; 0: it reads no tokens. */
 int graph_vocabulary(const struct graph *graph);
+/* How many tokens one of the network's inputs is numbered by, as the first embedding that reads it says; 0: none does. */
+int graph_input_vocabulary(const struct graph *graph, int input);
 
 /* Whether a backward of the layer that makes the value (a root) reads it: as its own output, or as a node's input. */
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root);

@@ -109,7 +109,16 @@ enum ps_status network_check(const struct ps_network *network, const char *whose
 /* What the finished network takes and gives, as its first and last node say. */
 static void note_interface(struct ps_network *network) {
     const struct graph *graph = network->graph;
-    memcpy(network->input_shape, graph->nodes[0].shape.dim, sizeof network->input_shape);
+    for (int i = 0; i < graph->input_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        struct ps_input *input = &network->inputs[i];
+        *input = (struct ps_input){.name = node->name,
+                                   .type = number_types[node->shape.type].name,
+                                   .rank = node->shape.rank,
+                                   .vocabulary = graph_input_vocabulary(graph, i)};
+        memcpy(input->shape, node->shape.dim, sizeof input->shape);
+    }
+    for (int d = 0; d < 3; d++) network->input_shape[d] = d < network->inputs[0].rank ? network->inputs[0].shape[d] : 1;
     network->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
     network->labels = (int)graph_labels(graph);
     network->vocabulary = graph_vocabulary(graph);
@@ -124,8 +133,8 @@ static enum ps_status check(const struct ps_network *network, struct ps_error *e
     if (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX)
         return error_set(error, PS_USAGE, "node '%s': %lld classes; from 2 to %d are accepted", end->name,
                          (long long)end->shape.dim[0], FEATURES_MAX);
-    bool tokens = graph->nodes[0].shape.type == TYPE_I32 || network->predicts != PREDICTS_CLASSES;
-    if (tokens && graph_vocabulary(graph) == 0)
+    const bool alone = graph->input_count == 1 && graph->nodes[0].shape.type == TYPE_I32;
+    if ((alone || network->predicts != PREDICTS_CLASSES) && graph_vocabulary(graph) == 0)
         return error_set(error, PS_USAGE, "node '%s': a network of tokens needs an embedding that reads them",
                          graph->nodes[0].name);
     return PS_OK;
@@ -210,7 +219,7 @@ void ps_network_destroy(struct ps_network *network) {
 /* ------------------------------------------------------------ other lengths */
 
 int network_source(const struct ps_network *network) {
-    const int positions = network->vocabulary > 0 ? (int)network->input_shape[1] : 0;
+    const int positions = network->graph->input_count == 1 && network->vocabulary > 0 ? (int)network->input_shape[1] : 0;
     return network->labels > 1 && network->labels < positions ? positions - network->labels : 0;
 }
 
@@ -218,7 +227,7 @@ int network_source(const struct ps_network *network) {
 static struct attributes attributes_at(const struct ps_network *whole, const struct node *node, int source, int target) {
     const int before = network_source(whole);
     struct attributes attributes = node->attributes;
-    if (node->input_count == 0) attributes.kernel_h = source + target;
+    if (node->input_count == 0) attributes.sides[1] = source + target;
     if (node->id != OPERATOR_SLICE || node->inputs[0] != 0) return attributes;
     if (attributes.first == 0 && attributes.count == before) attributes.count = source;
     if (attributes.first == before && attributes.count == whole->labels) {
@@ -306,7 +315,8 @@ static struct ps_network_info make_network_info(const struct ps_network *network
                                    .layers = graph->layer_count,
                                    .classes = network->classes,
                                    .labels = network->labels,
-                                   .vocabulary = network->vocabulary};
+                                   .vocabulary = network->vocabulary,
+                                   .inputs = graph->input_count};
     network_hash_text(network->hash, info.hash);
     memcpy(info.input_shape, network->input_shape, sizeof info.input_shape);
     for (int i = 0; i < graph->node_count; i++) {
@@ -338,6 +348,16 @@ static struct ps_layer_info make_network_layer(const struct ps_network *network,
 
 void ps_network_layer_get(const struct ps_network *network, int number, struct ps_layer_info *result, size_t size) {
     const struct ps_layer_info own = make_network_layer(network, number);
+    SIZED_GIVE(own, result, size);
+}
+
+static struct ps_input make_network_input(const struct ps_network *network, int number) {
+    const bool there = number >= 0 && number < network->graph->input_count;
+    return there ? network->inputs[number] : (struct ps_input){0};
+}
+
+void ps_network_input_get(const struct ps_network *network, int number, struct ps_input *result, size_t size) {
+    const struct ps_input own = make_network_input(network, number);
     SIZED_GIVE(own, result, size);
 }
 

@@ -22,7 +22,8 @@ struct ps_network {
     char name[NETWORK_NAME_SIZE]; /* a built-in one's is its specification */
     struct graph *graph;
     uint64_t hash;          /* of the structure: equal for networks that compute the same from the same initial values */
-    int64_t input_shape[3]; /* C, H, W; of tokens 1, T, 1 */
+    int64_t input_shape[3]; /* of the first input: C, H, W; of tokens 1, T, 1; of features C, 1, 1 */
+    struct ps_input inputs[GRAPH_INPUTS_MAX];
     int classes;
     int labels;     /* of a sample */
     int vocabulary; /* of tokens; 0: it reads images */

@@ -50,8 +50,9 @@ int network_builder_add(struct ps_network_builder *builder, const char *name, en
         FAIL(builder, "node '%s': a network may have %d nodes", name, NODES_MAX);
     } else if (input_count > GRAPH_INPUTS_MAX) {
         FAIL(builder, "node '%s': %d inputs; up to %d are accepted", name, input_count, GRAPH_INPUTS_MAX);
-    } else if (id == OPERATOR_INPUT ? last >= 0 : last < 0) {
-        FAIL(builder, "node '%s': %s", name, last < 0 ? "the data must be added before" : "a network has one input");
+    } else if (id == OPERATOR_INPUT ? last + 1 > graph->input_count : last < 0) {
+        FAIL(builder, "node '%s': %s", name,
+             last < 0 ? "the data must be added before" : "inputs of the network must be added before its nodes");
     }
     for (int i = 0; builder->status == PS_OK && i < input_count; i++)
         if (inputs[i] < 0 || inputs[i] > last)
@@ -66,24 +67,22 @@ int network_builder_add(struct ps_network_builder *builder, const char *name, en
 int ps_network_builder_input(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
                              int rank) {
     enum number_type of = strcmp(type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32;
-    bool tokens = of == TYPE_I32;
+    const bool tokens = of == TYPE_I32;
     if (builder->status != PS_OK) return -1;
     if (strcmp(type, number_types[of].name) != 0) {
         FAIL(builder, "input '%s': type: '%s' is not known; f32 and i32 are", name, type);
-    } else if (rank != 1 && (tokens || rank != 3)) {
-        FAIL(builder, "input '%s': a shape of %d sides; %s", name, rank,
-             tokens ? "tokens have one, their number" : "one (features) or three (channels, height, width) are accepted");
+    } else if (rank < 1 || rank > SHAPE_RANK_MAX) {
+        FAIL(builder, "input '%s': a shape of %d sides; 1 to %d are accepted", name, rank, SHAPE_RANK_MAX);
     }
-    for (int d = 0; builder->status == PS_OK && d < rank; d++)
-        if (shape[d] < 1 || shape[d] > (d == 0 && !tokens ? FEATURES_MAX : SIDE_MAX))
-            FAIL(builder, "input '%s': shape: %lld is not from 1 to %d", name, (long long)shape[d],
-                 d == 0 && !tokens ? FEATURES_MAX : SIDE_MAX);
+    for (int d = 0; builder->status == PS_OK && d < rank; d++) {
+        const int most = d == 0 && !tokens ? FEATURES_MAX : SIDE_MAX;
+        if (shape[d] < 1 || shape[d] > most)
+            FAIL(builder, "input '%s': shape: %lld is not from 1 to %d", name, (long long)shape[d], most);
+    }
     if (builder->status != PS_OK) return -1;
-    struct attributes attributes = {.channels = tokens ? 1 : (int)shape[0], .type = of};
-    if (tokens || rank == 3) {
-        attributes.kernel_h = (int)shape[tokens ? 0 : 1];
-        attributes.kernel_w = tokens ? 1 : (int)shape[2];
-    }
+    struct attributes attributes = {.type = of};
+    for (int d = 0; d < rank; d++) attributes.sides[d] = (int)shape[d];
+    if (tokens && rank == 1) memcpy(attributes.sides, (const int[]){1, (int)shape[0], 1}, 3 * sizeof(int));
     return network_builder_add(builder, name, OPERATOR_INPUT, &attributes, NULL, 0);
 }
 

@@ -244,9 +244,12 @@ static enum ps_status read_parts(struct reading *reading, const struct json_plac
     TRY(passed(reading, root, error));
     TRY(json_field(root, "inputs", true, &inputs, error));
     TRY(json_array_length(&inputs, &count, error));
-    if (count != 1) return json_error(&inputs, error, "%zu of them; a network has one", count);
-    TRY(json_item(&inputs, 0, &item, error));
-    TRY(read_input(reading, &item, error));
+    if (count < 1 || count > GRAPH_INPUTS_MAX)
+        return json_error(&inputs, error, "%zu of them; a network has 1 to %d", count, GRAPH_INPUTS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        TRY(json_item(&inputs, i, &item, error));
+        TRY(read_input(reading, &item, error));
+    }
     TRY(json_field(root, "nodes", true, &nodes, error));
     TRY(json_array_length(&nodes, &count, error));
     if (count == 0) return json_error(&nodes, error, "there are none");
@@ -391,12 +394,11 @@ static json_t *node_json(const struct graph *graph, int number) {
     return object;
 }
 
-static json_t *input_json(const struct ps_network *network) {
-    const struct node *node = &network->graph->nodes[0];
+static json_t *input_json(const struct node *node) {
     json_t *shape = json_array();
-    bool tokens = node->shape.type == TYPE_I32;
-    for (int d = tokens; d < (tokens ? 2 : node->shape.rank); d++)
-        json_array_append_new(shape, json_integer(node->shape.dim[d]));
+    const int64_t *dim = node->shape.dim;
+    bool tokens = node->shape.type == TYPE_I32 && node->shape.rank == 3 && dim[0] == 1 && dim[2] == 1;
+    for (int d = tokens; d < (tokens ? 2 : node->shape.rank); d++) json_array_append_new(shape, json_integer(dim[d]));
     return json_pack("{s:s, s:s, s:o}", "name", node->name, "type", number_types[node->shape.type].name, "shape", shape);
 }
 
@@ -417,9 +419,10 @@ char *ps_network_json(const struct ps_network *network) {
     add_line(&out, "  \"name\": ", json_string(network->name), ",");
     add_line(&out, "  \"predicts\": ", json_string(network_predicts_names[network->predicts]), ",");
     text_add(&out, "  \"inputs\": [\n");
-    add_line(&out, "    ", input_json(network), "\n  ],");
+    for (int n = 0; n < graph->input_count; n++)
+        add_line(&out, "    ", input_json(&graph->nodes[n]), n + 1 < graph->input_count ? "," : "\n  ],");
     text_add(&out, "  \"nodes\": [\n");
-    for (int n = 1; n < graph->node_count; n++)
+    for (int n = graph->input_count; n < graph->node_count; n++)
         add_line(&out, "    ", node_json(graph, n), n + 1 < graph->node_count ? "," : "");
     text_add(&out, "  ]\n}\n");
     return text_take(&out);

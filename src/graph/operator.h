@@ -3,7 +3,7 @@
  * how it is computed is a device's matter (compute/kernel.h).
  *
  * Shapes are those of one sample and in PyTorch's order (images C, H, W). In memory activations lie with the channels last
- * (N, H, W, C).
+ * (N, H, W, C); values of other ranks likewise with their first side last.
  *
  * A sequence of T vectors of D features is an image of D channels, T high and 1 wide: in memory N, T, D, one vector after the
  * other. A sequence of tokens is one of vectors of a single feature, the token's number (i32).
@@ -22,7 +22,7 @@ enum operator_id {
     OPERATOR_COUNT
 };
 
-enum { GRAPH_INPUTS_MAX = 8, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 4 };
+enum { GRAPH_INPUTS_MAX = 8, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 6 };
 
 /* What a value or a parameter is: its sides, and the type of its elements. */
 struct shape {
@@ -30,7 +30,8 @@ struct shape {
     enum number_type type;
     int64_t dim[SHAPE_RANK_MAX];
     /* Where a vector (rank 1) was flattened from an image: its C, H, W, so that a linear layer can keep its weights in
-     * PyTorch's order (C, H, W) while the memory stays H, W, C. All 0 otherwise. */
+     * PyTorch's order (C, H, W) while the memory stays H, W, C; of a value of another rank C, all other sides, 1. All 0
+     * otherwise. */
     int64_t image[3];
 };
 
@@ -53,16 +54,17 @@ struct attributes {
     int vocabulary;                             /* embedding: tokens there are */
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;         /* slice: the positions first .. first + count - 1; position_embedding: count
-                                 vectors */
-    bool everywhere;          /* position_embedding: the first vector at every position */
-    bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
-    enum number_type type;    /* input: of the data; cast: of the output */
-    int heads;                /* attention */
-    bool causal;              /* attention: no position sees those after it */
-    bool reverse;             /* lstm: from the last position to the first */
-    int window;               /* local_response_norm: channels that are added up */
-    float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k */
+    int first, count;          /* slice: the positions first .. first + count - 1; position_embedding: count
+                                  vectors */
+    bool everywhere;           /* position_embedding: the first vector at every position */
+    bool tanh_form;            /* gelu: the approximation by the hyperbolic tangent */
+    enum number_type type;     /* input: of the data; cast: of the output */
+    int sides[SHAPE_RANK_MAX]; /* input: its shape, up to the first 0 */
+    int heads;                 /* attention */
+    bool causal;               /* attention: no position sees those after it */
+    bool reverse;              /* lstm: from the last position to the first */
+    int window;                /* local_response_norm: channels that are added up */
+    float alpha, beta, shift;  /* local_response_norm: PyTorch's alpha, beta, k */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     struct layer_times time;
     double sum_s;

@@ -94,10 +94,11 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
                : error_memory(error, "profiling", count * sizeof(double));
 }
 
-/* Random numbers for the network's data: tokens, or from -1 to 1. */
-static void fill_data(const struct bench *bench, struct random_key key, void *data) {
-    const struct shape *shape = &bench->graph->nodes[0].shape;
-    uint64_t tokens = (uint64_t)graph_vocabulary(bench->graph), count = (uint64_t)(bench->samples * shape_elements(shape));
+/* Random numbers for one of the network's inputs: tokens, or from -1 to 1. */
+static void fill_input(const struct bench *bench, int input, struct random_key key, void *data) {
+    const struct shape *shape = &bench->graph->nodes[input].shape;
+    const int vocabulary = graph_input_vocabulary(bench->graph, input);
+    uint64_t tokens = vocabulary > 0 ? (uint64_t)vocabulary : 2, count = (uint64_t)(bench->samples * shape_elements(shape));
     int32_t *numbers = data;
     float *values = data;
     for (uint64_t i = 0; i < count; i++) {
@@ -105,6 +106,13 @@ static void fill_data(const struct bench *bench, struct random_key key, void *da
             numbers[i] = (int32_t)random_below(key, i, tokens);
         else
             values[i] = 2 * random_uniform(key, i) - 1;
+    }
+}
+
+static void fill_data(const struct bench *bench, struct random_key key, char *data) {
+    for (int i = 0; i < bench->graph->input_count; i++) {
+        fill_input(bench, i, key, data);
+        data += memory_align((size_t)(bench->samples * graph_value_bytes(bench->graph, i)));
     }
 }
 

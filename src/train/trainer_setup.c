@@ -212,6 +212,7 @@ enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struc
     };
     data->first = whole ? instance->replica : 0;
     data->input_bytes = dataset_input_bytes(&samples->dataset->shape);
+    data->several = trainer->job.graph->input_count > 1;
     return loader_create(&options, &data->loader, error);
 }
 

@@ -1,6 +1,6 @@
 /*
- * An image as a vector. The memory stays as it is (H, W, C); the shape remembers the image, so that a linear layer can keep its
- * weights in PyTorch's order (C, H, W).
+ * An image, or another value, as a vector. The memory stays as it is (H, W, C); the shape remembers the image, so that a linear
+ * layer can keep its weights in PyTorch's order (C, H, W).
  */
 #include "graph/operators.h"
 
@@ -8,10 +8,12 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
                             struct ps_error *error) {
     (void)attributes, (void)input_count, (void)error;
     *output = inputs[0];
-    if (inputs->rank == 3) {
-        *output = (struct shape){.rank = 1, .type = inputs->type, .dim = {shape_elements(inputs)}};
-        memcpy(output->image, inputs->dim, sizeof output->image);
+    if (inputs->rank > 1) {
+        const int64_t elements = shape_elements(inputs), channels = inputs->dim[0];
+        *output =
+            (struct shape){.rank = 1, .type = inputs->type, .dim = {elements}, .image = {channels, elements / channels, 1}};
     }
+    if (inputs->rank == 3) memcpy(output->image, inputs->dim, sizeof output->image);
     return PS_OK;
 }
 

@@ -1,6 +1,5 @@
 /*
- * The data. Reads `type`, `channels`, and the image's height and width from kernel_h and kernel_w; without them the data are
- * vectors of `channels` features; with value_bytes alone it is the data of a network of opaque nodes.
+ * An input of the network. Reads `type` and `sides`; with value_bytes alone it is the data of a network of opaque nodes.
  */
 #include "graph/operators.h"
 
@@ -8,18 +7,19 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
                             struct ps_error *error) {
     (void)inputs, (void)input_count;
     const struct attributes *a = attributes;
-    if (a->channels == 0 && a->kernel_h == 0 && a->kernel_w == 0 && a->value_bytes >= 0) {
+    if (a->sides[0] == 0 && a->value_bytes >= 0) {
         *output = (struct shape){.rank = 1, .dim = {(a->value_bytes + 3) / 4}};
         return PS_OK;
     }
     if (a->type != TYPE_F32 && a->type != TYPE_I32)
         return error_set(error, PS_USAGE, "data of the type %s: f32 and i32 are accepted", number_types[a->type].name);
-    if (a->channels < 1 || a->kernel_h < 0 || a->kernel_w < 0 || (a->kernel_h == 0) != (a->kernel_w == 0)) {
-        return error_set(error, PS_USAGE, "data of %dx%dx%d: every side must be positive", a->channels, a->kernel_h,
-                         a->kernel_w);
+    *output = (struct shape){.type = a->type};
+    for (; output->rank < SHAPE_RANK_MAX && a->sides[output->rank] != 0; output->rank++) {
+        output->dim[output->rank] = a->sides[output->rank];
+        if (a->sides[output->rank] < 0)
+            return error_set(error, PS_USAGE, "data with a side of %d: every side must be positive", a->sides[output->rank]);
     }
-    *output = a->kernel_h > 0 ? (struct shape){.rank = 3, .type = a->type, .dim = {a->channels, a->kernel_h, a->kernel_w}}
-                              : (struct shape){.rank = 1, .type = a->type, .dim = {a->channels}};
+    if (output->rank == 0) return error_set(error, PS_USAGE, "data without sides");
     return PS_OK;
 }
 
