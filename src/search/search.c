@@ -137,8 +137,7 @@ static enum ps_status try_pair(const struct search *search, const struct search_
         if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) return PS_OK;
         enum ps_status status = search_case_try(search, &tried, best, &said);
         if (refusal.status == PS_OK) refusal = said;
-        bool other = tried.workers < search->cluster->workers; /* fewer than requested: the schedule need not support this
-                                                                * number */
+        bool other = tried.workers < search->cluster->workers; /* the schedule may not support fewer */
         if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && other)) continue;
         if (error) *error = said;
         return status;

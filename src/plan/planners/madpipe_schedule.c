@@ -7,14 +7,14 @@
  * Two kinds of choices remain:
  *
  *   - two operations on one worker or link must not overlap modulo T: in some period h, h T + length_x <= y - x and
- *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of rounds; its ends are new bounds, and where the
- *     range is empty there is no schedule.
- *   - the special worker's memory. Where a stage holds its blocks for good (madpipe.h: fixed), stages share it out: how many
- *     batches each may keep. Where only what is held at a moment counts, it is checked when one of its forwards starts, the
- *     moments at which it is largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
+ *     y - x <= (h + 1) T - length_y. The known bounds on y - x leave a range of h; its ends are new bounds, and if it is
+ *     empty there is no schedule.
+ *   - the special worker's memory. If a stage holds its blocks permanently (madpipe.h: fixed), the choice is how many
+ *     batches each stage may keep. Otherwise the memory in use is checked when one of its forwards starts, which is when it is
+ *     largest: if it is too much, one stage must have finished one batch more by then, or not begun one.
  *
  * The simplest schedule is tried first (pack). Then a depth-first search tries both sides of each choice, that of the worst
- * overlap first. A budget of nodes cuts it short; where it ends with nodes left and nothing found, there is no schedule.
+ * overlap first. A budget of nodes limits it; if it ends with nodes left and nothing found, there is no schedule.
  */
 #include "plan/planners/madpipe.h"
 

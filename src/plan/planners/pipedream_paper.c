@@ -4,7 +4,7 @@
  *   - a stage of m' machines takes (compute + 4 (m' - 1) w / (beta m')) / m', a sum, but a maximum in the paper;
  *   - a boundary takes 2 a / (beta m') with the m' of the stage on either side, but the first stage does not count its end;
  *   - exactly P machines work, each stage has at least one node, memory does not count;
- *   - without bandwidth transfers cost nothing (the program ignores them unless it is told not to).
+ *   - without bandwidth transfers cost nothing (by default the program ignores them).
  *
  * The program tabulates all pairs of cuts. Here whether a period of T is possible is decided in one sweep per number of
  * machines: I joins R[m] if some J inside it is in R[m - m'] and key(I) - key(J) <= m' T, where key is compute and
