@@ -57,7 +57,7 @@ static void test_memory(void **state) {
     assert_ok(device_check(device, &test_error));
     device_give(device, &first);
     device_give(device, &second);
-    assert_status(device_take(device, &first, SIZE_MAX / 2, "a test", &test_error), PS_FAILED, "a test");
+    assert_status(device_take(device, &first, SIZE_MAX / 2, "a test", &test_error), PS_OUT_OF_MEMORY, "a test");
     device_close(device);
 }
 

@@ -149,7 +149,7 @@ static void test_cast(void **state) {
     (void)state;
     int casts = 0;
     for (int i = 0; device_table[i] != NULL; i++) {
-        if (!device_table[i]->real) continue;
+        if (!device_table[i]->real || device_table[i]->memory) continue; /* its blocks are read here */
         struct device *device = chain_device(device_table[i]->name);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
             struct problem p = make_problem(&cases[c], c * 100 + 5);

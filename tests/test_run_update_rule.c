@@ -28,17 +28,17 @@ static void test_refusals(void **state) {
         double value;
         const char *message;
     } cases[] = {
-        {"adam", "sync", offsetof(struct optimizer_settings, momentum), 0.9, "--momentum: optimizer adam has no such setting"},
-        {"sgd", "sync", offsetof(struct optimizer_settings, dampening), 0, "--dampening: optimizer sgd has no such setting"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, beta1), 0.9, "--betas: optimizer sgdm has no such setting"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, eps), 1e-8, "--eps: optimizer sgdm has no such setting"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), 0, "--lr: 0 is not a number above 0"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), -1, "--lr: -1"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), INFINITY, "--lr: inf"},
-        {"sgdm", "sync", offsetof(struct optimizer_settings, momentum), 1, "--momentum: 1 is not"},
-        {"adam", "sync", offsetof(struct optimizer_settings, beta2), 1, "--betas: 1 is not"},
-        {"adam", "sync", offsetof(struct optimizer_settings, eps), 0, "--eps: 0 is not"},
-        {"adamw", "sync", offsetof(struct optimizer_settings, weight_decay), -0.1, "--weight-decay: -0.1"},
+        {"adam", "sync", offsetof(struct optimizer_settings, momentum), 0.9, "`momentum`: optimizer adam has no such setting"},
+        {"sgd", "sync", offsetof(struct optimizer_settings, dampening), 0, "`dampening`: optimizer sgd has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, beta1), 0.9, "`beta1`: optimizer sgdm has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, eps), 1e-8, "`eps`: optimizer sgdm has no such setting"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), 0, "`lr`: 0 is not a number above 0"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), -1, "`lr`: -1"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, lr), INFINITY, "`lr`: inf"},
+        {"sgdm", "sync", offsetof(struct optimizer_settings, momentum), 1, "`momentum`: 1 is not"},
+        {"adam", "sync", offsetof(struct optimizer_settings, beta2), 1, "`beta2`: 1 is not"},
+        {"adam", "sync", offsetof(struct optimizer_settings, eps), 0, "`eps`: 0 is not"},
+        {"adamw", "sync", offsetof(struct optimizer_settings, weight_decay), -0.1, "`weight_decay`: -0.1"},
         {"adm", "sync", offsetof(struct optimizer_settings, lr), 0.1, "did you mean 'adam'"},
         {"adam", "spectrain", offsetof(struct optimizer_settings, lr), 0.1, "spectrain"},
     };
