@@ -1,6 +1,6 @@
 /*
- * A network cut into stages on one device, run by the test itself: every block is its own, filled with numbers that are none,
- * so that whatever is read without having been written shows.
+ * A network cut into stages on one device, run by the test itself: every block is its own. In the host's memory blocks are
+ * filled with numbers that are none, so that whatever is read without having been written shows.
  */
 #ifndef PENSTOCK_TESTS_CHAIN_H
 #define PENSTOCK_TESTS_CHAIN_H
@@ -24,19 +24,24 @@ struct chain {
     struct stage_blocks blocks[CHAIN_MICRO_BATCHES_MAX][CHAIN_STAGES_MAX];
     float *weights[CHAIN_STAGES_MAX];
     float *arriving[CHAIN_MICRO_BATCHES_MAX][CHAIN_STAGES_MAX]; /* output gradients */
-    void *taken[1024];
+    struct memory_block taken[1024];
     int taken_count;
 };
 
 static inline void poison(void *block, int64_t bytes) { memset(block, 0xff, (size_t)bytes); }
 
 static inline void *chain_take(struct chain *chain, int64_t bytes) {
-    size_t size = memory_align((size_t)bytes + 1);
-    void *block = aligned_alloc(MEMORY_ALIGNMENT, size);
-    assert_non_null(block);
     assert_true(chain->taken_count < 1024);
-    poison(block, (int64_t)size);
-    return chain->taken[chain->taken_count++] = block;
+    struct memory_block *block = &chain->taken[chain->taken_count++];
+    block->size = memory_align((size_t)bytes + 1);
+    if (!device_in_host(chain->device)) {
+        assert_ok(device_take(chain->device, block, block->size, "a test's block", &test_error));
+        return block->base;
+    }
+    block->base = aligned_alloc(MEMORY_ALIGNMENT, block->size);
+    assert_non_null(block->base);
+    poison(block->base, (int64_t)block->size);
+    return block->base;
 }
 
 static inline struct device *chain_device(const char *name) {
@@ -73,7 +78,7 @@ static inline struct chain *chain_create(struct device *device, const struct gra
         chain->weights[s] = chain_take(chain, sizes.parameter_bytes);
         float *gradients = chain_take(chain, stage_gradient_bytes(&sizes)),
               *statistics = chain_take(chain, sizes.statistics_bytes);
-        memset(chain->weights[s], 0, (size_t)sizes.parameter_bytes);
+        device_zero(device, chain->weights[s], (size_t)sizes.parameter_bytes);
         assert_ok(stage_initialize(chain->stages[s], 1, chain->weights[s], statistics, &test_error));
         void *workspace = chain_take(chain, sizes.workspace_bytes);
         for (int m = 0; m < micro_batches; m++) {
@@ -100,7 +105,11 @@ static inline struct chain *chain_create(struct device *device, const struct gra
 
 static inline void chain_destroy(struct chain *chain) {
     for (int s = 0; s < chain->count; s++) stage_destroy(chain->stages[s]);
-    for (int i = 0; i < chain->taken_count; i++) free(chain->taken[i]);
+    for (int i = 0; i < chain->taken_count; i++)
+        if (device_in_host(chain->device))
+            free(chain->taken[i].base);
+        else
+            device_give(chain->device, &chain->taken[i]);
     free(chain);
 }
 

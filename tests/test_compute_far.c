@@ -105,7 +105,7 @@ static void pass(bool behind_write, bool behind_read, bool good) {
     if (status == PS_OK) status = device_check(other, &error);
     assert_int_equal(status == PS_OK, good);
     if (good) assert_memory_equal(got, numbers(5), sizeof got);
-    if (!good) assert_non_null(strstr(error.message, "behind no moment"));
+    if (!good) assert_non_null(strstr(error.message, "does not wait for"));
     device_give(one, &block);
     device_close(other);
     device_close(one);

@@ -13,6 +13,7 @@ static struct training options_for(const char *model, int workers) {
     options.cluster.workers = workers;
     options.data = options.valid = "synthetic:images,samples=192";
     options.o.batch = 16;
+    options.o.device = test_device("cpu");
     options.plan.micro_batches = 2;
     options.plan.optimizer = "sgdm";
     options.o.lr = 0.02;

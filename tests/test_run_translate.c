@@ -1,7 +1,8 @@
 /*
  * Translating with a small GNMT of random weights, one position at a time, against the whole network: greedy against the most
  * probable token at each position, and a beam that is wide enough to keep everything against all sentences there are. A network
- * that goes on from its state gives what the whole one gives, also when samples change places on the way.
+ * that goes on from its state gives what the whole one gives, also when samples change places on the way. The network for one
+ * position runs on the device of the test, the whole one always in the host's memory.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@ enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 
 struct network {
     struct ps_network *model, *stepping;
-    struct device *device;
-    struct chain *chain, *step; /* the whole network; for one position */
+    struct device *host, *device;
+    struct chain *chain, *step; /* the whole network, on `host`; for one position, on `device` */
     struct samples samples;
 };
 
@@ -43,8 +44,9 @@ static void open_network(struct network *n, const char *device) {
     char path[4096], spec[4200];
     snprintf(spec, sizeof spec, "gnmt-l,layers=4,seq=%d,target=%d,vocab=%d,hidden=8", SOURCE, TARGET, WORDS);
     assert_ok(ps_network_open(spec, &n->model, &test_error));
-    n->device = chain_device(device);
-    n->chain = chain_create(n->device, n->model->graph, ROWS, 1, NULL, 0);
+    n->host = chain_device(device);
+    n->device = chain_device(test_device(device));
+    n->chain = chain_create(n->host, n->model->graph, ROWS, 1, NULL, 0);
     assert_ok(network_create_stepping(n->model, &n->stepping, &test_error));
     n->step = chain_create(n->device, n->stepping->graph, ROWS, 1, NULL, 0);
     fill_weights(n);
@@ -66,6 +68,7 @@ static void close_network(struct network *n) {
     samples_close(&n->samples);
     chain_destroy(n->chain);
     chain_destroy(n->step);
+    device_close(n->host);
     device_close(n->device);
     ps_network_destroy(n->model);
     ps_network_destroy(n->stepping);
@@ -73,7 +76,8 @@ static void close_network(struct network *n) {
 
 static char *translations(struct network *n, int beam, struct bleu *bleu) {
     struct text sentences = {0};
-    struct translation_options options = {.stage = n->step->stages[0],
+    struct translation_options options = {.device = n->device,
+                                          .stage = n->step->stages[0],
                                           .graph = n->stepping->graph,
                                           .blocks = n->step->blocks[0][0],
                                           .rows = ROWS,
@@ -167,24 +171,33 @@ static bool *encoder_layers(const struct graph *graph) {
     return layers;
 }
 
-/* All rows have one source, and each reads tokens of its own; after every position the rows go one place on in a circle, state
- * and all. */
-static void check_state(struct network *n, bool exact) {
-    struct stage *step = n->step->stages[0], *whole = n->chain->stages[0];
-    struct stage_blocks *blocks = &n->step->blocks[0][0], *all = &n->chain->blocks[0][0];
-    int32_t *input = blocks->input, *all_input = all->input;
-    size_t state = (size_t)stage_state_bytes(step);
-    int32_t labels[ROWS * TARGET];
-    float *states[2] = {calloc(1, state), calloc(1, state)}, *got = malloc(sizeof(float) * ROWS * TARGET * WORDS);
-    int rows[ROWS];
-    bool *encoder = encoder_layers(n->stepping->graph);
-    assert_true(state > 0 && states[0] && states[1] && got);
-    for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
+/* Reads from a block of the device. */
+static void read_block(struct network *n, void *to, const void *block, size_t bytes) {
+    device_copy(n->device, to, block, bytes);
+    device_finish(n->device);
+    assert_ok(device_check(n->device, &test_error));
+}
+
+/* The tokens of all rows: one source for all, a target for each. */
+static void draw_tokens(int32_t *input) {
     for (int i = 0; i < ROWS * (SOURCE + TARGET); i++) {
         int same = i % (SOURCE + TARGET);
-        all_input[i] = (int32_t)(1 + random_below(test_key(60), (uint64_t)(same < SOURCE ? same : i), WORDS - 1));
+        input[i] = (int32_t)(1 + random_below(test_key(60), (uint64_t)(same < SOURCE ? same : i), WORDS - 1));
     }
-    struct stage_step how = {.labels = labels};
+}
+
+/* Runs the network for one position over all positions. After every position the rows go one place on in a circle, state and
+ * all. `got`: ROWS x TARGET x WORDS. */
+static void run_steps(struct network *n, const int32_t *all_input, const struct stage_step *how, float *got) {
+    struct stage *step = n->step->stages[0];
+    struct stage_blocks *blocks = &n->step->blocks[0][0];
+    int32_t input[ROWS * (SOURCE + 1)];
+    float made[ROWS * WORDS], *states[2];
+    int rows[ROWS];
+    bool *encoder = encoder_layers(n->stepping->graph);
+    assert_true(stage_state_bytes(step) > 0);
+    for (int i = 0; i < 2; i++) states[i] = chain_take(n->step, stage_state_bytes(step));
+    device_zero(n->device, states[0], (size_t)stage_state_bytes(step));
     for (int t = 0; t < TARGET; t++) {
         for (int r = 0; r < ROWS; r++) { /* row r of the step is now row (r + t) % ROWS of the whole */
             const int32_t *from = all_input + (r + t) % ROWS * (SOURCE + TARGET);
@@ -192,26 +205,34 @@ static void check_state(struct network *n, bool exact) {
             input[r * (SOURCE + 1) + SOURCE] = from[SOURCE + t];
             rows[r] = (r + 1) % ROWS;
         }
+        device_copy(n->device, blocks->input, input, sizeof input);
         blocks->state = states[t % 2];
-        assert_ok(stage_forward_again(step, blocks, &how, t > 0 ? encoder : NULL, NULL, &test_error));
+        assert_ok(stage_forward_again(step, blocks, how, t > 0 ? encoder : NULL, NULL, &test_error));
+        read_block(n, made, stage_probabilities(step, blocks), sizeof made);
         for (int r = 0; r < ROWS; r++)
-            memcpy(got + ((r + t) % ROWS * TARGET + t) * WORDS, stage_probabilities(step, blocks) + r * WORDS,
-                   WORDS * sizeof *got);
+            memcpy(got + ((r + t) % ROWS * TARGET + t) * WORDS, made + r * WORDS, WORDS * sizeof *got);
         stage_state_take(step, states[t % 2], rows, states[1 - t % 2]);
     }
-    assert_ok(stage_forward(whole, all, &how, NULL, &test_error));
-    const float *wanted = stage_probabilities(whole, all);
+    blocks->state = NULL;
+    free(encoder);
+}
+
+static void check_state(struct network *n, bool exact) {
+    struct stage_blocks *all = &n->chain->blocks[0][0];
+    int32_t labels[ROWS * TARGET];
+    static float got[ROWS * TARGET * WORDS];
+    for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
+    const struct stage_step how = {.labels = labels};
+    draw_tokens(all->input);
+    run_steps(n, all->input, &how, got);
+    assert_ok(stage_forward(n->chain->stages[0], all, &how, NULL, &test_error));
+    const float *wanted = stage_probabilities(n->chain->stages[0], all);
     for (int i = 0; i < ROWS * TARGET * WORDS; i++) {
         if (exact)
             assert_true(got[i] == wanted[i]);
         else
             assert_float_equal(got[i], wanted[i], 2e-5);
     }
-    blocks->state = NULL;
-    free(states[0]);
-    free(states[1]);
-    free(got);
-    free(encoder);
 }
 
 static void test_state(void **state) {

@@ -169,8 +169,9 @@ static void *use(struct far_device *far, const void *address, int64_t bytes) {
         const int other = (int)(last >> shift) - 1;
         if (other < 0 || other == far->number || (last & (((uint64_t)1 << shift) - 1)) <= far->clock[other]) continue;
         struct ps_error error = {0};
-        error_set(&error, PS_FAILED, "device far: queue %d touches a block behind no moment of queue %d, which had it before",
-                  far->number, other);
+        error_set(&error, PS_FAILED,
+                  "device far: queue %d touches a block but does not wait for queue %d, which touched it before", far->number,
+                  other);
         fail(far, PS_FAILED, &error);
         break;
     }

@@ -161,6 +161,16 @@ static void record_update(struct executor *executor, const struct worker_stage *
     atomic_store_explicit(&seen->steps_done, end, memory_order_release);
 }
 
+/* What the device found wrong, with the last instruction that it is known to have reached: the work in its queue that failed
+ * belongs to that instruction or to a later one. */
+static enum ps_status check_device(const struct worker *worker, const struct work *work, struct ps_error *error) {
+    char text[96];
+    const enum ps_status status = device_check(worker->device, error);
+    if (status == PS_OK) return PS_OK;
+    return error_set(error, status, "%s (device %s of worker %d; last instruction reached: %s)", error->message,
+                     worker->device->type->name, worker->number, instruction_text(&work->instruction, text));
+}
+
 /* The computation is over. */
 static enum ps_status take_note(struct executor *executor, struct worker *worker, const struct work *work,
                                 struct ps_error *error) {
@@ -170,7 +180,7 @@ static enum ps_status take_note(struct executor *executor, struct worker *worker
     double (*time_of)(const struct moment *) = worker->device->type->time_of;
     const double started_s = queued && time_of ? time_of(&work->started) : work->started_s;
     const double done_s = queued && time_of ? time_of(&work->done) : clock_now();
-    TRY(device_check(worker->device, error));
+    TRY(check_device(worker, work, error));
     if (action == ACTION_FORWARD && last && executor->real && !executor->segment.decoding)
         TRY(record_loss(executor, work->stage, instruction, &work->result, error));
     if (!executor->segment.training) return PS_OK;
