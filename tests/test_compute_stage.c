@@ -334,11 +334,11 @@ static void test_clock(void **state) {
     device_after(device, &(struct moment){.time = done});
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
     assert_float_equal((device_mark(device).time - done), 2 * 6e-3, 1e-6);
-    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_APART, &test_error));
+    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_SPLIT, &test_error));
     assert_float_equal((device_mark(device).time - done), 2 * 40e-3, 1e-6);
-    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_APART, &test_error));
+    assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_SPLIT, &test_error));
     assert_float_equal((device_mark(device).time - done), 2 * 60e-3, 1e-6);
-    assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_APART, &test_error));
+    assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_SPLIT, &test_error));
     assert_float_equal((device_mark(device).time - done), 2 * 81e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);

@@ -293,7 +293,7 @@ static void backward_apart(struct chain *chain, int m, enum stage_half half) {
         assert_ok(stage_backward(chain->stages[s], &chain->blocks[m][s], &step, half, &test_error));
         poison(chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
         if (s < chain->count - 1) poison(chain->arriving[m][s], chain->sizes[s].output_bytes);
-        if (half == STAGE_WEIGHTS_APART) poison(chain->blocks[m][s].delta, chain->sizes[s].delta_bytes);
+        if (half == STAGE_WEIGHTS_SPLIT) poison(chain->blocks[m][s].delta, chain->sizes[s].delta_bytes);
     }
 }
 
@@ -305,8 +305,8 @@ static void compare_apart(struct chain *whole, const int *cuts, int count) {
         struct stage_step step = training_step(m);
         chain_forward(apart, m, &step);
     }
-    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_INPUT_APART);
-    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_WEIGHTS_APART);
+    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_INPUT_SPLIT);
+    for (int m = 0; m < 2; m++) backward_apart(apart, m, STAGE_WEIGHTS_SPLIT);
     assert_same_bits(whole, apart, "halves apart");
     chain_destroy(apart);
 }

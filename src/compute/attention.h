@@ -1,6 +1,6 @@
 /*
  * The sizes of an attention and where its rows lie, in both forms that the operator takes: queries, keys and values as three
- * inputs, or side by side in one (graph/operators/attention.c).
+ * inputs, or concatenated in one (graph/operators/attention.c).
  */
 #ifndef PENSTOCK_COMPUTE_ATTENTION_H
 #define PENSTOCK_COMPUTE_ATTENTION_H
@@ -55,14 +55,14 @@ static inline const float *attention_row(const struct attention_shape *s, const 
     return inputs[attention_input(s, part)] + attention_offset(s, part, n, position, head);
 }
 
-/* The row of the part's gradient; NULL where nobody wants it. */
+/* The row of the part's gradient; NULL where it is not needed. */
 static inline float *attention_gradient(const struct attention_shape *s, float *const *gradients, enum attention_part part,
                                         int64_t n, int64_t position, int64_t head) {
     float *gradient = gradients[attention_input(s, part)];
     return gradient != NULL ? gradient + attention_offset(s, part, n, position, head) : NULL;
 }
 
-/* Whether the query may look at the key: in causal attention not after itself, and never at padding. */
+/* Whether the query attends to the key: in causal attention not after itself, and never to padding. */
 static inline bool attention_sees(const struct attention_shape *s, const float *const *inputs, int64_t n, int64_t query,
                                   int64_t key) {
     if (s->causal && key > query) return false;

@@ -1,8 +1,8 @@
 /*
  * The clock device: computes nothing and takes as long as the profile says. Each call moves a deadline by its seconds, as work
- * queued on an accelerator would, and its moments are times. So real programs with real messages run at the planned speed, and
- * more workers than the machine has cores run side by side. Its networks are made of opaque nodes; of any other it tells the
- * sizes and takes no time.
+ * in the queue of an accelerator would, and its moments are times. So real programs with real messages run at the planned
+ * speed, also with more workers than cores. Its networks consist of opaque nodes; nodes of other operators have sizes and take
+ * no time.
  */
 #include "base/clock.h"
 
@@ -13,7 +13,7 @@
 struct clock_device {
     struct device device;
     double deadline; /* as clock_now counts */
-    bool told;       /* when its work may start, by `after` */
+    bool ordered;    /* `after` was called: it says when work can start */
     double speed;
 };
 
@@ -23,12 +23,13 @@ struct clock_kernel {
     const struct attributes *attributes;
 };
 
-/* Work starts at the end of what came before. Where somebody tells when its data came (`after`), that is all that counts:
- * threads wake up late by some microseconds, and with many short pieces of work that would add up. */
+/* Work starts when the work before it ends and, where `after` says when its data arrived, not before that. Only without such a
+ * call the time of the call counts, too: threads wake up some microseconds late, and with many short pieces of work that would
+ * add up. */
 static void spend(struct clock_device *device, double seconds) {
     double now = clock_now();
-    bool behind = device->deadline < now && !device->told;
-    device->deadline = (behind ? now : device->deadline) + seconds / device->speed;
+    bool late = device->deadline < now && !device->ordered;
+    device->deadline = (late ? now : device->deadline) + seconds / device->speed;
 }
 
 static struct moment mark(struct device *device) {
@@ -37,7 +38,7 @@ static struct moment mark(struct device *device) {
 
 static void after(struct device *device, const struct moment *moment) {
     struct clock_device *clock = (struct clock_device *)device;
-    clock->told = true;
+    clock->ordered = true;
     if (clock->deadline < moment->time) clock->deadline = moment->time;
 }
 
@@ -73,7 +74,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->time.backward_input_s + (call->apart ? k->attributes->time.split_input_s : 0));
+    spend(k->device, k->attributes->time.backward_input_s + (call->split ? k->attributes->time.split_input_s : 0));
     return PS_OK;
 }
 
@@ -81,7 +82,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     (void)error;
     struct clock_kernel *k = (struct clock_kernel *)kernel;
     const struct layer_times *time = &k->attributes->time;
-    spend(k->device, time->backward_weight_s + (call->apart ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
+    spend(k->device, time->backward_weight_s + (call->split ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
     return PS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Devices by name; and what all do that work in the host's memory. */
+/* Devices by name; and the operations of all devices that work in the host's memory. */
 #include "compute/device.h"
 
 #include <math.h>

@@ -2,9 +2,10 @@
  * Devices: where stages run. A device is a table of kernels, one per operator; an empty slot means that it declines the
  * operator. `cpu` is oneDNN, `reference` plain C for checking, `clock` only waits as long as the profile says.
  *
- * A device may have memory of its own, which the host cannot read, and a queue: kernels, updates and copies are then asked for,
- * and come later, in the order in which they were asked for. The functions device_* below serve both kinds; where blocks lie in
- * the host's memory, they are plain loops and all is done when a call returns. NULL as their device stands for such a one.
+ * A device may have memory of its own, which the host cannot read, and a queue: a call then enqueues a kernel, an update or a
+ * copy and returns, and the queue executes its work in order. The functions device_* below serve both kinds. For a device that
+ * works in the host's memory they are plain loops, and the work is done when the call returns; NULL as the device also means
+ * the host's memory.
  */
 #ifndef PENSTOCK_COMPUTE_DEVICE_H
 #define PENSTOCK_COMPUTE_DEVICE_H
@@ -19,57 +20,57 @@ struct device_options {
     double speed; /* of a clock: times of the profile are divided by it; 0: 1 */
 };
 
-/* When something is done, or will be. {0}: long ago. */
+/* When something is done, or will be: an event in a device's queue, or a time. {0}: in the past. */
 struct moment {
-    double time;           /* as clock_now counts: by the device that keeps its own time, else when it was asked for */
-    struct device *device; /* whose queue has it; NULL: none, it is done */
-    uint64_t work;         /* where in that queue, as the device counts */
+    double time; /* as clock_now counts: for a device that keeps its own time, of the event; else when the event was enqueued */
+    struct device *device; /* in whose queue it is; NULL: in none, it is done */
+    uint64_t work;         /* position in that queue, as the device counts */
 };
 
-/* Floats of a block. */
+/* A range of floats in a block. */
 struct stretch {
     float *at;
     size_t count;
 };
 
-/* What a device with memory of its own does with it. Addresses are the device's; all but `take` and `give` is asked for. */
+/* Operations on a device's own memory. Addresses are the device's. All but `take` and `give` are enqueued. */
 struct device_memory {
-    /* Takes zeroed memory, aligned to 64 bytes; PS_OUT_OF_MEMORY with the size, named `what`, when refused. `give` waits for
-     * all that was asked for. */
+    /* Takes zeroed memory, aligned to 64 bytes; PS_OUT_OF_MEMORY with the size and the name `what` when refused. `give` waits
+     * for all enqueued work. */
     enum ps_status (*take)(struct device *device, size_t size, const char *what, void **base, struct ps_error *error);
     void (*give)(struct device *device, void *base, size_t size);
-    /* Either address may be the host's: what is read there is read before the call returns, what is written there is there when
-     * the copy is done. */
+    /* Either address may be the host's. A source on the host is read before the call returns; a destination on the host is
+     * valid when the copy is done. */
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
     void (*zero)(struct device *device, void *to, size_t bytes);
     void (*add)(struct device *device, enum number_type type, size_t count, void *y, const void *x); /* y += x */
     void (*scale)(struct device *device, size_t count, float *y, float factor, float divisor); /* y = y * factor / divisor */
-    /* Shortens stretches that together have a greater norm than `limit` to that norm. Their squares are added up as
-     * vector_squares does. */
+    /* Scales the ranges so that their common norm is at most `limit`. Their squares are summed as vector_squares does. */
     void (*clip)(struct device *device, const struct stretch *stretches, int count, double limit);
 };
 
 struct device_class {
     const char *name, *summary;
-    bool real; /* computes numbers (clock does not) */
+    bool real; /* computes values (clock does not) */
     const struct kernel_class *kernels[OPERATOR_COUNT];
-    const struct device_memory *memory; /* NULL: blocks lie in the host's */
+    const struct device_memory *memory; /* NULL: blocks lie in the host's memory */
     /* One device per worker; used by one thread at a time, not always the one that made it. `close` waits for its work. */
     enum ps_status (*open)(const struct device_options *options, struct device **device, struct ps_error *error);
     void (*close)(struct device *device);
     /* Called by the worker's thread before it uses the device: sets how many threads compute. NULL: nothing to do. */
     void (*attach)(struct device *device);
-    /* Applies an optimizer to flat blocks: `predict_only` runs rule->predict. What is pointed to but for blocks is read before
-     * it returns, `rule` apart. `seconds` is what a clock device waits. */
+    /* Applies an optimizer to flat blocks: `predict_only` runs rule->predict. The structs are read before the call returns; the
+     * blocks and `rule` must stay until the work is done. `seconds` is what a clock device takes. */
     void (*update)(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds);
-    /* The queue. NULL, all of them: work is done when it was asked for. */
-    struct moment (*mark)(struct device *device);                           /* when all that was asked for so far is done */
-    void (*after)(struct device *device, const struct moment *moment);      /* work asked for next begins then, or later */
-    bool (*reached)(const struct moment *moment);                           /* of this type of device */
-    void (*wait)(const struct moment *moment);                              /* blocks until then */
-    double (*time_of)(const struct moment *moment);                         /* when it was reached, lately; NULL: not known */
-    enum ps_status (*check)(struct device *device, struct ps_error *error); /* what work found wrong; NULL: calls say it */
+    /* The queue. All of them NULL: there is none, and work is done when a call returns. */
+    struct moment (*mark)(struct device *device);                      /* when all work enqueued so far is done */
+    void (*after)(struct device *device, const struct moment *moment); /* work enqueued next waits for it */
+    bool (*reached)(const struct moment *moment);                      /* of this type of device */
+    void (*wait)(const struct moment *moment);                         /* blocks the calling thread until then */
+    double (*time_of)(const struct moment *moment);                    /* when a recent one was reached; NULL: not known */
+    enum ps_status (*check)(struct device *device,
+                            struct ps_error *error); /* the first error of enqueued work; NULL: calls return errors */
 };
 
 /* Devices extend this as their first member. */
@@ -86,7 +87,7 @@ void device_close(struct device *device);
 
 /* Do blocks lie in memory that the host reads and writes? */
 static inline bool device_in_host(const struct device *device) { return device == NULL || device->type->memory == NULL; }
-/* A block in the device's memory, zeroed, as memory_block_take and memory_block_release do it. */
+/* A zeroed block in the device's memory; otherwise as memory_block_take and memory_block_release. */
 enum ps_status device_take(struct device *device, struct memory_block *block, size_t size, const char *what,
                            struct ps_error *error);
 void device_give(struct device *device, struct memory_block *block);
@@ -97,13 +98,13 @@ void device_add(struct device *device, enum number_type type, size_t count, void
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor);
 void device_clip(struct device *device, const struct stretch *stretches, int count, double limit);
 
-/* As struct device_class says. A moment of a device without a queue is now, and always reached. */
+/* As struct device_class says. For a device without a queue device_mark returns the present time, which is always reached. */
 struct moment device_mark(struct device *device);
 void device_after(struct device *device, const struct moment *moment);
 bool device_reached(const struct moment *moment);
 void device_wait(const struct moment *moment);
 enum ps_status device_check(struct device *device, struct ps_error *error);
-/* Waits for all that was asked for. */
+/* Waits for all enqueued work. */
 void device_finish(struct device *device);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * The far device: for testing what an accelerator asks of the rest. It computes with another device's kernels, on a thread of
- * its own that takes what it was asked for from a queue, and now and then is late. Its memory cannot be read by the host: what
- * the program holds are addresses in a range without access, and only the queue's thread knows where the memory is. All far
- * devices of a process share their memory, as workers on one accelerator do.
+ * The far device: for testing what an accelerator requires of the rest of the program. It computes with another device's
+ * kernels, on a thread of its own that executes a queue of commands, with random delays. The host cannot read its memory: the
+ * program holds addresses in a range without access, and only the queue's thread knows where the memory is. All far devices of
+ * a process share their memory, like workers on one accelerator.
  *
- * It finds what is not ordered. Each line of memory knows which queue touched it last, and with what work of it; each queue
- * knows what of the others' work comes before its own, by the moments that it went on behind (a vector clock). A block belongs
- * to one worker at a time, so whoever touches what another queue touched must come after that, or the device says so: whether
- * or not it went well this time.
+ * It finds work that is not ordered. Each line of memory records which queue touched it last, and with which piece of work;
+ * each queue knows which work of the other queues happens before its own, by the moments that it has waited for (a vector
+ * clock). A block belongs to one worker at a time. So if two queues touch the same line, the second access must wait for the
+ * first; if it does not, the device reports an error, even if the order happened to be right this time.
  *
- * The environment says:
- *   PENSTOCK_FAR_KERNELS    whose kernels: cpu, or reference
- *   PENSTOCK_FAR_SEED       of the delays: 1
- *   PENSTOCK_FAR_DELAY_MS   the longest of them: 0.5; one piece of work in 64 has one
- *   PENSTOCK_FAR_FORGET     1: goes on behind no moment (to show that this is found)
+ * Settings, as environment variables with their defaults:
+ *   PENSTOCK_FAR_KERNELS    the device whose kernels compute: cpu, or reference
+ *   PENSTOCK_FAR_SEED       seed of the delays: 1
+ *   PENSTOCK_FAR_DELAY_MS   the longest delay: 0.5; one command in 64 has one
+ *   PENSTOCK_FAR_FORGET     1: waits for no moment (to show that this is found)
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,11 +30,11 @@
 
 /* -------------------------------------------------------------------- memory */
 
-/* Lines of LINE bytes have a word of the history each; blocks are rounded up, so that theirs are whole pages. */
+/* Each line of LINE bytes has a word in the history; block sizes are rounded up so that their history is whole pages. */
 enum { LINE = 64, BLOCK = 4096 / (int)sizeof(uint64_t) * LINE };
 #define ARENA ((size_t)1 << 37)
 
-/* Addresses are taken once and never again: what is used after it was given back is found, too. (The size leaves room for what
+/* Addresses are never reused, so that the use of a block after its release is found, too. (The size leaves room for what
  * sanitizers reserve.) */
 static struct {
     char *handles; /* what the program holds */
@@ -54,11 +54,11 @@ static void make_arena(void) {
 
 static bool in_arena(const void *address) { return (size_t)((const char *)address - arena.handles) < ARENA; }
 
-static bool back(void *at, size_t size) {
+static bool map_memory(void *at, size_t size) {
     return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-static void take_back(void *at, size_t size) {
+static void unmap_memory(void *at, size_t size) {
     mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
@@ -97,7 +97,7 @@ struct command {
         struct {
             void *to;
             const void *from;
-            void *snapshot;        /* of the host's; freed behind the copy */
+            void *snapshot;        /* of a source on the host; freed after the copy */
             size_t count;          /* bytes, or floats */
             enum number_type type; /* to add */
             float factor, divisor;
@@ -111,7 +111,7 @@ struct command {
     };
 };
 
-/* What a queue knew when it came to a mark. */
+/* The time and the vector clock of a queue at a mark. */
 struct mark {
     double time;
     uint64_t clock[QUEUES];
@@ -120,27 +120,28 @@ struct mark {
 struct far_device {
     struct device device;
     struct device *inner;
-    int number;             /* of the queue */
-    struct random_key luck; /* of its delays */
+    int number;                  /* of the queue */
+    struct random_key delay_key; /* of its delays */
     double delay_s;
     bool forgets;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Guarded by the lock; `asked` and `marks_asked` are the caller's, the rest the queue's. */
+    /* Guarded by the lock; the caller counts `enqueued` and `marks_enqueued`, the queue's thread the rest. */
     struct command commands[CAPACITY];
-    uint64_t asked, done;
-    uint64_t marks_asked;
+    uint64_t enqueued, done;
+    uint64_t marks_enqueued;
     atomic_uint_fast64_t marks_done;
     struct mark marks[MARKS];
-    bool leaves;
-    enum ps_status status; /* of the first work that failed; the work behind it is left out */
+    bool closing;
+    enum ps_status status; /* of the first command that failed; later commands are skipped */
     struct ps_error error;
-    /* The queue's alone. */
-    uint64_t clock[QUEUES]; /* of each queue, what comes before the work at hand; of its own, that work */
+    /* Used by the queue's thread only: for each queue, the last work that happens before the current one; for its own, the
+     * current one. */
+    uint64_t clock[QUEUES];
 };
 
-/* Queues by their numbers. One that takes another's number goes on with its clock. */
+/* Queues by their numbers. A queue that reuses a number continues its clock. */
 static struct {
     pthread_mutex_t lock;
     bool taken[QUEUES];
@@ -158,7 +159,7 @@ static void fail(struct far_device *far, enum ps_status status, const struct ps_
     pthread_mutex_unlock(&far->lock);
 }
 
-/* Where so many bytes at the address are. If they are the device's, the work at hand is noted in their history. */
+/* Where the bytes at the address really are. For the device's memory the current work is recorded in its history. */
 static void *use(struct far_device *far, const void *address, int64_t bytes) {
     const int shift = 56;
     if (!in_arena(address)) return (void *)address;
@@ -269,16 +270,16 @@ static void run_after(struct far_device *far, const struct moment *moment) {
     pthread_mutex_unlock(&other->lock);
 }
 
-static void be_late(struct far_device *far) {
+static void delay(struct far_device *far) {
     enum { ONE_IN = 64 };
     const uint64_t work = far->clock[far->number];
-    if (far->delay_s > 0 && random_below(far->luck, 2 * work, ONE_IN) == 0)
-        clock_sleep(far->delay_s * (double)random_uniform(far->luck, 2 * work + 1));
+    if (far->delay_s > 0 && random_below(far->delay_key, 2 * work, ONE_IN) == 0)
+        clock_sleep(far->delay_s * (double)random_uniform(far->delay_key, 2 * work + 1));
 }
 
 static void run_command(struct far_device *far, struct command *command) {
     far->clock[far->number]++;
-    be_late(far);
+    delay(far);
     pthread_mutex_lock(&far->lock);
     const bool failed = far->status != PS_OK;
     pthread_mutex_unlock(&far->lock);
@@ -299,8 +300,8 @@ static void *queue_main(void *argument) {
     denormals_flush();
     pthread_mutex_lock(&far->lock);
     for (;;) {
-        while (far->done == far->asked && !far->leaves) pthread_cond_wait(&far->changed, &far->lock);
-        if (far->done == far->asked) break;
+        while (far->done == far->enqueued && !far->closing) pthread_cond_wait(&far->changed, &far->lock);
+        if (far->done == far->enqueued) break;
         struct command *command = &far->commands[far->done % CAPACITY];
         pthread_mutex_unlock(&far->lock);
         run_command(far, command);
@@ -312,23 +313,23 @@ static void *queue_main(void *argument) {
     return NULL;
 }
 
-static void ask(struct far_device *far, const struct command *command) {
+static void enqueue(struct far_device *far, const struct command *command) {
     pthread_mutex_lock(&far->lock);
-    while (far->asked - far->done == CAPACITY) pthread_cond_wait(&far->changed, &far->lock);
-    far->commands[far->asked++ % CAPACITY] = *command;
+    while (far->enqueued - far->done == CAPACITY) pthread_cond_wait(&far->changed, &far->lock);
+    far->commands[far->enqueued++ % CAPACITY] = *command;
     pthread_cond_broadcast(&far->changed);
     pthread_mutex_unlock(&far->lock);
 }
 
 static struct moment mark(struct device *device) {
     struct far_device *far = far_of(device);
-    ask(far, &(struct command){.kind = MARK});
-    return (struct moment){.time = clock_now(), .device = device, .work = ++far->marks_asked};
+    enqueue(far, &(struct command){.kind = MARK});
+    return (struct moment){.time = clock_now(), .device = device, .work = ++far->marks_enqueued};
 }
 
 static void after(struct device *device, const struct moment *moment) {
     if (moment->device != NULL && moment->device != device && moment->device->type == device->type)
-        ask(far_of(device), &(struct command){.kind = AFTER, .after = *moment});
+        enqueue(far_of(device), &(struct command){.kind = AFTER, .after = *moment});
 }
 
 static bool reached(const struct moment *moment) { return far_of(moment->device)->marks_done >= moment->work; }
@@ -357,8 +358,8 @@ static enum ps_status take(struct device *device, size_t size, const char *what,
     const size_t rounded = (size / BLOCK + 1) * BLOCK;
     if (size > ARENA / 2) return error_memory(error, what, size);
     const size_t at = atomic_fetch_add(&arena.used, rounded);
-    if (at + rounded > ARENA || !back(arena.memory + at, rounded) ||
-        !back(arena.history + at / LINE, rounded / LINE * sizeof *arena.history))
+    if (at + rounded > ARENA || !map_memory(arena.memory + at, rounded) ||
+        !map_memory(arena.history + at / LINE, rounded / LINE * sizeof *arena.history))
         return error_memory(error, what, size);
     *base = arena.handles + at;
     return PS_OK;
@@ -367,8 +368,8 @@ static enum ps_status take(struct device *device, size_t size, const char *what,
 static void give(struct device *device, void *base, size_t size) {
     const size_t at = (size_t)((char *)base - arena.handles), rounded = (size / BLOCK + 1) * BLOCK;
     device_finish(device);
-    take_back(arena.memory + at, rounded);
-    take_back(arena.history + at / LINE, rounded / LINE * sizeof *arena.history);
+    unmap_memory(arena.memory + at, rounded);
+    unmap_memory(arena.history + at / LINE, rounded / LINE * sizeof *arena.history);
 }
 
 static void copy(struct device *device, void *to, const void *from, size_t bytes) {
@@ -382,55 +383,55 @@ static void copy(struct device *device, void *to, const void *from, size_t bytes
         }
         memcpy(command.block.snapshot, from, bytes);
     }
-    ask(far_of(device), &command);
+    enqueue(far_of(device), &command);
 }
 
 static void zero(struct device *device, void *to, size_t bytes) {
-    ask(far_of(device), &(struct command){.kind = ZERO, .block = {.to = to, .count = bytes}});
+    enqueue(far_of(device), &(struct command){.kind = ZERO, .block = {.to = to, .count = bytes}});
 }
 
 static void add(struct device *device, enum number_type type, size_t count, void *y, const void *x) {
-    ask(far_of(device), &(struct command){.kind = ADD, .block = {.to = y, .from = x, .count = count, .type = type}});
+    enqueue(far_of(device), &(struct command){.kind = ADD, .block = {.to = y, .from = x, .count = count, .type = type}});
 }
 
 static void scale(struct device *device, size_t count, float *y, float factor, float divisor) {
-    ask(far_of(device),
-        &(struct command){.kind = SCALE, .block = {.to = y, .count = count, .factor = factor, .divisor = divisor}});
+    enqueue(far_of(device),
+            &(struct command){.kind = SCALE, .block = {.to = y, .count = count, .factor = factor, .divisor = divisor}});
 }
 
 static void clip(struct device *device, const struct stretch *stretches, int count, double limit) {
     struct command command = {.kind = CLIP, .clip = {.count = count, .limit = limit}};
     for (int s = 0; s < count; s++) command.clip.stretch[s] = stretches[s];
-    ask(far_of(device), &command);
+    enqueue(far_of(device), &command);
 }
 
 static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds) {
     (void)seconds;
-    ask(far_of(device),
-        &(struct command){.kind = UPDATE,
-                          .update = {.rule = rule, .settings = *settings, .call = *call, .predict_only = predict_only}});
+    enqueue(far_of(device),
+            &(struct command){.kind = UPDATE,
+                              .update = {.rule = rule, .settings = *settings, .call = *call, .predict_only = predict_only}});
 }
 
 /* -------------------------------------------------------------------- kernels */
 
-static enum ps_status ask_kernel(struct kernel *kernel, kernel_function *function, const struct kernel_call *call) {
+static enum ps_status enqueue_kernel(struct kernel *kernel, kernel_function *function, const struct kernel_call *call) {
     const struct far_kernel *own = (const struct far_kernel *)kernel;
-    ask(own->device, &(struct command){.kind = KERNEL, .kernel = {.kernel = own, .function = function, .call = *call}});
+    enqueue(own->device, &(struct command){.kind = KERNEL, .kernel = {.kernel = own, .function = function, .call = *call}});
     return PS_OK;
 }
 
 #define SLOT(slot)                                                                                                             \
     static enum ps_status slot(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {                \
         (void)error;                                                                                                           \
-        return ask_kernel(kernel, ((struct far_kernel *)kernel)->inner->type->slot, call);                                     \
+        return enqueue_kernel(kernel, ((struct far_kernel *)kernel)->inner->type->slot, call);                                 \
     }
 SLOT(forward)
 SLOT(backward_input)
 SLOT(backward_weight)
 SLOT(backward_shared)
 
-/* On the calling thread, in the host's memory; the queue may be at work with the kernel. */
+/* On the calling thread, in the host's memory; the queue may be running the kernel. */
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
     struct far_kernel *far = (struct far_kernel *)kernel;
@@ -522,9 +523,9 @@ static enum ps_status start(struct far_device *far, const struct device_options 
     const char *kernels = getenv("PENSTOCK_FAR_KERNELS");
     TRY(device_open(kernels && *kernels ? kernels : "cpu", options, &far->inner, error));
     if (!far->inner->type->real || !device_in_host(far->inner))
-        return error_set(error, PS_USAGE, "PENSTOCK_FAR_KERNELS: device %s has no kernels to compute with", kernels);
+        return error_set(error, PS_USAGE, "PENSTOCK_FAR_KERNELS: device %s does not compute in the host's memory", kernels);
     TRY(take_number(far, error));
-    far->luck = random_key((uint64_t)number_of("PENSTOCK_FAR_SEED", 1), RANDOM_SYNTHETIC, (uint64_t)far->number, 0);
+    far->delay_key = random_key((uint64_t)number_of("PENSTOCK_FAR_SEED", 1), RANDOM_SYNTHETIC, (uint64_t)far->number, 0);
     far->delay_s = number_of("PENSTOCK_FAR_DELAY_MS", 0.5) * 1e-3;
     far->forgets = number_of("PENSTOCK_FAR_FORGET", 0) > 0;
     int code = pthread_create(&far->thread, NULL, queue_main, far);
@@ -536,7 +537,7 @@ static enum ps_status start(struct far_device *far, const struct device_options 
 static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
     pthread_once(&arena_made, make_arena);
     if (arena.handles == MAP_FAILED || arena.memory == MAP_FAILED || (void *)arena.history == MAP_FAILED)
-        return error_set(error, PS_FAILED, "device far: no room for its addresses");
+        return error_set(error, PS_FAILED, "device far: cannot reserve its range of addresses");
     struct far_device *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "a device", sizeof *made);
     pthread_mutex_init(&made->lock, NULL);
@@ -556,7 +557,7 @@ static enum ps_status open_device(const struct device_options *options, struct d
 static void close_device(struct device *device) {
     struct far_device *far = far_of(device);
     pthread_mutex_lock(&far->lock);
-    far->leaves = true;
+    far->closing = true;
     pthread_cond_broadcast(&far->changed);
     pthread_mutex_unlock(&far->lock);
     pthread_join(far->thread, NULL);
@@ -584,7 +585,7 @@ static const struct device_memory memory = {
 
 const struct device_class device_far = {
     .name = "far",
-    .summary = "for tests: the cpu's kernels behind a queue, with memory that the host cannot read",
+    .summary = "for tests: the cpu's kernels with a queue, and with memory that the host cannot read",
     .real = true,
     .kernels =
         {

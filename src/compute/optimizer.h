@@ -1,8 +1,8 @@
 /*
  * Optimizers: elementwise rules over a stage's flat blocks, exactly as PyTorch defines them, and the prediction of weights s
- * updates ahead by the same rule (PipeOptim, section IV). They stand in `compute` because a device runs them.
+ * updates ahead by the same rule (PipeOptim, section IV). They belong to `compute` because a device runs them.
  *
- * An update reads the gradient and the weights once and writes the new weights, the moments and, if asked, the predicted
+ * An update reads the gradient and the weights once and writes the new weights, the moments and, on request, the predicted
  * weights in the same pass over memory.
  */
 #ifndef PENSTOCK_COMPUTE_OPTIMIZER_H
@@ -16,7 +16,7 @@ struct optimizer_settings {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
 };
 
-/* What the weights `s` updates ahead are computed with. */
+/* With what the weights `s` updates ahead are computed. */
 struct optimizer_ahead {
     double lr_sum;        /* sum of the learning rates of those s updates */
     double decay_product; /* product of (1 - lr * weight_decay) over them; used by decoupled weight decay only */
@@ -38,20 +38,21 @@ struct optimizer_call {
 struct optimizer {
     const char *name, *summary;
     int moments;                                     /* blocks of state as large as the weights */
-    const char *moment_names[OPTIMIZER_MOMENTS_MAX]; /* what files call them: PyTorch's names */
+    const char *moment_names[OPTIMIZER_MOMENTS_MAX]; /* their names in files: PyTorch's */
     bool momentum_settings;                          /* takes momentum and dampening */
     bool adam_settings;                              /* takes beta1, beta2, eps */
     struct optimizer_settings defaults;
-    /* updated = rule(weights, gradient, moments); predicted (if not NULL) = updated moved `ahead`. */
+    /* updated = rule(weights, gradient, moments); predicted (if not NULL) = updated, moved `ahead`. */
     void (*update)(const struct optimizer_settings *settings, const struct optimizer_call *call);
-    /* predicted = weights moved `ahead` with the direction of the moments as they are. */
+    /* predicted = weights, moved `ahead` in the direction of the moments. */
     void (*predict)(const struct optimizer_settings *settings, const struct optimizer_call *call);
-    /* Only moves the moments with `gradient` (XPipe keeps Adam's moments beside another optimizer). NULL if moments == 0. */
+    /* Only updates the moments with `gradient` (XPipe keeps Adam's moments in addition to another optimizer's). NULL if moments
+     * == 0. */
     void (*observe)(const struct optimizer_settings *settings, const struct optimizer_call *call);
 };
 
 extern const struct optimizer *const optimizer_table[]; /* NULL-terminated */
-/* PS_USAGE and the nearest name where there is none. */
+/* PS_USAGE, with the nearest name, where there is none. */
 enum ps_status optimizer_find(const char *name, const struct optimizer **optimizer, struct ps_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rule by which a stage's sizes follow from its layers'. */
+/* The rule that gives a stage's sizes from those of its layers. */
 #include "compute/sizes.h"
 
 #include <assert.h>

@@ -10,42 +10,42 @@
 /* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
 struct layer_sizes {
     int64_t parameter_bytes;  /* in the device's layout, padding included */
-    int64_t tied_bytes;       /* the part of it that the network's other end has, too (graph_tie) */
+    int64_t tied_bytes;       /* the part of it that the network's other end shares (graph_tie) */
     int64_t statistics_bytes; /* running statistics */
     int64_t output_bytes;     /* all values that cross the cut after the layer */
-    int64_t value_bytes;      /* the part of output_bytes that this layer made */
-    int64_t stash_bytes;      /* kept for the backward: the value made by the layer before, and its own inner values */
+    int64_t value_bytes;      /* the part of output_bytes that this layer computes */
+    int64_t stash_bytes;      /* kept for the backward: the value computed by the layer before, and its own inner values */
     int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
-    int64_t delta_bytes;     /* gradients of the outputs of its nodes with weights: kept where the backward of the weights comes
-                                later than that of the input */
-    int64_t workspace_bytes; /* needed only while it runs */
+    int64_t delta_bytes;      /* gradients of the outputs of its nodes with weights: kept where the backward is split */
+    int64_t workspace_bytes;  /* needed only while it runs */
 };
 
 /* A stage of layers first..last. */
 struct stage_sizes {
     int64_t parameter_bytes, tied_bytes, statistics_bytes;
-    int64_t second_gradient_bytes; /* of all layers: what both ends share is there once, but each end has a gradient of it */
-    int64_t input_bytes;           /* block that arrives: data or the crossing values; kept until the backward */
-    int64_t output_bytes;          /* block that leaves; 0 at the network's end */
-    int64_t stash_bytes;           /* kept per micro-batch beside the input block */
+    int64_t second_gradient_bytes; /* where the stage has all layers: what both ends share is stored once, but each end has a
+                                      gradient of it */
+    int64_t input_bytes;           /* input block: data or the values that cross the cut; kept until the backward */
+    int64_t output_bytes;          /* output block; 0 at the network's end */
+    int64_t stash_bytes;           /* kept per micro-batch besides the input block */
     int64_t delta_bytes;           /* kept per micro-batch between the two halves of a backward that is split */
     int64_t workspace_bytes;       /* one per worker, whichever stage runs */
 };
 
 /* `layers` are the whole chain's, `input_bytes` the data of one micro-batch.
- *   parameters = sum of parameter_bytes; of all layers without the last one's tied_bytes, which the second gradient takes
+ *   parameters = sum of parameter_bytes; with all layers without the last one's tied_bytes, which are in the second gradient
  *   input  = output_bytes of the layer before `first`, or the data
  *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
  *   delta  = sum of delta_bytes
  *   workspace = largest workspace_bytes + two gradient blocks (one for two layers) of the largest inner cut */
 struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first,
                                        int last);
-/* What a stage of layers first..last of so many has twice. */
+/* The bytes that a stage of layers first..last of `layer_count` has twice. */
 static inline int64_t stage_sizes_twice(const struct layer_sizes *end, int layer_count, int first, int last) {
     return first == 0 && last > 0 && last == layer_count - 1 ? end->tied_bytes : 0;
 }
 
-/* The block of a stage's gradients. */
+/* The size of the block of a stage's gradients. */
 static inline int64_t stage_gradient_bytes(const struct stage_sizes *sizes) {
     return sizes->parameter_bytes + sizes->second_gradient_bytes;
 }

@@ -1,4 +1,4 @@
-/* Making a stage: its kernels, then the places of all that they touch, then the plan; and the sizes of every layer. */
+/* Creating a stage: its kernels, then the places of all their arguments, then the plan; and the sizes of every layer. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -62,14 +62,14 @@ static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
     return status;
 }
 
-/* What the device needs beside the blocks; some bytes, which no plan counts. */
-static enum ps_status take_aside(struct stage *stage, struct ps_error *error) {
+/* A last stage's labels and result in the device's own memory; a few bytes, which no plan counts. */
+static enum ps_status take_labels(struct stage *stage, struct ps_error *error) {
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (device_in_host(stage->device) || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
     const size_t labels = memory_align((size_t)(stage->samples * graph_labels(stage->graph)) * sizeof *stage->labels);
-    TRY(device_take(stage->device, &stage->aside, labels + memory_align(sizeof *stage->seen), "labels", error));
-    stage->labels = memory_block_carve(&stage->aside, labels);
-    stage->seen = memory_block_carve(&stage->aside, sizeof *stage->seen);
+    TRY(device_take(stage->device, &stage->own_memory, labels + memory_align(sizeof *stage->result), "labels", error));
+    stage->labels = memory_block_carve(&stage->own_memory, labels);
+    stage->result = memory_block_carve(&stage->own_memory, sizeof *stage->result);
     return PS_OK;
 }
 
@@ -92,7 +92,7 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
     if (made->nodes == NULL) status = error_memory(error, "a stage", (size_t)node_count * sizeof *made->nodes);
     if (status == PS_OK) status = create_kernels(made, error);
     if (status == PS_OK) status = arrange(made, error);
-    if (status == PS_OK) status = take_aside(made, error);
+    if (status == PS_OK) status = take_labels(made, error);
     if (status != PS_OK) {
         stage_destroy(made);
         return status;
@@ -103,8 +103,8 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
 
 void stage_destroy(struct stage *stage) {
     if (stage == NULL) return;
-    if (!device_in_host(stage->device)) device_finish(stage->device); /* which may be at work with its kernels */
-    device_give(stage->device, &stage->aside);
+    if (!device_in_host(stage->device)) device_finish(stage->device); /* its kernels may be running */
+    device_give(stage->device, &stage->own_memory);
     for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) {
         struct kernel *kernel = stage->nodes[i].kernel;
         if (kernel != NULL) kernel->type->destroy(kernel);
@@ -131,7 +131,7 @@ struct stage_times stage_times(const struct stage *stage) {
 
 /* ------------------------------------------------------------ layers' sizes */
 
-/* A layer is measured as a stage of its own: what such a stage takes tells all that the rule of sizes.h adds up. */
+/* A layer is measured as a stage of its own: the sizes of that stage give all that the rule of sizes.h adds up. */
 static enum ps_status layer_size(struct device *device, const struct graph *graph, int layer, int samples, int64_t value_before,
                                  struct layer_sizes *sizes, struct ps_error *error) {
     struct stage *stage;

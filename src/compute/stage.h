@@ -5,17 +5,17 @@
  *   weights              every parameter of the stage in one block, in kernel layout;
  *                        each begins at a multiple of 16 elements, so that a copy of the
  *                        block in another type has it at the same element                  sizes.parameter_bytes
- *   gradients            theirs; where the stage has all layers, a second one of what
- *                        both its ends share lies behind them                              stage_gradient_bytes
+ *   gradients            theirs; where the stage has all layers, followed by a second
+ *                        gradient of what both its ends share                              stage_gradient_bytes
  *   statistics           running statistics                                                sizes.statistics_bytes
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
- *   stash                what the backward needs beside the input block, per micro-batch   sizes.stash_bytes
- *   delta                from the backward of the input to that of the weights, where they
- *                        are apart: gradients of the outputs of nodes with weights         sizes.delta_bytes
+ *   stash                what the backward needs besides the input block, per micro-batch  sizes.stash_bytes
+ *   delta                from the backward of the input to that of the weights, where the
+ *                        backward is split: gradients of the outputs of nodes with weights sizes.delta_bytes
  *   workspace            scratch while a call runs; gradients of inner cuts                sizes.workspace_bytes
- *   state                where sequences come in pieces: what goes from one forward to the
- *                        next; zeros before the first                                      stage_state_bytes
+ *   state                where sequences come in pieces: the state between one forward and
+ *                        the next; zeros before the first                                  stage_state_bytes
  *
  * Gradients of a value that several nodes read are added from the last reader to the first, across cuts as within a stage, so
  * a cut changes no bit.
@@ -31,14 +31,14 @@ struct stage;
 struct stage_blocks {
     const float *weights;
     float *gradients, *statistics;
-    /* Of values, and so of all their types. */
+    /* These hold values, of any type. */
     void *input, *output; /* output NULL at the network's end */
     void *stash;
     void *delta;           /* NULL where the backward is not split */
-    void *output_gradient; /* NULL at the network's end; a backward leaves in it what it likes */
+    void *output_gradient; /* NULL at the network's end; a backward may overwrite it */
     void *input_gradient;  /* NULL at the network's start */
     void *workspace;
-    float *state; /* NULL: each forward's sequences are whole */
+    float *state; /* NULL: each forward has whole sequences */
 };
 
 struct stage_step {
@@ -51,8 +51,8 @@ struct stage_step {
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
     int samples;     /* that count in loss and hits (the last evaluation batch may be short); 0: all */
-    /* Called with its context behind each operator of a layer (of the network), for what must not wait for the whole stage;
-     * NULL: nothing. */
+    /* Called with its context after each operator of a layer (of the network), for work that must not wait until the stage is
+     * done. May be NULL. */
     void (*between)(void *context, int layer);
     void *between_context;
 };
@@ -64,7 +64,7 @@ struct stage_result {
     int64_t counted;  /* labels */
 };
 
-/* `graph` stays borrowed. PS_USAGE where the device declines an operator. */
+/* `graph` is borrowed until stage_destroy. PS_USAGE where the device declines an operator. */
 enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,
                             struct stage **stage, struct ps_error *error);
 void stage_destroy(struct stage *stage);
@@ -76,7 +76,8 @@ struct stage_times {
 };
 struct stage_times stage_times(const struct stage *stage);
 
-/* Of what crosses the cut after `layer`, what a stage that ends there copies into its output block: the rest is made there. */
+/* Of the bytes that cross the cut after `layer`, those that a stage that ends there copies into its output block; the others
+ * are computed there. */
 int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer);
 
 /* Fills an input block, in the host's memory, of a stage that begins with the first layer: from a micro-batch of samples whose
@@ -87,19 +88,19 @@ void stage_pack_inputs(const struct stage *stage, const void *samples, void *blo
 enum ps_status stage_layer_sizes(struct device *device, const struct graph *graph, int samples, struct layer_sizes *sizes,
                                  int64_t *input_bytes, struct ps_error *error);
 
-/* Writes the stash and the output block, in a recomputation too (which only leaves the statistics alone). `result` (may be
- * NULL) is 0 but for the network's last stage; it lies in the host's memory, and of a device with a queue must stay there until
- * that has come to the end of the forward, which writes it. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
+/* Writes the stash and the output block, also in a recomputation (which only does not change the statistics). `result` (may be
+ * NULL) is 0 but for the network's last stage. It lies in the host's memory; a device with a queue writes it at the end of the
+ * forward, and until then it must stay valid. Labels outside of the classes, but for -1, are PS_BAD_INPUT. */
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error);
-/* The same once more on the same blocks, where only a part of the input has changed since: layers that `kept` marks (by number
- * in the network) are left out, their values lie there from the forward before. */
+/* Another forward on the same blocks after only a part of the input has changed: skips the layers that `kept` marks (by number
+ * in the network), whose values are still there from the forward before. */
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error);
-/* After a forward of the network's last stage, in the device's memory: what its loss made of it, the probabilities of the
- * classes (samples, positions, classes); it lies in `blocks`. */
+/* After a forward of the network's last stage, in the device's memory: the probabilities of the classes that its loss computed
+ * (samples, positions, classes); they lie in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
-/* The block `state`, and the same for samples in another order: sample n of `to` becomes sample rows[n] of `from`. */
+/* The size of the block `state`; and its reordering: sample n of `to` becomes sample rows[n] of `from`. */
 int64_t stage_state_bytes(const struct stage *stage);
 void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to);
 /* What of the backward runs, as bits of an action. */
@@ -108,30 +109,29 @@ enum stage_half {
     STAGE_WEIGHTS = 2,
     STAGE_BOTH = STAGE_INPUT | STAGE_WEIGHTS,
     STAGE_KEEP = 4,
-    STAGE_INPUT_APART = STAGE_INPUT | STAGE_KEEP, /* gradients of the input; keeps the deltas */
-    STAGE_WEIGHTS_APART = 8, /* then, from the deltas, those of the weights: together the bits of STAGE_BOTH */
+    STAGE_INPUT_SPLIT = STAGE_INPUT | STAGE_KEEP, /* gradients of the input; stores the deltas */
+    STAGE_WEIGHTS_SPLIT = 8, /* then, from the deltas, those of the weights: together the bits of STAGE_BOTH */
 };
 
-/* The backward; within a layer the gradients of the weights come right after (or before, where it runs in place) those of its
- * input. STAGE_INPUT and STAGE_WEIGHTS alone show what each half costs: the first leaves the weight kernels out, the
- * second (for one-layer stages) every backward_input that no weight gradient needs. */
+/* The backward. Within a layer the gradients of the weights are computed right after those of its input (in place: right
+ * before). STAGE_INPUT and STAGE_WEIGHTS alone are for measuring each half: the first skips the weight kernels, the second (for
+ * one-layer stages) every backward_input that no weight gradient needs. */
 enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               enum stage_half half, struct ps_error *error);
 
 /* Fills `weights` and `statistics` with the initial values keyed by (seed, parameter name, element). */
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error);
 
-/* Parameters and statistics by name, in canonical order, for files; that lies in the host's memory. `parameter` counts from 0
- * over both. */
+/* Parameters and statistics by name, for files: `canonical` holds them in canonical order, in the host's memory. `parameter`
+ * counts from 0 over both. */
 int stage_parameter_count(const struct stage *stage);
 const struct parameter *stage_parameter(const struct stage *stage, int parameter);
-/* Of which kind of node it is, and where it begins in the weights (in elements; a statistic: -1). */
+/* The operator of its node, and where it begins in the weights (in elements; a statistic: -1). */
 const struct operator_type *stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
-/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in elements, as the first
- * layer's and as the last layer's (-1: the stage does not have that layer); count 0: neither. The weights lie in the same place
- * among the weights, but those of a stage that has both layers there alone where the first has them. Both lie in canonical
- * order. */
+/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in elements, for the first
+ * layer (owner) and for the last one (use); -1: the stage does not have that layer; count 0: it has neither. The weights have
+ * the same offset; a stage with both layers has them once, at the owner's. Both are in canonical order. */
 struct stage_tie {
     int64_t owner, use, count;
 };

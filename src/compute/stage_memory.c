@@ -1,13 +1,13 @@
 /*
  * Where things lie in a stage's blocks.
  *
- * A value lives where it stays put for the backward: what arrives in the input block, what the stage makes in the stash, layer
- * by layer, each kernel's inner memory beside. Only two kinds need no stash: the last layer's values, written straight into the
- * output block unless their own backward reads them (then they live in the stash and are copied), and values inside a layer
- * that no backward reads, which live in the workspace.
+ * A value lies where it stays until the backward: the stage's input in the input block, the values that the stage computes in
+ * the stash, layer by layer, together with the inner memory of each kernel. Two kinds need no stash: the last layer's values,
+ * written directly into the output block unless their own backward reads them (then they lie in the stash and are copied), and
+ * values inside a layer that no backward reads, which lie in the workspace.
  *
- * The workspace, from its start: one or two blocks for gradients of inner cuts; the kernels' own; then, in a forward, those
- * values, and in a backward, gradients and temporary ones (stage_plan.c).
+ * The workspace, from its start: one or two blocks for gradients of inner cuts; the kernels' workspace; then, in a forward,
+ * those values, and in a backward, gradients and temporary memory (stage_plan.c).
  */
 #include <string.h>
 
@@ -60,7 +60,7 @@ struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes
     return buffer;
 }
 
-/* Where the stage's first layer has what its last layer shares; NULL: it has not. */
+/* Where the stage's first layer has the parameter that its last layer shares; NULL: it does not have it. */
 static const struct buffer *find_owner(const struct stage *stage, const struct parameter *tied) {
     for (int i = 0; i < stage->node_count && stage->first < stage->last; i++)
         for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
@@ -70,8 +70,8 @@ static const struct buffer *find_owner(const struct stage *stage, const struct p
     return NULL;
 }
 
-/* What both ends share lies where the first layer has it. Each has a gradient of it, so that those of several micro-batches are
- * added up as they are on two stages; the last layer's lies behind all others. */
+/* A parameter that both ends share lies where the first layer has it. Each end has a gradient of it, so that those of several
+ * micro-batches are added up as on two stages; the last layer's follows all others. */
 static void allocate_parameters(struct stage *stage) {
     struct buffer *second = NULL;
     for (int i = 0; i < stage->node_count; i++) {
@@ -106,7 +106,7 @@ static void allocate_deltas(struct stage *stage) {
     }
 }
 
-/* Is the value made in the output block by a stage that ends with `layer`? */
+/* Does a stage that ends with `layer` compute the value in its output block? */
 static bool made_in_output(const struct graph *graph, int layer, int root) {
     return graph->nodes[root].layer == layer && !graph_output_kept_by_own_layer(graph, root);
 }
@@ -119,7 +119,7 @@ int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer) {
     return bytes;
 }
 
-/* The place of a value that `layer` makes; `workspace` counts what the layer's forward takes of it. */
+/* The place of a value that `layer` computes; `workspace` counts what the layer's forward takes of it. */
 static struct buffer allocate_value(struct stage *stage, int layer, int root, int64_t *workspace) {
     const struct graph *graph = stage->graph;
     int64_t bytes = stage_value_bytes(graph, stage->samples, root);

@@ -1,4 +1,4 @@
-/* A stage's parameters by name: initial values, and the way from and to canonical order. */
+/* A stage's parameters by name: initial values, and conversion from and to canonical order. */
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ int stage_parameter_count(const struct stage *stage) {
     return count;
 }
 
-/* The node that has the stage's parameter `*parameter`, which becomes the node's. */
+/* The node of the stage's parameter `*parameter`, which becomes its number within the node. */
 static const struct stage_node *find_node(const struct stage *stage, int *parameter) {
     const struct stage_node *node = stage->nodes;
     while (*parameter >= node->node->parameter_count) {
@@ -58,7 +58,7 @@ struct stage_tie stage_tied(const struct stage *stage) {
 
 static size_t canonical_bytes(const struct parameter *parameter) { return (size_t)shape_bytes(&parameter->shape); }
 
-/* A parameter between its place in a stage's blocks and canonical order. Kernels change the order within the host's memory. */
+/* Converts a parameter between its place in a stage's blocks and canonical order. Kernels convert within the host's memory. */
 static enum ps_status convert(struct stage *stage, int parameter, bool exports, void *own, void *canonical,
                               struct ps_error *error) {
     const struct stage_node *node = find_node(stage, &parameter);
@@ -107,7 +107,7 @@ enum ps_status stage_import(struct stage *stage, int parameter, const float *can
     return convert(stage, parameter, false, place_of(stage, parameter, weights, statistics), (void *)canonical, error);
 }
 
-/* A slice begins with the values that the whole parameter has there. */
+/* A slice of a parameter gets the values that the whole parameter has there. */
 static void fill_initial(const struct parameter *parameter, uint64_t seed, float *values) {
     struct random_key key = random_key_named(seed, RANDOM_WEIGHTS, split_whole_name(parameter));
     float value = parameter->initial.value;
@@ -137,7 +137,7 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
         if (bytes > largest) largest = bytes;
     }
     if (largest == 0) return PS_OK;
-    struct memory_block block; /* which goes back to the system: what is freed the C library would keep */
+    struct memory_block block; /* returned to the system, while the C library would keep freed memory */
     TRY(memory_block_take(&block, largest, "initial weights", error));
     float *canonical = memory_block_carve(&block, largest);
     enum ps_status status = PS_OK;

@@ -2,18 +2,17 @@
  * The list of actions of a stage's forward and backward.
  *
  * Gradients. Every value that is not data has one; it is complete when the backward reaches the layer that made the value.
- *   - A value that crosses a cut has its gradient in a block laid out like the cut: the arriving block for the stage's last
- *     cut, the leaving one for its first, and for inner cuts two blocks of the workspace by turns. Going from cut l+1 to cut l,
- *     gradients of values that cross both are copied, and what the layer's nodes contribute is added to them.
- *   - A value inside a layer has it in the layer's part of the workspace.
- *   - The first reader to come (the last in order) writes the gradient; the others write into temporary memory, and it is
- *     added. So the order of additions is that of the nodes, wherever the cuts are.
- *   - An in-place node turns its output's gradient into its input's where it lies, in the block that arrived as elsewhere:
- *     nobody reads what arrived again.
+ *   - A value that crosses a cut has its gradient in a block laid out like the cut: the output gradient's block for the stage's
+ * last cut, the input gradient's for its first, and for inner cuts alternately one of two blocks of the workspace. From cut l+1
+ * to cut l, gradients of values that cross both are copied, and the contributions of the layer's nodes are added to them.
+ *   - The gradient of a value inside a layer lies in the layer's part of the workspace.
+ *   - The first reader that the backward reaches (the last in order) writes the gradient. The others write into temporary
+ * memory, which is added. So the order of additions follows from the nodes, wherever the cuts are.
+ *   - An in-place node overwrites its output's gradient with its input's, also in the stage's output gradient block, which is
+ * not read again.
  *
- * Where the backward of the weights comes later, each node's output gradient is copied to the delta block at the moment when
- * the weight kernel would have read it: gradients lie in memory that is used again and that in-place nodes turn over. The
- * weight kernels then read the same bits.
+ * Where the backward is split, each node's output gradient is copied to the delta block at the point where the weight kernel
+ * would have read it, since its memory is reused and in-place nodes overwrite it. The weight kernels later read the same bits.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@
 #include "compute/stage_plan.h"
 
 struct gradient {
-    struct buffer buffer; /* PLACE_NONE: of the data, which has none */
+    struct buffer buffer; /* BUFFER_NONE: of the data, which has none */
     bool written;         /* by a reader, or complete from the start */
 };
 
@@ -29,8 +28,8 @@ struct planner {
     struct stage *stage;
     const struct buffer *values;
     struct gradient *gradients; /* by root */
-    int layer;                  /* whose actions are written */
-    int first_weighted;         /* first node with weights: what comes before it in the backward, its gradient needs */
+    int layer;                  /* whose actions are being written */
+    int first_weighted;         /* first node with weights; its gradient needs all that the backward runs before it */
     enum ps_status status;
     struct ps_error *error;
 };
@@ -51,7 +50,7 @@ static void push(struct planner *planner, struct action_list *list, struct actio
     list->actions[list->count++] = action;
 }
 
-/* A value, or its gradient, to move; a device that computes nothing moves nothing. */
+/* Moves a value or its gradient; nothing on a device that computes nothing. */
 static void push_move(struct planner *planner, struct action_list *list, action_function *run, enum stage_half half, int root,
                       struct buffer from, struct buffer to) {
     struct stage *stage = planner->stage;
@@ -129,8 +128,8 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     }
 }
 
-/* Gives each input's gradient of a node its place: where it stays, or temporary memory from `end` on where it is to be added.
- * Returns whether the node has to compute any. */
+/* Places each input gradient of a node: where it stays, or in temporary memory from `end` on where it is to be added. Returns
+ * whether the node has to compute any. */
 static bool allocate_input_gradients(struct planner *planner, struct stage_node *node, bool temporary[GRAPH_INPUTS_MAX],
                                      int64_t *end) {
     const struct stage *stage = planner->stage;
@@ -163,17 +162,17 @@ static void plan_additions(struct planner *planner, struct stage_node *node, enu
     }
 }
 
-/* What reads the node's output gradient where it comes by. */
+/* A kernel that reads the node's output gradient in place. */
 static void plan_backward(struct planner *planner, action_function *run, struct stage_node *node, enum stage_half half) {
     push(planner, &planner->stage->backward,
          (struct action){.run = run, .node = node, .half = half, .from = node->output_gradient});
 }
 
-/* The weight kernel: in its place among the others, and apart from them with what it reads kept. What it shares with the
- * input's is then computed again. */
+/* The weight kernel, twice: in its place among the others, and for the split backward with the delta that it reads stored. What
+ * it shares with the input's kernel is then computed again. */
 static void plan_weights(struct planner *planner, struct stage_node *node) {
     struct action_list *list = &planner->stage->backward;
-    struct action later = {.node = node, .half = STAGE_WEIGHTS_APART, .from = node->delta};
+    struct action later = {.node = node, .half = STAGE_WEIGHTS_SPLIT, .from = node->delta};
     plan_backward(planner, action_backward_weight, node, STAGE_WEIGHTS);
     if (node->delta.block != BUFFER_NONE)
         push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);

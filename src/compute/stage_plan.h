@@ -1,6 +1,6 @@
 /*
- * Inside of a stage (stage*.c only): its nodes with the places of everything that they touch, and the two lists of actions that
- * forward and backward walk. All is decided when the stage is made; running it adds offsets to base addresses.
+ * Inside of a stage (stage*.c only): its nodes with the places of all their arguments, and the two lists of actions that
+ * forward and backward run. All is decided when the stage is created; running it only adds offsets to base addresses.
  */
 #ifndef PENSTOCK_COMPUTE_STAGE_PLAN_H
 #define PENSTOCK_COMPUTE_STAGE_PLAN_H
@@ -35,10 +35,10 @@ struct stage_node {
     bool fused;            /* the forward is done by the kernel of the node before */
     struct buffer input[GRAPH_INPUTS_MAX], output, inner;
     struct buffer weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
-    struct buffer added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are made when they are added to others */
+    struct buffer added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are computed before they are added to others */
     struct buffer input_gradient[GRAPH_INPUTS_MAX], output_gradient;
-    struct buffer state; /* PLACE_NONE: its kernel has none */
-    struct buffer delta; /* where output_gradient is kept for the weights; PLACE_NONE: it has none */
+    struct buffer state; /* BUFFER_NONE: its kernel has none */
+    struct buffer delta; /* where output_gradient is kept for the weights; BUFFER_NONE: nowhere */
 };
 
 struct stage_run; /* one call of forward or backward: stage_run.c */
@@ -48,7 +48,7 @@ typedef enum ps_status action_function(const struct stage_run *run, const struct
 /* One step of a plan: a kernel of `node`, or elements of a type to copy or to add. */
 struct action {
     action_function *run;
-    enum stage_half half; /* what of the backward it belongs to: runs where it has a bit in common with what is asked for */
+    enum stage_half half; /* to which part of the backward it belongs: runs where it shares a bit with the requested half */
     int layer;            /* of the network */
     struct stage_node *node;
     struct buffer from, to; /* of backward kernels: `from` is the output gradient */
@@ -71,16 +71,16 @@ struct stage {
     int node_first, node_count;
     struct stage_sizes sizes;
     int64_t state_bytes;
-    int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they stand at the start of the workspace */
+    int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they lie at the start of the workspace */
     int gradient_blocks;          /* the kernels' own workspace comes after them */
-    /* Of a network's last stage, where the device has memory of its own: the labels that its work reads, and what it saw. */
-    struct memory_block aside;
+    /* For a network's last stage on a device with memory of its own: the labels that its work reads, and its result. */
+    struct memory_block own_memory;
     int32_t *labels;
-    struct stage_result *seen;
+    struct stage_result *result;
     struct action_list forward, backward;
 };
 
-/* Aligned bytes of a value for all samples; of all the values that cross a cut. */
+/* Aligned bytes of a value for all samples, and of all values that cross a cut. */
 int64_t stage_value_bytes(const struct graph *graph, int samples, int root);
 int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut);
 /* Whether the value (a root) crosses the cut, and where it lies in a block laid out like the cut. */
@@ -93,7 +93,7 @@ static inline int64_t stage_kernel_workspace(const struct stage *stage) {
 /* The next `bytes` of a block, aligned. */
 struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes);
 
-/* Decides where everything lies but the gradients of values (stage_memory.c). `values`, by root, is where values lie in the
+/* Decides where everything lies except the gradients of values (stage_memory.c). `values`, by root, is where values lie in the
  * forward; `scratch`, by layer from `first`, where the kernels' workspace ends. */
 void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch);
 /* Writes the actions and decides where gradients of values lie (stage_plan.c). */

@@ -1,4 +1,4 @@
-/* Running a stage: each action of the plan with the addresses that this call's blocks give. */
+/* Running a stage: each action of the plan with the addresses of this call's blocks. */
 #include <assert.h>
 
 #include "base/processor.h"
@@ -8,7 +8,7 @@ struct stage_run {
     const struct stage *stage;
     const struct stage_step *step;
     struct stage_result *result;
-    enum stage_half half; /* asked for */
+    enum stage_half half; /* requested */
     char *base[BUFFER_COUNT];
 };
 
@@ -56,7 +56,7 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
     return node->kernel->type->forward(node->kernel, &call, error);
 }
 
-/* What a backward may read is what its operator says that it reads: the rest may be gone. */
+/* A backward may read only what its operator's flags name: the rest may have been overwritten. */
 static struct kernel_call prepare_backward(const struct stage_run *run, const struct action *action) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
@@ -76,7 +76,7 @@ enum ps_status action_backward_input(const struct stage_run *run, const struct a
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
-    call.apart = run->half == STAGE_INPUT_APART;
+    call.split = run->half == STAGE_INPUT_SPLIT;
     return node->kernel->type->backward_input(node->kernel, &call, error);
 }
 
@@ -85,7 +85,7 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
     call.adds = add;
-    call.apart = action->half == STAGE_WEIGHTS_APART;
+    call.split = action->half == STAGE_WEIGHTS_SPLIT;
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
     }
@@ -111,8 +111,7 @@ enum ps_status action_add(const struct stage_run *run, const struct action *acti
     return PS_OK;
 }
 
-/* The blocks that are only read have lost their const on the way into one table of addresses; no place of a written value is in
- * them. */
+/* Blocks that are only read lose their const in the common table of addresses; no written value has its place in them. */
 static struct stage_run start(const struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               struct stage_result *result) {
     return (struct stage_run){
@@ -133,7 +132,7 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
     };
 }
 
-/* `kept`: layers to leave out; NULL: none. */
+/* `kept`: layers to skip; NULL: none. */
 static enum ps_status run_list(const struct stage_run *run, const struct action_list *list, enum stage_half half,
                                const bool *kept, struct ps_error *error) {
     enum ps_status status = PS_OK;
@@ -148,7 +147,8 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     return status;
 }
 
-/* A label that is no class would be read far outside of the logits. `counted` becomes the number of those that are. */
+/* Refuses a label that is no class, with which a kernel would read outside of the logits. `counted` becomes the number of
+ * labels that count. */
 static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
@@ -164,8 +164,8 @@ static enum ps_status check_labels(const struct stage_run *run, int64_t *counted
     return PS_OK;
 }
 
-/* To a device that cannot read the host's. */
-static void give_labels(const struct stage_run *run) {
+/* Copies the labels to a device that cannot read the host's memory. */
+static void copy_labels(const struct stage_run *run) {
     const struct stage *stage = run->stage;
     const size_t count = (size_t)(counted_samples(run) * graph_labels(stage->graph));
     if (stage->labels != NULL && run->step->labels != NULL)
@@ -180,13 +180,13 @@ enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blo
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
-    struct stage_run run = start(stage, blocks, step, stage->seen != NULL ? stage->seen : &made);
+    struct stage_run run = start(stage, blocks, step, stage->result != NULL ? stage->result : &made);
     TRY(check_labels(&run, &made.counted, error));
-    give_labels(&run);
-    if (stage->seen != NULL) device_copy(stage->device, stage->seen, &made, sizeof made);
+    copy_labels(&run);
+    if (stage->result != NULL) device_copy(stage->device, stage->result, &made, sizeof made);
     TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept, error));
-    if (result != NULL && stage->seen != NULL) device_copy(stage->device, result, stage->seen, sizeof *result);
-    if (result != NULL && stage->seen == NULL) *result = made;
+    if (result != NULL && stage->result != NULL) device_copy(stage->device, result, stage->result, sizeof *result);
+    if (result != NULL && stage->result == NULL) *result = made;
     return PS_OK;
 }
 
@@ -195,7 +195,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
     run.half = half;
-    give_labels(&run);
+    copy_labels(&run);
     return run_list(&run, &stage->backward, half, NULL, error);
 }
 

@@ -1,4 +1,4 @@
-/* All devices. A new one is a directory beside cpu/ with a struct device_class, and a line here. */
+/* All devices. A new one is a directory next to cpu/ with a struct device_class, and a line here. */
 #include "compute/device.h"
 
 extern const struct device_class device_cpu, device_reference, device_clock, device_far;

@@ -1,4 +1,4 @@
-/* A token's number: see token.h. */
+/* The check of a token: see token.h. */
 #include "compute/token.h"
 
 enum ps_status token_check(int32_t token, int64_t index, int64_t positions, int vocabulary, struct ps_error *error) {

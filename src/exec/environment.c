@@ -370,12 +370,12 @@ static enum ps_status backward(void *context, int number, const struct instructi
 }
 
 static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    return run_backward(context, number, instruction, STAGE_INPUT_APART, error);
+    return run_backward(context, number, instruction, STAGE_INPUT_SPLIT, error);
 }
 
 static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction,
                                       struct ps_error *error) {
-    return run_backward(context, number, instruction, STAGE_WEIGHTS_APART, error);
+    return run_backward(context, number, instruction, STAGE_WEIGHTS_SPLIT, error);
 }
 
 static void watch_prediction(const struct executor *executor, struct worker *worker, struct worker_stage *stage, int newest,

@@ -215,13 +215,14 @@ static void keep_by_bytes(struct bench *bench, double seconds, enum timing timin
 static void run_update(struct bench *bench, int64_t step, enum timing timing, int slot) {
     int64_t bytes = stage_sizes(bench->stage).parameter_bytes;
     if (bytes == 0) return;
-    struct optimizer_call call = {.count = (size_t)bytes / sizeof(float),
-                                  .weights = bench->blocks.weights,
-                                  .updated = timing == TIME_UPDATE_ASIDE ? bench->predicted : (float *)bench->blocks.weights,
-                                  .gradient = bench->blocks.gradients,
-                                  .moment = {bench->moment},
-                                  .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_ASIDE ? NULL : bench->predicted,
-                                  .step = step};
+    struct optimizer_call call = {
+        .count = (size_t)bytes / sizeof(float),
+        .weights = bench->blocks.weights,
+        .updated = timing == TIME_UPDATE_OUT_OF_PLACE ? bench->predicted : (float *)bench->blocks.weights,
+        .gradient = bench->blocks.gradients,
+        .moment = {bench->moment},
+        .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_OUT_OF_PLACE ? NULL : bench->predicted,
+        .step = step};
     double start = clock_now();
     bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
     keep_by_bytes(bench, now(bench) - start, timing, slot);
@@ -259,9 +260,9 @@ enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_e
     run_update(bench, round + 1, TIME_UPDATE, slot);
     run_update(bench, round + 1, TIME_UPDATE_PREDICT, slot);
     run_update(bench, round + 1, TIME_PREDICT, slot);
-    run_update(bench, round + 1, TIME_UPDATE_ASIDE, slot);
+    run_update(bench, round + 1, TIME_UPDATE_OUT_OF_PLACE, slot);
     run_sum(bench, slot);
     TRY(run_forward(bench, &step, -1, error));
-    TRY(run_backward(bench, &step, STAGE_INPUT_APART, TIME_INPUT_HALF, slot, error));
-    return run_backward(bench, &step, STAGE_WEIGHTS_APART, TIME_WEIGHTS_HALF, slot, error);
+    TRY(run_backward(bench, &step, STAGE_INPUT_SPLIT, TIME_INPUT_HALF, slot, error));
+    return run_backward(bench, &step, STAGE_WEIGHTS_SPLIT, TIME_WEIGHTS_HALF, slot, error);
 }

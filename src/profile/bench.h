@@ -20,8 +20,8 @@ enum timing {
     TIME_UPDATE,
     TIME_UPDATE_PREDICT, /* with the prediction in the same pass */
     TIME_PREDICT,
-    TIME_UPDATE_ASIDE, /* writes the new weights to another block */
-    TIME_SUM,          /* sums the gradients and a replica's, in both blocks */
+    TIME_UPDATE_OUT_OF_PLACE, /* writes the new weights to another block */
+    TIME_SUM,                 /* sums the gradients and a replica's, in both blocks */
     TIMINGS
 };
 

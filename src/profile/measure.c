@@ -80,7 +80,7 @@ static void summarize(const struct bench *bench, int l, struct layer_cost *cost)
     } updates[] = {{TIME_UPDATE, &time->update_s, &spread->update_s},
                    {TIME_UPDATE_PREDICT, &time->update_predict_s, &spread->update_predict_s},
                    {TIME_PREDICT, &time->predict_s, &spread->predict_s},
-                   {TIME_UPDATE_ASIDE, &time->update_out_of_place_s, &spread->update_out_of_place_s}};
+                   {TIME_UPDATE_OUT_OF_PLACE, &time->update_out_of_place_s, &spread->update_out_of_place_s}};
     for (int u = 0; u < 4; u++) {
         struct figure figure = figure_of(bench, l, updates[u].timing);
         *updates[u].time = figure.s;

@@ -1,7 +1,7 @@
 /*
- * exp, tanh and the logistic function as a few multiplications, which a compiler makes as wide as the machine inside a loop
- * (the library's functions it calls one by one). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units
- * in the last place. The same bits on every CPU, since nothing is contracted.
+ * exp, tanh and the logistic function as a few multiplications, so that compilers vectorise loops over them (the C library's
+ * functions would be called for each element). Polynomials of Cephes' expf and tanhf (S. Moshier, 1992); errors below 3 units
+ * in the last place. The same bits on every CPU, since nothing is contracted to fused multiply-add.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_ACTIVATION_H
 #define PENSTOCK_COMPUTE_CPU_ACTIVATION_H
@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* x is taken as if within +-87, where the result is a normal number; what is no number stays none. */
+/* x is clamped to +-87, where the result is a normal number; NaN stays NaN. */
 static inline float activation_exp(float x) {
     x = x > 87.0f ? 87.0f : x;
     x = x < -87.0f ? -87.0f : x;
-    float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the nearest integer stands in the low bits */
+    float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: the nearest integer is in the low bits */
     float n = shifted - 12582912.0f;
     float r = x - n * 0.693359375f + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;

@@ -1,10 +1,10 @@
 /*
  * Additive attention (graph/operators/additive_attention.c, formulas in reference/additive_attention.c). Nearly all of the time
  * goes into the hyperbolic tangents, one for each query, key and unit: they are computed where they are needed, once in the
- * forward and once in the backward, and never stored; keys that are padding are passed over.
+ * forward and once in the backward, and never stored; keys that are padding are skipped.
  *
- * Inner: the weights p (N, Q, K). Workspace: v (U), then of each sample its dquery (Q, U), dkey (K, U) and dv (U), and a row of
- * K. Samples share nothing, so they are what threads divide; dv is added up in their order.
+ * Inner: the weights p (N, Q, K). Workspace: v (U), then for each sample its dquery (Q, U), dkey (K, U) and dv (U), and a row
+ * of K. Samples are independent, so threads share them; dv is summed in their order.
  */
 #include <math.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static struct work start(const struct kernel *kernel, const struct kernel_call *
 
 /* ----------------------------------------------------------------- forward */
 
-enum { LANES = 16 }; /* sums run in so many parts, whatever the CPU: the same bits everywhere */
+enum { LANES = 16 }; /* sums have this many partial sums on every CPU: the same bits everywhere */
 
 static float add_lanes(const float lanes[LANES]) {
     float sum = 0;
@@ -160,7 +160,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 
 /* ---------------------------------------------------------------- backward */
 
-/* What one pair of query and key adds, its score's gradient being `ds`. */
+/* Adds the gradients of one pair of query and key; `ds` is the gradient of its score. */
 VECTOR_CLONES static void add_pair(size_t units, float ds, const float *restrict query, const float *restrict key,
                                    const float *restrict bias, const float *restrict v, float *restrict dquery,
                                    float *restrict dkey, float *restrict dv) {

@@ -1,11 +1,11 @@
 /*
- * Attention (graph/operators/attention.c; the formulas stand in compute/reference/attention.c). The products are oneDNN's, all
- * samples and heads in one call, on queries, keys and values where they lie: heads are strides. Softmax and its derivative are
- * rows of own loops between them.
+ * Attention (graph/operators/attention.c; formulas in compute/reference/attention.c). The products are oneDNN's, all samples
+ * and heads in one call, on queries, keys and values where they lie: heads are strides. Between them, softmax and its
+ * derivative are loops over rows.
  *
  * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the scores' gradients, with dropout as much again for the
- * dropped weights d, and behind them oneDNN's. Since d dp' = p dp where dp is dp' dropped in the same way, the scores'
- * gradients need no random numbers of their own: ds = d dp' - p sum(d dp').
+ * dropped weights d, and then oneDNN's. Since d dp' = p dp, where dp is dp' with the same dropout, the scores' gradients need
+ * no random numbers: ds = d dp' - p sum(d dp').
  */
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void make(struct draft *draft, struct attention *attention) {
 
 static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
 
-/* Of the workspace, what is not oneDNN's. */
+/* The workspace without oneDNN's. */
 static size_t own_workspace(const struct attention *attention) {
     size_t arrays = attention->plain.node->attributes.rate > 0 ? 2 : 1;
     return arrays * memory_align(score_bytes(&attention->shape));
@@ -187,7 +187,7 @@ static const float *input_of(const struct attention_shape *s, const struct kerne
     return attention_row(s, call->input, part, 0, 0, 0);
 }
 
-/* The weights as the values see them: dropped, then in the workspace behind the scores' gradients. */
+/* The weights by which the values are multiplied: with dropout those in the workspace after the scores' gradients. */
 static const float *drop_weights(const struct attention *attention, const struct kernel_call *call) {
     float rate = attention->plain.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;

@@ -1,7 +1,6 @@
 /*
- * Means over windows of uneven sizes, in loops along the channels: x (N, H, W, C), y (N, OH, OW, C). pool_window says which
- * elements a window has and what it divides by. Windows may share elements, so the backward adds, and each thread has
- * samples of its own.
+ * Means over windows of different sizes, in loops along the channels: x (N, H, W, C), y (N, OH, OW, C). pool_window gives the
+ * elements of a window and its divisor. Windows may overlap, so the backward adds, and each thread has its own samples.
  */
 #include "compute/cpu/average_windows.h"
 

@@ -1,4 +1,4 @@
-/* Means over windows of uneven sizes: adaptive pooling, and windows of which a part counts nowhere (average_windows.c). */
+/* Means over windows of different sizes: adaptive pooling, and windows of which a part is not counted (average_windows.c). */
 #ifndef PENSTOCK_COMPUTE_CPU_AVERAGE_WINDOWS_H
 #define PENSTOCK_COMPUTE_CPU_AVERAGE_WINDOWS_H
 

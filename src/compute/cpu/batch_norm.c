@@ -1,5 +1,5 @@
 /*
- * Batch normalisation (Ioffe and Szegedy, 2015), in own loops: oneDNN's are slow on images with the channels last. An
+ * Batch normalisation (Ioffe and Szegedy, 2015), in loops of its own: oneDNN's are slow on images with the channels last. An
  * activation is a matrix of R = N H W rows (N for vectors) and C columns; all vectors below have C elements, and all loops run
  * along C.
  *
@@ -7,12 +7,12 @@
  *     dgamma = inverse sum dy (x - mean),  dbeta = sum dy
  *     dx = gamma inverse (dy - dbeta / R - (x - mean) inverse dgamma / R)
  *
- * Statistics take one pass over memory: rows come in blocks that stay in the cache, a block is read for its mean and again for
- * its squared distances, and blocks are joined in double precision by the formula of Chan, Golub and LeVeque (1979). Threads
- * take equal parts of the rows and their results are joined in order.
+ * Statistics take one pass over memory: rows are read in blocks that fit in the cache, a block is read once for its mean and
+ * again for its squared distances, and blocks are merged in double precision by the formula of Chan, Golub and LeVeque (1979).
+ * Threads take equal parts of the rows, and their results are merged in order.
  *
- * Inner memory holds mean and inverse, and the two sums of the backward: whichever half of the backward comes first leaves
- * them for the other.
+ * Inner memory holds mean and inverse, and the two sums of the backward, which the half of the backward that runs first leaves
+ * for the other.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,11 +32,11 @@ struct inner {
     int32_t *state;                           /* enum sums_state */
 };
 
-/* What a thread has added up over its rows, and room for a block's part of it. */
+/* The sums of a thread over its rows, and memory for those of a block. */
 struct partial {
     double *first, *second; /* forward: mean, sum of squared distances; backward: sum_dy, sum_dyx */
     float *block_first, *block_second;
-    size_t *rows; /* how many rows that were; 0: the thread had none */
+    size_t *rows; /* number of those rows; 0: the thread had none */
 };
 
 struct norm {
@@ -91,7 +91,7 @@ static size_t block_rows(size_t channels) {
     return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
 }
 
-/* Adds up over all rows: `body` a thread's, into its partial. */
+/* Sums over all rows: `body` sums a thread's rows into its partial. */
 static void add_up(const struct kernel *kernel, const struct norm *norm, cpu_body *body) {
     const struct device *device = plain_of(kernel)->device;
     for (int part = 0; part < device->threads; part++) *partial_of(norm->call, part, norm->channels).rows = 0;
@@ -123,7 +123,7 @@ static VECTOR_CLONES void measure_block(size_t rows, size_t channels, const floa
     }
 }
 
-/* Joins `count` rows with their mean and sum of squared distances to `total` rows with theirs. */
+/* Merges the mean and the sum of squared distances of `count` rows into those of `total` rows. */
 static inline void join(double total, double *mean, double *distance, double count, double other_mean, double other_distance) {
     double d = other_mean - *mean, share = count / (total + count);
     *mean += d * share;
@@ -247,7 +247,7 @@ static void sum_part(const void *context, int part, size_t first, size_t end) {
     }
 }
 
-/* Makes sure that inner memory has the sums, and leaves them there for the other half of the backward. */
+/* Computes the sums into inner memory unless the other half of the backward has done so. */
 static void find_sums(const struct kernel *kernel, const struct norm *norm, enum sums_state mine, enum sums_state others) {
     if (*norm->inner.state == (int32_t)others) {
         *norm->inner.state = SUMS_MISSING;

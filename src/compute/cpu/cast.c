@@ -1,4 +1,4 @@
-/* The same numbers in another type, see compute/reference/cast.c. */
+/* The same values in another type, see compute/reference/cast.c. */
 #include "compute/cpu/cpu.h"
 
 struct conversion {

@@ -1,5 +1,5 @@
-/* Values side by side: row by row (a pixel, or a sample of vectors) the channels of each input after those of the one
- * before. Elements of any type are moved: lengths are in bytes. */
+/* Concatenation: in each row (a pixel, or a sample of vectors) the channels of each input follow those of the input before.
+ * Elements may have any type: lengths are in bytes. */
 #include <string.h>
 
 #include "compute/cpu/cpu.h"

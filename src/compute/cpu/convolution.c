@@ -1,11 +1,11 @@
 /*
  * Convolution by oneDNN. x (N, H, W, C), weights (O, C / groups, kernel_h, kernel_w) in blocks, y (N, OH, OW, O).
  *
- * Which layout. The weights live in the one that the gradient of the weights is made in, so that gradients need no reordering,
- * and the forward is made for it. (Asked for its favourite, the forward of oneDNN 2.6 would take another one with AVX-512: up
- * to a tenth faster on large images, two to four times slower on small ones.) The gradient of the input likes the blocks the
- * other way round: the weights are reordered into the workspace at each call, which is under one percent of a VGG-16's step.
- * There too small images are kept from oneDNN's favourite (of 3.x).
+ * The layout. The weights have the layout in which their gradient is computed, so that gradients need no reordering, and the
+ * forward is created for it. (If the forward of oneDNN 2.6 chooses freely with AVX-512, it takes another layout: up to a tenth
+ * faster on large images, two to four times slower on small ones.) The gradient of the input needs the blocks transposed: the
+ * weights are reordered into the workspace at each call, which takes under one percent of a VGG-16's step. There, too, small
+ * images do not get the layout that oneDNN 3.x would choose.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ struct convolution {
     struct primitive forward, input, weights;
     struct primitive input_reorder;  /* from the kernel's layout to what `input` reads, where they differ */
     struct primitive weight_reorder; /* from what `weights` writes to the kernel's layout, where they differ */
-    int64_t reordered_bytes[2];      /* sizes of those, at the start of the workspace */
-    struct taps *taps;               /* makes the gradient of the weights instead, where not NULL */
+    int64_t reordered_bytes[2];      /* sizes of the reordered weights, at the start of the workspace */
+    struct taps *taps;               /* computes the gradient of the weights instead, where not NULL */
 };
 
 static void destroy(struct kernel *kernel) {
@@ -47,7 +47,7 @@ struct plans {
     const struct layout *canonical, *own;
 };
 
-/* Images on which oneDNN's kernels that work row by row (brgconv) have nearly nothing to do in a row. */
+/* Images with so short rows that oneDNN's row-by-row kernels (brgconv) are slow. */
 static bool small_images(const struct node *node) { return node->shape.dim[1] * node->shape.dim[2] <= 16; }
 
 static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct node *node, struct arrays arrays, int64_t in_channels,
@@ -85,7 +85,7 @@ static struct plans make_plans(struct draft *draft, const struct convolution *c,
     return plans;
 }
 
-/* Makes `primitive` reorder from one layout to the other, if they differ; returns the bytes of `sized`, or 0. */
+/* Creates `primitive` as the reorder from one layout to the other, if they differ; returns the bytes of `sized`, or 0. */
 static int64_t make_reorder(struct draft *draft, const struct layout *from, const struct layout *to, const struct layout *sized,
                             struct primitive *primitive) {
     if (!draft_differ(draft, from, to)) return 0;

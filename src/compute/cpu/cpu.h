@@ -1,9 +1,9 @@
 /*
- * The cpu device: oneDNN for what multiplies (convolution, linear, pooling), own loops for what only moves memory.
+ * The cpu device: oneDNN for matrix products, convolutions and pooling, loops of its own for what is limited by memory.
  *
- * Activations are plain N, H, W, C. Weights live in the layout that oneDNN's kernels like (blocked, padded with zeros); an
- * optimizer is elementwise and does not care, and files get them in canonical order through from_canonical and to_canonical.
- * The numbers depend on the shapes, the number of threads and the kind of CPU, never on timing.
+ * Activations are plain N, H, W, C. Weights have the layout that oneDNN's kernels choose (blocked, padded with zeros).
+ * Optimizers are elementwise and work on any layout; files have the canonical order, by from_canonical and to_canonical. The
+ * numbers depend on the shapes, the number of threads and the kind of CPU, never on timing.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_CPU_H
 #define PENSTOCK_COMPUTE_CPU_CPU_H
@@ -11,12 +11,12 @@
 #include "compute/cpu/dnnl.h"
 #include "compute/token.h"
 
-/* The kernels, `cpu_<operator>`: those that the device has. */
+/* The kernels of the device, `cpu_<operator>`. */
 #define OPERATOR(NAME, name) extern const struct kernel_class cpu_##name;
 #include "graph/operators.def"
 #undef OPERATOR
 
-/* What the kernels that do without oneDNN know of themselves. */
+/* A kernel without oneDNN. */
 struct plain_kernel {
     struct kernel kernel;
     struct device *device;
@@ -24,15 +24,15 @@ struct plain_kernel {
     const struct node *node;
 };
 
-/* Their `create`, where nothing is to be added: parameters in canonical order. */
+/* Its default `create`: parameters in canonical order. */
 enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
 void plain_destroy(struct kernel *kernel);
 
 static inline const struct plain_kernel *plain_of(const struct kernel *kernel) { return (const struct plain_kernel *)kernel; }
 
-/* The shape of the node's first input for which the layout of its weights is chosen: the own one, but in a network for shorter
- * sequences that of the longest (graph.longest), since both work on the same weights. */
+/* The shape of the node's first input for which the layout of its weights is chosen: its own shape; in a network for shorter
+ * sequences that of the longest (graph.longest), since both use the same weights. */
 static inline const struct shape *cpu_layout_shape(const struct graph *graph, const struct node *node) {
     const struct graph *longest = graph->longest != NULL ? graph->longest : graph;
     return &longest->nodes[node->inputs[0]].shape;
@@ -43,7 +43,7 @@ static inline size_t plain_elements(const struct kernel *kernel) {
     return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);
 }
 
-/* The columns and rows of an activation as a matrix with the channels (features) side by side. */
+/* The columns (channels or features) and rows of an activation as a matrix. */
 static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
 static inline size_t shape_rows(const struct shape *shape, int samples) {
     return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);
@@ -52,8 +52,8 @@ static inline size_t shape_rows(const struct shape *shape, int samples) {
 /* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to);
 
-/* Calls `body` for [0, count) cut into equal parts, one a thread of the device, each but the last a multiple of `grain`: once
- * and directly where there is one thread or little to do. `part` counts from 0 and stays below the number of threads. */
+/* Calls `body` for equal parts of [0, count), one per thread of the device, each but the last a multiple of `grain`; a single
+ * direct call where there is one thread or little work. `part` counts from 0 and stays below the number of threads. */
 typedef void cpu_body(const void *context, int part, size_t first, size_t end);
 void cpu_parallel(const struct device *device, size_t count, size_t grain, cpu_body *body, const void *context);
 

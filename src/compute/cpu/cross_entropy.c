@@ -1,7 +1,7 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too. A
- * label of -1 is not counted. With label smoothing s the target is
- * t_d = (1 - s) [d == label] + s / D, and since the targets add up to one, with z_d = x_d - max x
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); for sequences N also counts the positions. A
+ * label of -1 is not counted. With label smoothing s the target is t_d = (1 - s) [d == label] + s / D, and since the targets
+ * add up to one, with z_d = x_d - max x
  *
  *     loss of a label = log sum exp z - sum over d of t_d z_d,   dx = (y - t) * gradient_scale
  *
@@ -14,7 +14,7 @@
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
 
-enum { LANES = 16 }; /* what is gathered over a row runs in so many parts, whatever the CPU: the same bits everywhere */
+enum { LANES = 16 }; /* sums over a row have this many partial sums on every CPU: the same bits everywhere */
 
 VECTOR_CLONES static float largest_of(int64_t classes, const float *x) {
     float lanes[LANES];
@@ -48,7 +48,7 @@ VECTOR_CLONES static double exponentials(int64_t classes, const float *x, float 
 static int64_t softmax(int64_t classes, const float *x, float *y, double *logarithm) {
     float largest = largest_of(classes, x);
     int64_t best = 0;
-    while (best < classes - 1 && x[best] != largest) best++; /* none is equal where one is no number */
+    while (best < classes - 1 && x[best] != largest) best++; /* with a NaN none is equal */
     double sum = exponentials(classes, x, largest, y);
     vector_scale((size_t)classes, y, (float)(1 / sum));
     *logarithm = log(sum);
@@ -69,7 +69,7 @@ static VECTOR_CLONES int32_t count_above(size_t count, const float *x, float bou
     return above;
 }
 
-/* Of a row: its loss and hits, kept in the workspace until they are added in order. */
+/* The loss and hits of a row, kept in the workspace until they are added in order. */
 struct row {
     double loss;
     int32_t label, best;

@@ -1,4 +1,4 @@
-/* The cpu device's table, and what its kernels share. */
+/* The cpu device's table, and functions that its kernels share. */
 #include "compute/cpu/cpu.h"
 
 #include <omp.h>
@@ -106,10 +106,11 @@ static enum ps_status open_device(const struct device_options *options, struct d
 }
 
 /*
- * oneDNN's plain products ask for aligned memory in each call and give it back. glibc before 2.38 cuts that out of a larger
- * piece and puts what is left at both ends into a cache of small pieces that each thread has, from where it never joins its
- * neighbours: the next call finds no piece that is large enough, and takes more, up to some 10 MiB that no plan counts
- * (bench/memory.sh). Such a cache holds a few pieces of each size. So it is filled beforehand; elsewhere that does no harm.
+ * oneDNN's plain products allocate aligned memory in each call and free it. glibc before 2.38 cuts such memory out of a larger
+ * chunk and puts the rests at both ends into a per-thread cache of small chunks, where they are never merged with adjacent
+ * ones: the next call finds no chunk that is large enough and takes more memory, up to some 10 MiB that no plan counts
+ * (bench/memory.sh). The cache holds a few chunks of each size, so it is filled beforehand; with other C libraries that does no
+ * harm.
  */
 static void fill_small_pieces(void) {
     enum { LEAST = 24, MOST = 400, STEP = 16, OF_EACH = 14 };
@@ -117,7 +118,7 @@ static void fill_small_pieces(void) {
     if (filled) return;
     filled = true;
     for (size_t size = LEAST; size < MOST; size += STEP) {
-        void *volatile pieces[OF_EACH]; /* volatile: or a compiler may leave all of it out */
+        void *volatile pieces[OF_EACH]; /* volatile: else a compiler may remove all of it */
         for (int i = 0; i < OF_EACH; i++) pieces[i] = malloc(size);
         for (int i = OF_EACH - 1; i >= 0; i--) free(pieces[i]);
     }

@@ -1,4 +1,4 @@
-/* Drafts and primitives: see dnnl.h. Written for oneDNN's generation 3; dnnl_2.h makes it fit generation 2. */
+/* Drafts and primitives: see dnnl.h. Written for oneDNN's generation 3; dnnl_2.h adapts it to generation 2. */
 #include "compute/cpu/dnnl.h"
 
 #include <assert.h>
@@ -89,7 +89,7 @@ enum ps_status draft_finish(struct draft *draft, struct ps_error *error) {
                      dnnl_status2str(draft->status));
 }
 
-/* The next layout of the draft, if `status` says that it was made. */
+/* The next layout of the draft, if `status` is a success. */
 static const struct layout *take_layout(struct draft *draft, dnnl_status_t status) {
     draft->status = status;
     return status == dnnl_success ? &draft->layouts[draft->layout_count++] : NULL;
@@ -137,7 +137,8 @@ struct window window_of(const struct attributes *a) {
                            .pad_after = {a->pad_h, a->pad_w}};
 }
 
-/* What every primitive gets: the scratchpad from outside, and a ReLU on its result where asked. NULL once something failed. */
+/* The attributes of every primitive: the caller's scratchpad and, on request, a ReLU on the result. NULL once something failed.
+ */
 static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
     if (draft->status != dnnl_success) return NULL;
     dnnl_primitive_attr_t attributes = NULL;
@@ -158,7 +159,7 @@ static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
     return attributes;
 }
 
-/* Takes over the plan that a call has made, or its failure. */
+/* Records the plan that a call created, or its failure. */
 static dnnl_primitive_desc_t take_plan(struct draft *draft, dnnl_primitive_attr_t attributes, dnnl_status_t status,
                                        dnnl_primitive_desc_t plan) {
     dnnl_primitive_attr_destroy(attributes);
@@ -260,7 +261,7 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
     return take_plan(draft, attributes, status, plan);
 }
 
-/* What oneDNN calls its code for the plan; "" where it does not say. */
+/* oneDNN's name of the plan's implementation; "" where it has none. */
 static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
     const char *name = NULL;
     if (draft->status != dnnl_success) return "";

@@ -1,10 +1,10 @@
 /*
- * oneDNN's C interface, made small. What differs between its generations 2 and 3 stands in dnnl_2.h and is seen by dnnl.c
- * alone.
+ * A small interface over oneDNN's C interface. The differences between its generations 2 and 3 are in dnnl_2.h, which only
+ * dnnl.c includes.
  *
- * Making a kernel goes through a `draft`: it owns what is needed only for the making, and remembers the first call that failed,
- * so that the code reads as a list of what is wanted and is checked once at the end. Running goes through `struct primitive`:
- * the memory objects are made with it, a call only sets their addresses. The scratchpad always comes from the caller.
+ * A kernel is created through a `draft`: it owns the objects that are needed only during creation and records the first call
+ * that failed, so that the calls follow each other and are checked once at the end. A kernel runs through `struct primitive`:
+ * its memory objects are created with it, and a call only sets their addresses. The scratchpad always comes from the caller.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_DNNL_H
 #define PENSTOCK_COMPUTE_CPU_DNNL_H
@@ -32,9 +32,9 @@ enum ps_status layout_convert(struct cpu_device *device, const struct layout *fr
 
 enum { PRIMITIVE_ARGUMENTS_MAX = 4, DRAFT_MAX = 96, PLAIN_ROWS = 256 };
 
-/* Something that oneDNN can run. */
+/* A primitive of oneDNN. */
 struct primitive {
-    dnnl_primitive_t handle;                                /* NULL: not made */
+    dnnl_primitive_t handle;                                /* NULL: not created */
     dnnl_exec_arg_t arguments[PRIMITIVE_ARGUMENTS_MAX + 1]; /* the scratchpad is the last */
     int argument_count;
     int64_t scratchpad_bytes;
@@ -42,7 +42,7 @@ struct primitive {
     const char *part; /* "forward": for messages */
 };
 
-/* Runs it with the arrays at `addresses`, in the order in which draft_primitive named the arguments. */
+/* Runs it with the arrays at `addresses`, in the order of the arguments of draft_primitive. */
 enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *device, const void *const *addresses,
                              void *scratchpad, struct ps_error *error);
 void primitive_release(struct primitive *primitive);
@@ -56,23 +56,23 @@ struct draft {
     int layout_count, plan_count;
 };
 
-/* Also sets the number of threads, which a primitive takes over when it is made. */
+/* Also sets the number of threads, which a primitive reads when it is created. */
 void draft_start(struct draft *draft, struct device *device, const struct node *node);
-/* Frees what the draft owns. PS_USAGE where oneDNN cannot do what was asked. */
+/* Frees what the draft owns. PS_USAGE where oneDNN cannot do what was requested. */
 enum ps_status draft_finish(struct draft *draft, struct ps_error *error);
 
-/* All below do nothing once something has failed, return NULL (false), and accept NULL then. What they return belongs to the
+/* Once something has failed, the functions below do nothing, return NULL (false) and accept NULL. Their results belong to the
  * draft. */
 
 const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *dims, dnnl_format_tag_t tag);
-/* Any steps from one element to the next, by dimension. */
+/* With the strides of each dimension. */
 const struct layout *draft_layout_strided(struct draft *draft, int rank, const int64_t *dims, const int64_t *strides);
-/* Of weights, features x columns, that many rows of x (rows x columns) are multiplied with: plain rows from PLAIN_ROWS on,
- * below that as oneDNN likes. With many rows its blocked kernels turn the same parts of x and dy over again and again, and take
- * up to three times as long for the weights' gradient as a plain product; with few, a plain product orders the weights anew in
- * every call. */
+/* Of weights (features x columns) for products with `rows` rows of x (rows x columns): plain rows from PLAIN_ROWS on, below
+ * that oneDNN's choice. With many rows its blocked kernels transpose the same parts of x and dy repeatedly, and take up to
+ * three times as long for the weights' gradient as a plain product; with few, a plain product reorders the weights in every
+ * call. */
 const struct layout *draft_layout_weights(struct draft *draft, int64_t rows, int64_t features, int64_t columns);
-/* That of an argument (DNNL_ARG_...) of a planned primitive. */
+/* The layout of an argument (DNNL_ARG_...) of a planned primitive. */
 const struct layout *draft_layout_of(struct draft *draft, const_dnnl_primitive_desc_t plan, int argument);
 /* A copy that outlives the draft. */
 void draft_keep(struct draft *draft, const struct layout *layout, struct layout *kept);
@@ -80,20 +80,20 @@ bool draft_differ(const struct draft *draft, const struct layout *a, const struc
 
 enum pass { PASS_FORWARD, PASS_INPUT, PASS_WEIGHTS };
 
-/* A window that slides over height and width; `pad` before them, `pad_after` behind them. */
+/* A window that slides over height and width; padding `pad` before them and `pad_after` after them. */
 struct window {
     dnnl_dims_t kernel, stride, pad, pad_after, dilation; /* oneDNN counts no dilation as 0 */
 };
 
 struct window window_of(const struct attributes *attributes);
 
-/* The arrays around a convolution, an inner product or a pooling (which has neither weights nor bias), by their names in the
+/* The arrays of a convolution, an inner product or a pooling (which has neither weights nor bias), by their names in the
  * forward; those of the backward are their gradients. */
 struct arrays {
     const struct layout *source, *weights, *bias, *destination;
 };
 
-/* `relu` (forward only) puts it on the result; `hint` (backward only) is the forward's plan. */
+/* `relu` (forward only) applies a ReLU to the result; `hint` (backward only) is the forward's plan. */
 dnnl_primitive_desc_t draft_convolution(struct draft *draft, enum pass pass, const struct arrays *arrays,
                                         const struct window *window, bool relu, const_dnnl_primitive_desc_t hint);
 dnnl_primitive_desc_t draft_linear(struct draft *draft, enum pass pass, const struct arrays *arrays, bool relu,
@@ -108,14 +108,15 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
 /* Whether the plan is oneDNN's slow reference code. */
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan);
 
-/* Whether the plan is oneDNN's plain product, which takes memory of its own while it runs. */
+/* Whether the plan is oneDNN's plain product, which allocates memory while it runs. */
 bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan);
 
-/* All code of plain products, some 3 MiB, is made in the first of some size: this one, before any memory is counted. */
+/* oneDNN generates the code of all plain products, some 3 MiB, in the first one of some size: this one, before any memory is
+ * counted. */
 void make_plain_code(void);
 
-/* Makes a planned primitive, and the code of plain products where it is one; `arguments` are DNNL_ARG_..., 0 at the end.
- * `part` is its name in messages. */
+/* Creates a planned primitive, and generates the code of plain products where it is one; `arguments` are DNNL_ARG_..., 0 at the
+ * end. `part` is its name in messages. */
 void draft_primitive(struct draft *draft, const_dnnl_primitive_desc_t plan, const char *part, const int *arguments,
                      struct primitive *primitive);
 

@@ -1,7 +1,7 @@
 /*
- * oneDNN's generation 3 made of generation 2 (Debian 12 has 2.6, later systems 3.x), for what dnnl.c calls: where 2 fills in a
- * description and makes a primitive descriptor of it, 3 has one function; where memory descriptors are structs in 2, they are
- * pointers in 3. Empty where generation 3 itself is there.
+ * oneDNN's generation 3 in terms of generation 2 (Debian 12 has 2.6, later systems 3.x), for the calls of dnnl.c: where 2 fills
+ * in a description and creates a primitive descriptor from it, 3 has one function; where memory descriptors are structs in 2,
+ * they are pointers in 3. Empty where generation 3 itself is there.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_DNNL_2_H
 #define PENSTOCK_COMPUTE_CPU_DNNL_2_H

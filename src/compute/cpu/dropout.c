@@ -1,7 +1,7 @@
 /*
  * Dropout: element i is kept where random_uniform(key, i) >= rate, and then multiplied by 1 / (1 - rate). The backward does the
- * same to the gradient with the same numbers. Random numbers come in groups; the result is the reference device's, bit by
- * bit. Outside of training it is the identity.
+ * same to the gradient with the same numbers. Random numbers are drawn in groups; the result equals the reference device's, bit
+ * by bit. Outside of training it is the identity.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
-enum { GROUP = 4 * RANDOM_LANES }; /* elements that get their random numbers together */
+enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
 
 struct dropout {
     const float *from;
@@ -31,7 +31,7 @@ static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t l
 static void drop_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct dropout *d = context;
-    /* The least word that keeps: random_uniform is the upper 24 bits. */
+    /* The smallest word with which an element is kept: random_uniform is the upper 24 bits. */
     const uint32_t least = (uint32_t)ceil((double)d->rate * 0x1p24) << 8;
     uint32_t words[4][RANDOM_LANES];
     for (size_t i = first; i < end; i += GROUP) {

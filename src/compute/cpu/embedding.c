@@ -1,6 +1,6 @@
 /*
- * Vectors of tokens, see compute/reference/embedding.c. In the backward each thread has the tokens of its own part of the
- * vocabulary and goes through the positions in order, so that sums do not depend on the number of threads.
+ * Vectors of tokens, see compute/reference/embedding.c. In the backward each thread has a part of the vocabulary and goes
+ * through all positions in order, so that sums do not depend on the number of threads.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
  * Layer normalisation, see compute/reference/layer_norm.c. Inner: mean and inverse of each row. Threads share the rows; for the
- * gradients of gamma and beta they share the features, and each goes through all the rows.
+ * gradients of gamma and beta they share the features, and each reads all rows.
  */
 #include <math.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /*
- * Linear layers by oneDNN's inner product. x (N, D), weights (features, D), y (N, features); of a sequence N counts its
- * positions too.
+ * Linear layers by oneDNN's inner product. x (N, D), weights (features, D), y (N, features); for sequences N also counts the
+ * positions.
  *
- * The layout of the weights is that of draft_layout_weights, and both backward parts are made for it; weights that are an
- * embedding's, too, lie in rows as they do there, so that the two can be added up. Where x was flattened from an image, memory
- * holds its D features in the order H, W, C while the canonical weights count them C, H, W: the kernel's weights are those of
- * the memory's order, and from_canonical and to_canonical change it.
+ * The layout of the weights is that of draft_layout_weights, and both halves of the backward are created for it. Weights that
+ * are shared with an embedding lie in plain rows, as they do there, so that the two gradients can be added. Where x is a
+ * flattened image, its D features are in the order H, W, C, while canonical weights have the order C, H, W: the kernel's
+ * weights have the order of x, and from_canonical and to_canonical convert.
  *
- * oneDNN's plain product orders a part of the weights anew for itself, of all features at once, in memory that nobody gave it:
- * 4 MiB for 4,000 of them, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore takes
- * PIECE of them after another, in about the same time.
+ * oneDNN's plain product reorders a part of the weights, of all features at once, into memory of its own: 4 MiB for 4,000
+ * features, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore computes PIECE of
+ * them at a time, in about the same time.
  */
 #include <dnnl_debug.h>
 #include <stdlib.h>
@@ -26,9 +26,9 @@ struct linear {
     struct cpu_device *device;
     const struct node *node;
     struct shape input_shape;
-    bool tied;                /* the weights are an embedding's, too */
+    bool tied;                /* the weights are shared with an embedding */
     int64_t piece;            /* features of the forward's plain products; 0: it is `forward` */
-    struct layout plain, own; /* of the weights: features x D in memory's order; the kernel's */
+    struct layout plain, own; /* of the weights, features x D: plain rows; the kernel's */
     struct primitive forward, input, weights;
 };
 
@@ -42,7 +42,7 @@ static void destroy(struct kernel *kernel) {
     free(linear);
 }
 
-/* The forward of `n` rows, around which `arrays` are; `weights` NULL: in the layout that so many rows like. */
+/* The forward of `n` rows, on `arrays`; `weights` NULL: in the best layout for so many rows. */
 static dnnl_primitive_desc_t plan_forward(struct draft *draft, const struct linear *linear, int64_t n,
                                           const struct layout *weights, struct arrays *arrays) {
     int64_t d = linear->input_shape.dim[0], features = linear->node->shape.dim[0];
@@ -173,13 +173,13 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     return primitive_run(&linear->weights, linear->device, addresses, call->workspace, error);
 }
 
-/* Are features counted otherwise in memory than canonically? */
+/* Do features have another order in memory than canonically? */
 static bool turned(const struct linear *linear) {
     int64_t channels = linear->input_shape.image[0];
     return channels > 1 && channels < linear->input_shape.dim[0];
 }
 
-/* A row of D features between C, H, W (canonical) and H, W, C (as memory has them). */
+/* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */
 static void change_order(const struct linear *linear, const float *from, float *to, bool from_canonical) {
     int64_t channels = linear->input_shape.image[0], pixels = linear->input_shape.dim[0] / channels;
     for (int64_t c = 0; c < channels; c++) {
@@ -193,11 +193,11 @@ static void change_order(const struct linear *linear, const float *from, float *
     }
 }
 
-/* The weights in plain rows between memory's order and the canonical one, row by row: of all of them there is no room. */
+/* Converts plain rows between the order in memory and the canonical one, row by row, without memory for all of them. */
 static enum ps_status make_canonical(const struct linear *linear, float *weights, struct ps_error *error) {
     const size_t d = (size_t)linear->input_shape.dim[0];
     float *row = malloc(d * sizeof *row);
-    if (row == NULL) return error_memory(error, "a row of weights", d * sizeof *row);
+    if (row == NULL) return error_memory(error, "one row of weights", d * sizeof *row);
     for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) {
         memcpy(row, weights + (size_t)r * d, d * sizeof *row);
         change_order(linear, row, weights + (size_t)r * d, false);
@@ -219,7 +219,7 @@ static enum ps_status from_canonical(struct kernel *kernel, int parameter, const
     }
     if (!turned(linear)) return layout_convert(linear->device, &linear->plain, canonical, &linear->own, own, error);
     const int64_t d = linear->input_shape.dim[0];
-    struct memory_block block; /* gone before training begins */
+    struct memory_block block; /* freed before training begins */
     TRY(memory_block_take(&block, (size_t)layout_bytes(&linear->plain), "the weights of a linear layer", error));
     float *rows = memory_block_carve(&block, block.size);
     for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) change_order(linear, canonical + r * d, rows + r * d, true);

@@ -1,6 +1,6 @@
 /*
- * Local response normalisation (see the operator) in own loops along the channels, which lie side by side; the sums over a
- * window are added up one distance from the channel at a time. Inner memory holds the scales s for the backward.
+ * Local response normalisation (see the operator) in loops along the channels, which are contiguous; the sums over a window are
+ * added one distance from the channel at a time. Inner memory holds the scales s for the backward.
  *
  *     s[c] = shift + alpha / window sum of x^2,   y[c] = x[c] s[c]^-beta
  *     dx[j] = dy[j] s[j]^-beta - 2 alpha beta / window x[j] sum over the c whose window has j of dy[c] x[c] s[c]^(-beta - 1)

@@ -1,16 +1,17 @@
 /*
  * LSTM (graph/operators/lstm.c, formulas in reference/lstm.c) by oneDNN's inner products and fused elementwise loops.
  *
- * What does not wait for the state is one large product over all positions: the input's part of the gates before the steps, and
- * after them dx and both weight gradients. A step is a product of N rows with weight_hh and one loop that does all the rest. So
- * forward, backward to the input and backward to the weights come apart and nothing is computed twice: oneDNN's own LSTM
- * computes all of the backward in one call. Going through time backwards is what both halves share (backward_shared).
+ * What does not depend on the state is one large product over all positions: the input's part of the gates before the steps,
+ * and after them dx and both weight gradients. A step is a product of N rows with weight_hh and one loop for the rest. So
+ * forward, backward to the input and backward to the weights are separate and nothing is computed twice, while oneDNN's own
+ * LSTM computes the whole backward in one call. Both halves share the backward through time (backward_shared).
  *
- * Inside, positions come first, so that what a step reads and writes lies together: with samples first its N rows are T rows
- * apart, which costs more than turning input and output does (single_worker residual_lstm,seq=100 32: 191 against 155 ms).
+ * Inside the kernel positions are the first dimension, so that the N rows of a step are contiguous. With samples first they
+ * would be T rows apart, which costs more than transposing input and output (single_worker residual_lstm,seq=100 32: 191
+ * against 155 ms).
  *
  * Inner: gates after their activation (T, N, 4H), cells (T, N, H). Workspace: gradients before the activation (T, N, 4H), one
- * of the input, its gradient and the outputs of the positions before, turned (T, N, D or H), and what a step needs: the state's
+ * of the input, its gradient and the outputs of the positions before, transposed (T, N, D or H), and for a step the state's
  * part of the gates (N, 4H), state (N, H), cells (N, H).
  */
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static void destroy(struct kernel *kernel) {
     free(lstm);
 }
 
-/* x (rows, columns), weights (4H, columns), y (rows, 4H); `weights` NULL: as oneDNN likes them. */
+/* x (rows, columns), weights (4H, columns), y (rows, 4H); `weights` NULL: in the layout that oneDNN chooses. */
 static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int64_t rows, int64_t columns,
                                const struct layout *weights, bool bias) {
     int64_t gates = 4 * lstm->hidden;
@@ -55,7 +56,7 @@ static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int
     };
 }
 
-/* The layout of weight_ih is the choice of the product of `layout_rows` rows. */
+/* The layout of weight_ih is that which the product of `layout_rows` rows chooses. */
 static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int64_t layout_rows) {
     struct arrays arrays = arrays_of(draft, lstm, layout_rows, lstm->features, NULL, true);
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
@@ -75,7 +76,7 @@ static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int
     draft_keep(draft, arrays.weights, &lstm->own[0]);
 }
 
-/* The layout of weight_hh is the step's choice; the product over all positions makes its gradient in it. */
+/* The layout of weight_hh is that which the step chooses; the product over all positions computes the gradient in it. */
 static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, int64_t rows) {
     struct arrays arrays = arrays_of(draft, lstm, samples, lstm->hidden, NULL, false);
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
@@ -149,7 +150,7 @@ struct turn {
     float *to;
     int64_t samples, steps;
     size_t features;
-    int shift; /* from which position, counted from that which it goes to */
+    int shift; /* source position minus destination position */
 };
 
 /* (N, T, F) to (T, N, F); 0 where `shift` leads out of the sequence. */
@@ -186,7 +187,7 @@ static struct turn turn_of(const struct lstm *lstm, const float *from, float *to
     return (struct turn){from, to, lstm->kernel.samples, lstm->steps, (size_t)features, 0};
 }
 
-/* `values` with positions first, in the workspace; of the neighbour that comes before in time, if `before`. */
+/* `values` with positions first, in the workspace; if `before`, those of the position before in time. */
 static const float *turned(const struct lstm *lstm, float *workspace, const float *values, int64_t features, bool before) {
     struct turn turn = turn_of(lstm, values, workspace + lstm->turned, features);
     if (before) turn.shift = lstm->node->attributes.reverse ? 1 : -1;
@@ -196,7 +197,7 @@ static const float *turned(const struct lstm *lstm, float *workspace, const floa
 
 /* ------------------------------------------------------------------- a step */
 
-/* All that the loops over one step's samples touch. */
+/* The arrays of the loops over one step's samples. */
 struct step {
     const struct lstm *lstm;
     const struct kernel_call *call;
@@ -204,7 +205,7 @@ struct step {
     float *workspace;
 };
 
-/* Of the step's sample n: its place among the inputs, whose samples come first. */
+/* The offset of the step's sample n in arrays with samples first. */
 static size_t outer_row(const struct step *step, size_t n) { return n * (size_t)step->lstm->steps + (size_t)step->position; }
 
 static size_t inner_row(const struct lstm *lstm, int64_t position, size_t n) {
@@ -230,7 +231,7 @@ static float *gradients_of(const struct step *step) {
     return step->workspace + inner_row(step->lstm, step->position, 0) * 4 * (size_t)step->lstm->hidden;
 }
 
-/* `gates` (4H) come in as the input's part, `state_part` as that of the state. */
+/* `gates` (4H) hold the input's part, `state_part` that of the state. */
 VECTOR_CLONES static void forward_loop(size_t hidden, float *restrict gates, const float *restrict state_part,
                                        const float *restrict bias, const float *restrict before, float *restrict cells,
                                        float *restrict output, float *restrict state) {
@@ -274,7 +275,7 @@ static struct step step_of(const struct lstm *lstm, const struct kernel_call *ca
     return (struct step){lstm, call, position, k == 0 ? -1 : position + (reverse ? 1 : -1), call->workspace};
 }
 
-/* Output and cell that each sample's sequence goes on from, and those that it ends with. */
+/* Output and cell from which each sample's sequence continues, and those with which it ends. */
 static void take_state(const struct lstm *lstm, const struct kernel_call *call) {
     float *workspace = call->workspace;
     size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
@@ -316,7 +317,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 
 /* ---------------------------------------------------------------- backward */
 
-/* `dh` comes from the step after in time, `dc` too and goes on to the one before. */
+/* `dh` and `dc` come from the next step in time; `dc` is updated for the step before. */
 VECTOR_CLONES static void backward_loop(size_t hidden, const float *restrict gates, const float *restrict cells,
                                         const float *restrict before, const float *restrict dy, const float *restrict dh,
                                         float *restrict dc, float *restrict d) {
@@ -338,7 +339,7 @@ static void backward_samples(const void *context, int part, size_t first, size_t
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
     const float *zero =
-        step->workspace + lstm->rows; /* the cells before the first step: the forward's rows are of no use here */
+        step->workspace + lstm->rows; /* zeros: the cells before the first step (the backward does not use the rows) */
     for (size_t n = first; n < end; n++) {
         float *d = gradients_of(step) + n * 4 * hidden, *dc = step->workspace + lstm->cells + n * hidden;
         if (is_padding(step, n)) {

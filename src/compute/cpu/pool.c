@@ -1,6 +1,7 @@
 /*
  * Max and average pooling by oneDNN. x (N, H, W, C), y (N, OH, OW, C). oneDNN's workspace (which element of each window won) is
- * the kernel's inner memory. Means over windows of uneven sizes, which it does not know, run in the loops of average_windows.c.
+ * the kernel's inner memory. Means over windows of different sizes, which oneDNN does not have, run in the loops of
+ * average_windows.c.
  */
 #include <stdlib.h>
 
@@ -39,7 +40,7 @@ static void make(struct draft *draft, struct pool *pool, const struct shape *in,
     pool->kernel.workspace_bytes = a > b ? a : b;
 }
 
-/* Rounding up, the last window may go past the padding: as far as it does, there is more padding. */
+/* With rounding up the last window may extend past the padding, which is then enlarged. */
 static struct window pool_window_of(const struct attributes *a, const struct shape *in, const struct shape *out) {
     struct window window = window_of(a);
     for (int d = 0; d < 2; d++) {
@@ -49,7 +50,7 @@ static struct window pool_window_of(const struct attributes *a, const struct sha
     return window;
 }
 
-/* Windows that share neither size nor divisor. */
+/* Windows of different sizes or divisors. */
 static bool is_uneven(const struct node *node, const struct window *window) {
     const struct attributes *a = &node->attributes;
     if (node->id == OPERATOR_MAX_POOL) return false;

@@ -52,7 +52,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-/* Of some features: each thread has its own. */
+/* The gradient of some features: threads share the features. */
 static void sum_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct table *t = context;

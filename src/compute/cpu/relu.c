@@ -1,5 +1,5 @@
-/* max(x, 0), where the kernel before has not done it already. The backward lets through what the output lets through; in place
- * it turns the output's gradient into the input's where it lies. */
+/* max(x, 0), where the kernel before has not applied it. The backward passes the gradient on where the output is positive; in
+ * place it overwrites the output's gradient with the input's. */
 #include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
@@ -9,13 +9,13 @@ struct relu {
     float *result;
 };
 
-/* Written so that a NaN stays one. */
+/* Written so that a NaN stays a NaN. */
 static VECTOR_CLONES void rectify(size_t count, float *y, const float *x) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
-/* The gradient is read whether it is wanted or not: a read that depends on a condition would not be vectorised. */
+/* The gradient is always read: a conditional read would not be vectorised. */
 static VECTOR_CLONES void mask(size_t count, float *dx, const float *y, const float *dy) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {

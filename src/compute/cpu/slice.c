@@ -1,4 +1,4 @@
-/* Positions first .. first + count - 1 of a sequence, see compute/reference/slice.c: memory is moved, sample by sample. */
+/* Positions first .. first + count - 1 of a sequence, see compute/reference/slice.c: a copy for each sample. */
 #include <string.h>
 
 #include "compute/cpu/cpu.h"

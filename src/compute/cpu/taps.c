@@ -2,13 +2,13 @@
  * Gradient of a convolution's weights one position of the kernel (a tap) at a time.
  *
  * oneDNN's own gradient of the weights goes through the images one by one and writes all weights for each: on small images with
- * many channels (4 x 4, 2 x 2 at the end of a VGG) that traffic is all it does. Here each tap (kh, kw) is one matrix product
- * over all images at once,
+ * many channels (4 x 4, 2 x 2 at the end of a VGG) that traffic dominates. Here each tap (kh, kw) is one matrix product over
+ * all images at once,
  *
- *     dW[kh, kw] (C, O) = X' (C, K) dY' (K, O),   K = samples x rows x columns where the tap meets the image,
+ *     dW[kh, kw] (C, O) = X' (C, K) dY' (K, O),   K = samples x rows x columns where the tap lies in the image,
  *
- * which also leaves out what the padding would multiply with zero. To have X' and dY' without gaps, rows and columns are first
- * gathered as (row, sample, column, channel), once for each kw: the rows that a kh needs are then a stretch of both.
+ * which also skips products with the zeros of the padding. To have X' and dY' contiguous, rows and columns are first gathered
+ * as (row, sample, column, channel), once for each kw: the rows that a kh needs are then a contiguous range of both.
  */
 #include "compute/cpu/taps.h"
 
@@ -19,7 +19,7 @@
 #include "base/memory.h"
 #include "base/vector.h"
 
-/* First and number of the output positions along one side whose tap meets the image. */
+/* First and number of the output positions along one side whose tap lies in the image. */
 struct range {
     int64_t first, count;
 };
@@ -28,7 +28,7 @@ struct taps {
     struct cpu_device *device;
     const struct attributes *attributes;
     int64_t samples, channels, height, width, out_channels, out_height, out_width;
-    struct primitive *products;                           /* one a tap; not made where the tap never meets the image */
+    struct primitive *products;                           /* one per tap; not created where the tap never lies in the image */
     struct primitive reorder;                             /* from (kh, kw, C, O) to the kernel's layout */
     int64_t x, dy, gradient, scratchpad, workspace_bytes; /* offsets into the workspace */
 };

@@ -6,9 +6,9 @@
 
 struct taps;
 
-/* Whether it is worth it for this convolution (`input` and node->shape are those of one sample). */
+/* Whether it is faster for this convolution (`input` and node->shape are those of one sample). */
 bool taps_fit(const struct node *node, const struct shape *input, int samples);
-/* `own` is the layout that the gradient is to have. NULL where memory ran out or the draft failed. */
+/* `own` is the layout of the gradient. NULL where memory ran out or the draft failed. */
 struct taps *taps_make(struct draft *draft, const struct node *node, const struct shape *input, int samples,
                        const struct layout *own);
 void taps_destroy(struct taps *taps);

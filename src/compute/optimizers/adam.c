@@ -5,8 +5,8 @@
  *     q = m / (sqrt(v) / sqrt(1 - b2^t) + eps)
  *     W <- (1 - lr lambda) W - lr / (1 - b1^t) q        (adam: without the factor)
  *
- * The direction to go on with is q / (1 - b1^t), that is the bias-corrected m over the root of the bias-corrected v:
- * What = (product of 1 - lr lambda) W - (sum of lr) / (1 - b1^t) q.
+ * The direction of prediction is q / (1 - b1^t), that is the bias-corrected m over the root of the bias-corrected v: What =
+ * (product of 1 - lr lambda) W - (sum of lr) / (1 - b1^t) q.
  */
 #include "compute/optimizers/adam.h"
 
@@ -80,7 +80,7 @@ static VECTOR_CLONES void predict_all(size_t count, const struct coefficients *c
 static VECTOR_CLONES void observe_all(size_t count, const struct coefficients *coefficients, const float *w, const float *g,
                                       float *m, float *v) {
     struct coefficients k = *coefficients;
-    const float *decayed = k.decay == 0 ? g : w; /* not read where nothing decays */
+    const float *decayed = k.decay == 0 ? g : w; /* not read without weight decay */
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
         float d = g[i] + k.decay * decayed[i];

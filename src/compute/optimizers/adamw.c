@@ -1,4 +1,4 @@
-/* AdamW (Loshchilov and Hutter, 2019) as PyTorch's: Adam whose weight decay is apart from the gradient; see adam.c. */
+/* AdamW (Loshchilov and Hutter, 2019) as PyTorch's: Adam with decoupled weight decay; see adam.c. */
 #include "compute/optimizers/adam.h"
 
 static void update(const struct optimizer_settings *settings, const struct optimizer_call *call) {

@@ -1,8 +1,8 @@
 /*
  * Stochastic gradient descent as PyTorch's SGD without momentum: W <- W - lr (g + lambda W).
  *
- * It keeps nothing, so it has no direction to predict with: what needs predictions runs sgdm with momentum 0, which computes
- * the same and keeps the last gradient.
+ * It has no state and so no direction of prediction: weight policies that predict use sgdm with momentum 0, which computes the
+ * same and keeps the last gradient.
  */
 #include <assert.h>
 

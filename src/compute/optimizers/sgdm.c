@@ -3,7 +3,7 @@
  *
  *     b <- d at the first step, mu b + (1 - dampening) d after it;   W <- W - lr b
  *
- * The direction to go on with is b: What = W - (sum of lr) b. With momentum 0 b is the last d (PyTorch then ignores dampening).
+ * The direction of prediction is b: What = W - (sum of lr) b. With momentum 0 b is the last d (PyTorch then ignores dampening).
  */
 #include <string.h>
 
@@ -59,7 +59,7 @@ static VECTOR_CLONES void predict_all(size_t count, float lr_sum, const float *w
 static VECTOR_CLONES void observe_all(size_t count, const struct coefficients *coefficients, const float *w, const float *g,
                                       float *b) {
     struct coefficients k = *coefficients;
-    const float *decayed = k.decay == 0 ? g : w; /* the weights may be NULL where nothing decays */
+    const float *decayed = k.decay == 0 ? g : w; /* the weights may be NULL without weight decay */
 #pragma omp simd
     for (size_t i = 0; i < count; i++) b[i] = buffer(&k, b[i], g[i], decayed[i]);
 }

@@ -1,4 +1,4 @@
-/* All optimizers. A new one is a file beside these with a struct optimizer, and a line here. */
+/* All optimizers. A new one is a file next to these with a struct optimizer, and a line here. */
 #include "base/table.h"
 #include "compute/optimizer.h"
 

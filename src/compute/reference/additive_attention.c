@@ -50,7 +50,7 @@ static double score(const struct sizes *s, const struct kernel_call *call, int64
     return sum * (double)call->weights[1][0] / norm_of(s, call->weights[0]);
 }
 
-/* The weights of one query; `first` is its sample's first key. */
+/* The attention weights of one query; `first` is its sample's first key. */
 static void softmax(const struct sizes *s, const struct kernel_call *call, int64_t query, int64_t first, float *p) {
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < s->keys; k++) {

@@ -25,7 +25,7 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     return PS_OK;
 }
 
-/* What dropout makes of the weight with this number. */
+/* The weight with this number after dropout. */
 static double dropped(const struct kernel *kernel, const struct kernel_call *call, int64_t number, double value) {
     float rate = reference_of(kernel)->attributes->rate;
     if (!call->training || rate == 0) return value;
@@ -70,7 +70,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
-/* Adds what one query's row has to the gradients of query, keys and values; those that nobody wants are NULL. */
+/* Adds the contribution of one query to the gradients of query, keys and values; those that are not needed are NULL. */
 static void backward_row(const struct kernel *kernel, const struct kernel_call *call, const struct attention_shape *s,
                          int64_t row) {
     int64_t query = row % s->queries, head = row / s->queries % s->heads, n = row / s->queries / s->heads;

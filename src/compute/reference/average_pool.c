@@ -1,10 +1,10 @@
-/* Average pooling. x (N, H, W, C), y (N, OH, OW, C); which windows there are and what they
- * count says pool_window. */
+/* Average pooling. x (N, H, W, C), y (N, OH, OW, C); pool_window gives the windows and the number of elements that count. */
 #include <string.h>
 
 #include "compute/reference/reference.h"
 
-/* Where the window of output i lies: rows [top, bottom), columns [left, right) of sample n, and one over what it counts. */
+/* The window of output i: rows [top, bottom), columns [left, right) of sample n, and one over its number of counted elements.
+ */
 struct place {
     int64_t n, top, bottom, left, right;
     double factor;

@@ -1,4 +1,4 @@
-/* The same numbers in another type: y = x rounded to y's type, dx = dy rounded to x's. */
+/* The same values in another type: y = x rounded to y's type, dx = dy rounded to x's. */
 #include "compute/reference/reference.h"
 
 static float load(enum number_type type, const void *from, int64_t i) {

@@ -3,7 +3,8 @@
 
 #include "compute/reference/reference.h"
 
-/* Walks over the pieces, of elements of any type: `bytes` at y + offset belong to input j at x_j + position * bytes. */
+/* Copies piece by piece, with elements of any type: `bytes` at y + offset belong to input j at x_j + position * bytes.
+ */
 static void each_piece(struct kernel *kernel, const struct kernel_call *call, bool backward) {
     const struct reference_kernel *k = reference_of(kernel);
     int64_t positions = reference_rows(kernel, &k->output), offset = 0;

@@ -1,5 +1,5 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); of a sequence N counts its positions too.
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); for sequences N also counts the positions.
  * With label smoothing s the target t is (1 - s) at the label plus s / D everywhere, in training; evaluation takes the label
  * alone. A label of -1 is not counted.
  *
@@ -16,7 +16,7 @@ static double target(const struct kernel *kernel, const struct kernel_call *call
     return (d == label ? 1 - smoothing : 0) + smoothing / (double)k->output.dim[0];
 }
 
-/* Labels that may count, those of counted samples; and whether label `n` does. */
+/* The number of labels of counted samples; and whether label `n` counts. */
 static int64_t labels_of(const struct kernel *kernel, const struct kernel_call *call) {
     return reference_rows(kernel, &reference_of(kernel)->output) / kernel->samples * call->counted;
 }

@@ -1,4 +1,4 @@
-/* The reference device's table, and what its kernels share. */
+/* The reference device's table, and functions that its kernels share. */
 #include <stdlib.h>
 
 #include "compute/reference/reference.h"

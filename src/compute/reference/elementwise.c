@@ -1,4 +1,4 @@
-/* Operators that go through their elements one by one, in memory's order: ReLU, add, dropout. */
+/* Elementwise operators: ReLU, add, dropout. */
 #include "compute/reference/reference.h"
 
 static int64_t elements_of(const struct kernel *kernel) {
@@ -7,7 +7,7 @@ static int64_t elements_of(const struct kernel *kernel) {
 
 /* -------------------------------------------------------------------- relu */
 
-/* Written so that what is not a number stays so. */
+/* Written so that a NaN stays a NaN. */
 static enum ps_status relu_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     for (int64_t i = 0; i < elements_of(kernel); i++) call->output[i] = call->input[0][i] < 0 ? 0 : call->input[0][i];

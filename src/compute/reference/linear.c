@@ -1,7 +1,6 @@
 /*
- * Fully connected. x (N, D), weights w (O, D), bias b (O), y (N, O); of a sequence N counts its positions too. Where x is a
- * flattened image, memory holds feature
- * (h, w, c) at position * C + c, the weights' columns are at c * positions + position.
+ * Fully connected. x (N, D), weights w (O, D), bias b (O), y (N, O); for sequences N also counts the positions. Where x is a
+ * flattened image, memory holds feature (h, w, c) at position * C + c, the weights' columns are at c * positions + position.
  */
 #include "compute/reference/reference.h"
 

@@ -1,6 +1,6 @@
 /*
- * The reference device: every operator as plain loops over the definition, added up in double, to hold the other devices
- * against. Parameters lie in canonical (PyTorch) order, activations N, H, W, C.
+ * The reference device: every operator as plain loops over its definition, summed in double; other devices are compared with
+ * it. Parameters lie in canonical (PyTorch) order, activations N, H, W, C.
  */
 #ifndef PENSTOCK_COMPUTE_REFERENCE_REFERENCE_H
 #define PENSTOCK_COMPUTE_REFERENCE_REFERENCE_H
@@ -26,7 +26,7 @@ enum ps_status reference_create(struct device *device, const struct graph *graph
                                 bool relu_follows, struct kernel **kernel, struct ps_error *error);
 void reference_destroy(struct kernel *kernel);
 
-/* Vectors that operators on features see: one a sample, or one a position of a sequence. */
+/* The number of vectors of an operator on features: one per sample, or one per position of a sequence. */
 static inline int64_t reference_rows(const struct kernel *kernel, const struct shape *shape) {
     return kernel->samples * (shape_elements(shape) / shape->dim[0]);
 }

@@ -1,11 +1,11 @@
-/* Positions first .. first + count - 1 of a sequence. x (N, T, D), y (N, count, D); dx is dy there and 0 elsewhere. Elements of
- * any type are moved: lengths are in bytes. */
+/* Positions first .. first + count - 1 of a sequence. x (N, T, D), y (N, count, D); dx is dy there and 0 elsewhere. Elements
+ * may have any type: lengths are in bytes. */
 #include <string.h>
 
 #include "compute/reference/reference.h"
 
 struct lengths {
-    size_t before, inside, all; /* bytes of a sample: before the slice, in it, together with those behind it */
+    size_t before, inside, all; /* bytes of a sample: before the slice, in it, in all */
 };
 
 static struct lengths lengths_of(const struct kernel *kernel) {
