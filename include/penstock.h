@@ -154,10 +154,10 @@ struct ps_network_info {
     int labels;           /* of a sample: 1, or one a position */
     int vocabulary;       /* tokens there are; 0: it reads images */
     double forward_flops; /* for one sample, a multiply-add counted as two */
-    int inputs;           /* how many a sample has; ps_network_input tells about each */
+    int inputs, targets;  /* how many a sample has; ps_network_input and ps_network_target tell about each */
 };
 
-/* One of the inputs of a sample. Callers give arrays of it, so it keeps its size. */
+/* One of the inputs, or targets, of a sample. Callers give arrays of it, so it keeps its size. */
 struct ps_input {
     const char *name, *type; /* type: "f32" or "i32" */
     int rank;
@@ -176,6 +176,8 @@ struct ps_layer_info {
 PS_GETTER(ps_network_info, ps_network)
 PS_GETTER_AT(ps_network_layer, ps_layer_info, ps_network) /* layer from 0 */
 PS_GETTER_AT(ps_network_input, ps_input, ps_network) /* in the order of a sample, from 0 */
+/* What the loss reads, from 0. There is one so far, the labels: i32, of rank 1, its vocabulary the classes. */
+PS_GETTER_AT(ps_network_target, ps_input, ps_network)
 
 /* Writes a network node by node; the last node is the loss. Calls that add something return its number, for `inputs` of later
  * ones. What fails first sticks: later calls do nothing and return -1, and finish tells it with the node's name. */
@@ -195,6 +197,10 @@ int ps_network_builder_node(struct ps_network_builder *builder, const char *name
  * "normal" (with it as deviation). Otherwise they are PyTorch's. */
 void ps_network_builder_initial(struct ps_network_builder *builder, int node, const char *parameter, const char *kind,
                                 double value);
+/* What the loss reads. Nothing said: "labels". cross_entropy accepts one target, "i32", of rank 1: one label, or one for each
+ * position. */
+void ps_network_builder_target(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
+                               int rank);
 /* The first parameters of `node`, in the last layer, and of `owner`, in the first, become one. */
 void ps_network_builder_tie(struct ps_network_builder *builder, int node, int owner);
 /* What the classes are: "classes" where nothing is said, "tokens" (the next ones) or "masked_tokens". */
@@ -444,6 +450,9 @@ struct ps_dataset_source {
      * order, as ps_network_input says them; copied. NULL: one, of input_shape and vocabulary above. */
     const struct ps_input *inputs;
     int input_count;
+    /* Its targets, as ps_network_target says them: one; copied. NULL: classes and labels above, under any name. */
+    const struct ps_input *targets;
+    int target_count;
 };
 
 /* All fields zero but for the size. */

@@ -237,6 +237,30 @@ static void test_by_hand(void **state) {
 #define ONE(name) "{\"name\": \"" name "\", \"shape\": [1]}"
 #define EIGHT ONE("a") ", " ONE("b") ", " ONE("c") ", " ONE("d") ", " ONE("e") ", " ONE("f") ", " ONE("g") ", " ONE("h")
 
+#define TARGETS(list)                                                                                                          \
+    HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [2]}], \"targets\": [" list                                                \
+         "], \"nodes\": [{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}"
+
+/* A target with another name is another network; with the usual name it is the same one. */
+static void test_target(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        TARGETS("{\"name\": \"labels\", \"type\": \"i32\", \"shape\": [1]}"), TARGETS("{\"name\": \"kind\", \"shape\": [1]}"),
+        HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [2]}], \"nodes\": [{\"name\": \"loss\", "
+             "\"operator\": \"cross_entropy\"}]}"};
+    struct ps_network *networks[3];
+    for (int i = 0; i < 3; i++) {
+        assert_ok(network_parse(texts[i], strlen(texts[i]), "net.json", &networks[i], &test_error));
+        struct ps_network *again = read_back(networks[i]);
+        assert_same(networks[i], again);
+        assert_string_equal(ps_network_target(again, 0).name, i == 1 ? "kind" : "labels");
+        ps_network_destroy(again);
+    }
+    assert_true(networks[0]->hash == networks[2]->hash);
+    assert_true(networks[1]->hash != networks[2]->hash);
+    for (int i = 0; i < 3; i++) ps_network_destroy(networks[i]);
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -283,6 +307,12 @@ static void test_refused(void **state) {
         {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [16777216, 1048576, 1048576]}], \"nodes\": [" CONV "]}", "elements"},
         {HEAD "\"inputs\": [{\"name\": \"d\", \"type\": \"f64\", \"shape\": [1]}], \"nodes\": [" CONV "]}",
          "'f64' is not known"},
+        {TARGETS(""), "0 of them; a network has one, which cross_entropy reads"},
+        {TARGETS(ONE("a") ", " ONE("b")), "2 of them; a network has one"},
+        {TARGETS("{\"name\": \"a\", \"type\": \"f32\", \"shape\": [1]}"), "target 'a': f32 of rank 1; cross_entropy reads i32"},
+        {TARGETS("{\"name\": \"a\", \"shape\": [1, 1]}"), "i32 of rank 2; cross_entropy reads i32 of rank 1"},
+        {TARGETS("{\"name\": \"a\", \"shape\": [2]}"), "target 'a': shape [2], but the loss reads [1]"},
+        {TARGETS("{\"name\": \"/\", \"shape\": [1]}"), "a name has 1 to 63 characters"},
         {HEAD "\"predicts\": \"token\", " INPUT "\"nodes\": [" CONV "]}", "did you mean 'tokens'"},
         {"[[[[", "line 1"},
     };
@@ -326,9 +356,9 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back), cmocka_unit_test(test_three_ways),      cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_types),     cmocka_unit_test(test_lengths),         cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back), cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_types),     cmocka_unit_test(test_lengths),    cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_refused),    cmocka_unit_test(test_builder_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,8 +49,12 @@ static struct ps_dataset_source own_source(struct own_data *own, const struct ps
 static struct ps_dataset *own_dataset(struct own_data *own) {
     struct ps_input inputs[8];
     struct ps_dataset *dataset;
-    const struct ps_dataset_source source = own_source(own, inputs);
+    struct ps_dataset_source source = own_source(own, inputs);
     for (int i = 0; i < source.input_count; i++) inputs[i] = ps_network_input(own->network, i);
+    const struct ps_input target = ps_network_target(own->network, 0);
+    source.classes = 0;
+    source.targets = &target;
+    source.target_count = 1;
     assert_ok(ps_dataset_create(&source, &dataset, &test_error));
     return dataset;
 }
@@ -82,6 +86,7 @@ static struct ps_network *several_inputs(const char *name) {
     y = node(b, "gridded", "linear,channels=4", node(b, "flat_grid", "flatten", grid));
     x = ps_network_builder_node(b, "concat", "concat", (const int[]){x, late, y}, 3);
     node(b, "loss", "cross_entropy", node(b, "last", "linear,channels=4", x));
+    ps_network_builder_target(b, "kind", "i32", (const int64_t[]){1}, 1);
     assert_ok(ps_network_builder_finish(b, &network, &test_error));
     return network;
 }
@@ -302,6 +307,15 @@ static void test_cuts(void **state) {
     assert_string_equal(grid.type, "f32");
     assert_int_equal(grid.rank, 6);
     assert_int_equal(ps_network_info(network).inputs, 4);
+    assert_int_equal(ps_network_info(network).targets, 1);
+    assert_string_equal(ps_network_target(network, 0).name, "kind");
+    assert_int_equal(ps_network_target(network, 0).vocabulary, CLASSES);
+    assert_null(ps_network_target(network, 1).name);
+    struct ps_network *split;
+    assert_ok(network_create_split(network, "seen:2", &split, &test_error));
+    assert_int_equal(ps_network_info(split).inputs, 4);
+    assert_string_equal(ps_network_target(split, 0).name, "kind");
+    ps_network_destroy(split);
     ps_network_destroy(network);
 }
 
@@ -314,6 +328,31 @@ static void assert_refused(struct inputs_job *job, const struct ps_dataset *data
         ps_trainer_destroy(trainer);
     }
     assert_status(status, wanted, said);
+}
+
+static void test_refused_targets(struct inputs_job *job) {
+    static const char *const said[] = {"have the target 'labels', but the network's loss reads 'kind'",
+                                       "have 2 labels per sample, but the network's loss reads 1", "has 5 classes"};
+    struct ps_input inputs[8], target;
+    struct ps_dataset *data;
+    struct ps_dataset_source source = own_source(&job->own, inputs);
+    for (int i = 0; i < 4; i++) inputs[i] = ps_network_input(job->network, i);
+    source.targets = &target;
+    source.target_count = 1;
+    for (int wrong = 0; wrong < 3; wrong++) {
+        target = ps_network_target(job->network, 0);
+        if (wrong == 0) target.name = "labels";
+        if (wrong == 1) target.shape[0] = 2;
+        if (wrong == 2) target.vocabulary = 5;
+        assert_ok(ps_dataset_create(&source, &data, &test_error));
+        assert_refused(job, data, PS_USAGE, said[wrong]);
+        ps_dataset_destroy(data);
+    }
+    target.vocabulary = 0;
+    target.type = "f32";
+    assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "'kind' is f32 of rank 1");
+    source.target_count = 2;
+    assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "target_count: 2; 1 is accepted");
 }
 
 /* Data that are not what the network takes. */
@@ -346,6 +385,7 @@ static void test_refused(void **state) {
         source.input_count = 9;
         assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "input_count: 9");
     }
+    test_refused_targets(&job);
     job.own.bad_sample = 11;
     assert_refused(&job, job.data, PS_BAD_INPUT, "sample 11 has the token 7, which is not from 0 to 6");
     free_job(&job);

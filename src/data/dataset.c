@@ -199,6 +199,9 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
         TRY(check_sequences(spec, has, required, error));
         TRY(check_image(spec, has, required, error));
     }
+    if (has->target && required->target && strcmp(has->target->name, required->target->name) != 0)
+        return error_set(error, PS_USAGE, "data '%s' have the target '%s', but the network's loss reads '%s'", spec,
+                         has->target->name, required->target->name);
     if (dataset_labels(has) != dataset_labels(required))
         return error_set(error, PS_USAGE, "data '%s' have %d label%s per sample, but the network's loss reads %d", spec,
                          dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(required));
@@ -241,6 +244,7 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
     struct dataset *dataset;
     one.inputs = NULL;
     one.input_count = 0;
+    one.target = NULL;
     TRY(class->open(rest, part, &one, &dataset, error));
     if (!dataset->class) dataset->class = class;
     enum ps_status status = check_fit(spec, &dataset->shape, required, error);
@@ -277,6 +281,7 @@ void samples_close(struct samples *samples) {
 struct dataset_shape dataset_shape_of(const struct ps_network *network) {
     return (struct dataset_shape){.inputs = network->inputs,
                                   .input_count = network->graph->input_count,
+                                  .target = &network->target,
                                   .channels = network->input_shape[0],
                                   .height = network->input_shape[1],
                                   .width = network->input_shape[2],

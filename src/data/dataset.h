@@ -31,6 +31,7 @@ struct dataset_shape {
      * height, width and vocabulary describe. */
     const struct ps_input *inputs;
     int input_count;
+    const struct ps_input *target;   /* likewise; NULL: classes and labels describe it, and it has no name */
     int64_t channels, height, width; /* of a sample */
     int classes;                     /* labels are 0 to classes - 1; -1: not counted */
     int labels;                      /* per sample; sequences may have one per position; 0 counts as 1 */

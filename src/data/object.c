@@ -90,6 +90,7 @@ static enum ps_status open_given(const struct ps_dataset *object, struct samples
                                                .samples = source->samples,
                                                .shape = {.inputs = source->inputs,
                                                          .input_count = source->input_count,
+                                                         .target = source->targets,
                                                          .channels = source->input_shape[0],
                                                          .height = source->input_shape[1],
                                                          .width = source->input_shape[2],
@@ -209,6 +210,23 @@ static enum ps_status check_listed(const struct ps_dataset_source *source, struc
     return PS_OK;
 }
 
+/* cross_entropy reads one, of labels. */
+static enum ps_status check_targets(const struct ps_dataset_source *source, struct ps_error *error) {
+    const struct ps_input *target = source->targets;
+    if (source->target_count != 1)
+        return error_set(error, PS_USAGE, "target_count: %d; 1 is accepted, which cross_entropy reads", source->target_count);
+    if (check_input(target, error) != PS_OK) {
+        error_prefix(error, "targets[0]");
+        return PS_USAGE;
+    }
+    if (strcmp(target->type, number_types[TYPE_I32].name) != 0 || target->rank != 1 || target->vocabulary < 2)
+        return error_set(error, PS_USAGE,
+                         "targets[0]: '%.63s' is %s of rank %d with the vocabulary %d; cross_entropy reads i32 of rank 1, with "
+                         "2 classes or more",
+                         target->name, target->type, target->rank, target->vocabulary);
+    return PS_OK;
+}
+
 static enum ps_status check_source(const struct ps_dataset_source *source, struct ps_error *error) {
     if (!source->name || !source->name[0]) return error_set(error, PS_USAGE, "name: the data must have one");
     if (!source->read) return error_set(error, PS_USAGE, "read: there must be such a function");
@@ -220,22 +238,32 @@ static enum ps_status check_source(const struct ps_dataset_source *source, struc
         if (source->input_shape[d] < 1 || source->input_shape[d] > 1 << 24)
             return error_set(error, PS_USAGE, "input_shape: %lld x %lld x %lld is no shape", (long long)source->input_shape[0],
                              (long long)source->input_shape[1], (long long)source->input_shape[2]);
+    if (source->vocabulary < 0) return error_set(error, PS_USAGE, "vocabulary: %d is negative", source->vocabulary);
+    if (source->targets) return check_targets(source, error);
     if (source->classes < 2) return error_set(error, PS_USAGE, "classes: %d are fewer than 2", source->classes);
     if (source->labels < 0) return error_set(error, PS_USAGE, "labels: %d is negative", source->labels);
-    if (source->vocabulary < 0) return error_set(error, PS_USAGE, "vocabulary: %d is negative", source->vocabulary);
     return PS_OK;
 }
 
-/* The caller's list, with its names, as our own. */
-static enum ps_status take_inputs(struct ps_dataset *made, struct ps_error *error) {
-    for (int i = 0; i < made->source.input_count; i++) {
-        struct ps_input *input = &made->inputs[i];
-        *input = made->source.inputs[i];
-        input->type = number_types[strcmp(input->type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32].name;
-        input->name = strdup(input->name);
-        if (!input->name) return error_memory(error, "a dataset", sizeof *made);
-    }
-    made->source.inputs = made->inputs;
+/* An entry of the caller's, with its name, as our own. */
+static enum ps_status take_input(const struct ps_input *given, struct ps_input *own, struct ps_error *error) {
+    *own = *given;
+    own->type = number_types[strcmp(given->type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32].name;
+    own->name = strdup(given->name);
+    return own->name ? PS_OK : error_memory(error, "a dataset", strlen(given->name) + 1);
+}
+
+/* What the caller lists, as our own. */
+static enum ps_status take_lists(struct ps_dataset *made, struct ps_error *error) {
+    struct ps_dataset_source *source = &made->source;
+    for (int i = 0; source->inputs && i < source->input_count; i++)
+        TRY(take_input(&source->inputs[i], &made->inputs[i], error));
+    if (source->inputs) source->inputs = made->inputs;
+    if (!source->targets) return PS_OK;
+    TRY(take_input(source->targets, &made->target, error));
+    source->targets = &made->target;
+    source->classes = made->target.vocabulary;
+    source->labels = (int)made->target.shape[0];
     return PS_OK;
 }
 
@@ -248,7 +276,7 @@ enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct 
     own.name = made->name;
     made->given = true;
     made->source = own;
-    enum ps_status status = own.inputs ? take_inputs(made, error) : PS_OK;
+    enum ps_status status = take_lists(made, error);
     if (status != PS_OK) {
         ps_dataset_destroy(made);
         return status;
@@ -268,6 +296,7 @@ void ps_dataset_destroy(struct ps_dataset *dataset) {
     samples_close(&dataset->opened);
     pthread_mutex_destroy(&dataset->reading);
     for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free((char *)dataset->inputs[i].name);
+    free((char *)dataset->target.name);
     free(dataset->name);
     free(dataset);
 }

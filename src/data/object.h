@@ -14,11 +14,11 @@ struct ps_dataset {
     char *name; /* the spec, or what the caller calls it */
     bool given; /* by the caller's functions; else by a spec */
     enum ps_part part;
-    const struct ps_dataset *words;           /* by whose words text is numbered; NULL: nobody says */
-    struct samples opened;                    /* for a network, once for all; dataset NULL: each user opens them */
-    struct ps_dataset_source source;          /* where given; its inputs are those below */
-    struct ps_input inputs[GRAPH_INPUTS_MAX]; /* with names of our own */
-    pthread_mutex_t reading;                  /* then, one sample at a time */
+    const struct ps_dataset *words;                   /* by whose words text is numbered; NULL: nobody says */
+    struct samples opened;                            /* for a network, once for all; dataset NULL: each user opens them */
+    struct ps_dataset_source source;                  /* where given; its inputs are those below */
+    struct ps_input inputs[GRAPH_INPUTS_MAX], target; /* with names of our own */
+    pthread_mutex_t reading;                          /* then, one sample at a time */
 };
 
 /* Opens the data for a network, or takes those that are open; samples_close ends it. `usual` is the part where nobody says one.

@@ -33,11 +33,15 @@ struct layer {
     const char *name, *kind; /* of its first node */
 };
 
+/* Of the target, where nothing else is said. */
+#define TARGET_NAME "labels"
+
 struct graph {
     enum ps_status status; /* of the first call that failed */
     struct node *nodes;
     int node_count, node_capacity;
     int input_count; /* of the network: the first so many nodes */
+    char target[64]; /* name of what the loss reads; "": TARGET_NAME */
     struct parameter *parameters;
     int parameter_count, parameter_capacity;
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do

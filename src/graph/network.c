@@ -73,6 +73,7 @@ static uint64_t hash_network(const struct ps_network *network) {
     const struct graph *graph = network->graph;
     uint64_t hash = 0xcbf29ce484222325u;
     hash_text(&hash, network_predicts_names[network->predicts]);
+    if (graph->target[0] != '\0') hash_text(&hash, graph->target);
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
         hash_text(&hash, operator_get(node->id)->name);
         hash_text(&hash, node->name);
@@ -121,6 +122,11 @@ static void note_interface(struct ps_network *network) {
     for (int d = 0; d < 3; d++) network->input_shape[d] = d < network->inputs[0].rank ? network->inputs[0].shape[d] : 1;
     network->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
     network->labels = (int)graph_labels(graph);
+    network->target = (struct ps_input){.name = graph->target[0] != '\0' ? graph->target : TARGET_NAME,
+                                        .type = number_types[TYPE_I32].name,
+                                        .rank = 1,
+                                        .shape = {network->labels},
+                                        .vocabulary = network->classes};
     network->vocabulary = graph_vocabulary(graph);
 }
 
@@ -259,6 +265,7 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     if (network_source(whole) == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
     struct graph *graph = graph_create();
     enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
+    if (status == PS_OK) memcpy(graph->target, whole->graph->target, sizeof graph->target);
     for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++)
         status = add_at(whole, n, source, target, graph, error);
     if (status == PS_OK)
@@ -316,7 +323,8 @@ static struct ps_network_info make_network_info(const struct ps_network *network
                                    .classes = network->classes,
                                    .labels = network->labels,
                                    .vocabulary = network->vocabulary,
-                                   .inputs = graph->input_count};
+                                   .inputs = graph->input_count,
+                                   .targets = 1};
     network_hash_text(network->hash, info.hash);
     memcpy(info.input_shape, network->input_shape, sizeof info.input_shape);
     for (int i = 0; i < graph->node_count; i++) {
@@ -358,6 +366,11 @@ static struct ps_input make_network_input(const struct ps_network *network, int 
 
 void ps_network_input_get(const struct ps_network *network, int number, struct ps_input *result, size_t size) {
     const struct ps_input own = make_network_input(network, number);
+    SIZED_GIVE(own, result, size);
+}
+
+void ps_network_target_get(const struct ps_network *network, int number, struct ps_input *result, size_t size) {
+    const struct ps_input own = number == 0 ? network->target : (struct ps_input){0};
     SIZED_GIVE(own, result, size);
 }
 

@@ -210,10 +210,36 @@ void ps_network_builder_predicts(struct ps_network_builder *builder, const char 
     builder->status = error_unknown(&builder->error, PS_USAGE, "predicts", what, network_predicts_names, 3);
 }
 
+void ps_network_builder_target(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
+                               int rank) {
+    struct graph *graph = builder->graph;
+    if (builder->status != PS_OK) return;
+    if (!name_is_fine(name) || strlen(name) >= sizeof graph->target)
+        FAIL(builder, "target '%.80s': a name has 1 to %zu characters, and may not begin with '/'", name,
+             sizeof graph->target - 1);
+    else if (builder->target_labels > 0)
+        FAIL(builder, "target '%s': there is one already; cross_entropy reads one", name);
+    else if (strcmp(type, number_types[TYPE_I32].name) != 0 || rank != 1 || shape[0] < 1)
+        FAIL(builder, "target '%s': %s of rank %d; cross_entropy reads i32 of rank 1, one label or one for each position", name,
+             type, rank);
+    else
+        builder->target_labels = shape[0];
+    if (builder->status == PS_OK && strcmp(name, TARGET_NAME) != 0) memcpy(graph->target, name, strlen(name) + 1);
+}
+
+/* Are the labels that the loss reads as many as the target was said to have? */
+static enum ps_status check_target(const struct ps_network_builder *builder, struct ps_error *error) {
+    const struct graph *graph = builder->graph;
+    const int64_t said = builder->target_labels, labels = graph->node_count > 0 ? graph_labels(graph) : 0;
+    if (said == 0 || said == labels) return PS_OK;
+    return error_set(error, PS_USAGE, "target '%s': shape [%lld], but the loss reads [%lld]",
+                     graph->target[0] != '\0' ? graph->target : TARGET_NAME, (long long)said, (long long)labels);
+}
+
 enum ps_status ps_network_builder_finish(struct ps_network_builder *builder, struct ps_network **network,
                                          struct ps_error *error) {
     enum ps_status status = builder->status;
-    if (status == PS_OK) {
+    if (status == PS_OK && (status = check_target(builder, &builder->error)) == PS_OK) {
         status = network_create(builder->name, builder->graph, builder->predicts, network, error);
         builder->graph = NULL;
     } else if (error != NULL) {

@@ -8,6 +8,7 @@ struct ps_network_builder {
     char name[2 * NETWORK_NAME_SIZE]; /* cut: a name so long is refused in the end */
     struct graph *graph;
     enum network_predicts predicts;
+    int64_t target_labels; /* of a sample, as the target's shape says; 0: nothing was said */
     enum ps_status status; /* of the first call that failed, which left `error` */
     struct ps_error error;
 };

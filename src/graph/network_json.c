@@ -212,29 +212,56 @@ static enum ps_status read_node(struct reading *reading, const struct json_place
     return passed(reading, &tied, error);
 }
 
-static enum ps_status read_input(struct reading *reading, const struct json_place *input, struct ps_error *error) {
-    static const char *const fields[] = {"name", "type", "shape"};
-    const char *name, *type = "f32";
-    struct json_place shape, side;
+/* An entry of inputs or targets. */
+struct value {
+    const char *name, *type;
     int64_t sides[SHAPE_RANK_MAX];
+    int rank;
+};
+
+static enum ps_status read_value(const struct json_place *place, struct value *value, struct ps_error *error) {
+    static const char *const fields[] = {"name", "type", "shape"};
+    struct json_place shape, side;
     size_t rank;
-    TRY(json_object_fields(input, fields, 3, error));
-    TRY(json_get_string(input, "name", true, &name, error));
-    TRY(json_get_string(input, "type", false, &type, error));
-    TRY(json_field(input, "shape", true, &shape, error));
+    TRY(json_object_fields(place, fields, 3, error));
+    TRY(json_get_string(place, "name", true, &value->name, error));
+    TRY(json_get_string(place, "type", false, &value->type, error));
+    TRY(json_field(place, "shape", true, &shape, error));
     TRY(json_array_length(&shape, &rank, error));
     if (rank < 1 || rank > SHAPE_RANK_MAX)
         return json_error(&shape, error, "%zu sides; 1 to %d are accepted", rank, SHAPE_RANK_MAX);
+    value->rank = (int)rank;
     for (size_t d = 0; d < rank; d++) {
         TRY(json_item(&shape, d, &side, error));
         if (!json_is_integer(side.value)) return json_error(&side, error, "must be an integer");
-        sides[d] = json_integer_value(side.value);
+        value->sides[d] = json_integer_value(side.value);
     }
-    return note_name(reading, input, name, ps_network_builder_input(reading->builder, name, type, sides, (int)rank), error);
+    return PS_OK;
+}
+
+static enum ps_status read_input(struct reading *reading, const struct json_place *place, struct ps_error *error) {
+    struct value value = {.type = number_types[TYPE_F32].name};
+    TRY(read_value(place, &value, error));
+    int number = ps_network_builder_input(reading->builder, value.name, value.type, value.sides, value.rank);
+    return note_name(reading, place, value.name, number, error);
+}
+
+static enum ps_status read_targets(const struct reading *reading, const struct json_place *root, struct ps_error *error) {
+    struct json_place targets, item;
+    struct value value = {.type = number_types[TYPE_I32].name};
+    size_t count;
+    TRY(json_field(root, "targets", false, &targets, error));
+    if (targets.value == NULL) return PS_OK;
+    TRY(json_array_length(&targets, &count, error));
+    if (count != 1) return json_error(&targets, error, "%zu of them; a network has one, which cross_entropy reads", count);
+    TRY(json_item(&targets, 0, &item, error));
+    TRY(read_value(&item, &value, error));
+    ps_network_builder_target(reading->builder, value.name, value.type, value.sides, value.rank);
+    return passed(reading, &item, error);
 }
 
 static enum ps_status read_parts(struct reading *reading, const struct json_place *root, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "name", "predicts", "inputs", "nodes"};
+    static const char *const fields[] = {"format", "version", "name", "predicts", "inputs", "targets", "nodes"};
     const char *predicts = network_predicts_names[PREDICTS_CLASSES];
     struct json_place inputs, nodes, item;
     size_t count;
@@ -250,6 +277,7 @@ static enum ps_status read_parts(struct reading *reading, const struct json_plac
         TRY(json_item(&inputs, i, &item, error));
         TRY(read_input(reading, &item, error));
     }
+    TRY(read_targets(reading, root, error));
     TRY(json_field(root, "nodes", true, &nodes, error));
     TRY(json_array_length(&nodes, &count, error));
     if (count == 0) return json_error(&nodes, error, "there are none");
@@ -421,6 +449,11 @@ char *ps_network_json(const struct ps_network *network) {
     text_add(&out, "  \"inputs\": [\n");
     for (int n = 0; n < graph->input_count; n++)
         add_line(&out, "    ", input_json(&graph->nodes[n]), n + 1 < graph->input_count ? "," : "\n  ],");
+    if (graph->target[0] != '\0')
+        add_line(
+            &out, "  \"targets\": ",
+            json_pack("[{s:s, s:s, s:[i]}]", "name", graph->target, "type", network->target.type, "shape", network->labels),
+            ",");
     text_add(&out, "  \"nodes\": [\n");
     for (int n = graph->input_count; n < graph->node_count; n++)
         add_line(&out, "    ", node_json(graph, n), n + 1 < graph->node_count ? "," : "");

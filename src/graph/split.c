@@ -147,6 +147,7 @@ enum ps_status graph_split(const struct graph *graph, int layer, int channels, s
     if (rewrite.to == NULL || rewrite.number == NULL) {
         status = error_memory(error, "a split network", (size_t)graph->node_count * sizeof *rewrite.number);
     } else {
+        memcpy(rewrite.to->target, graph->target, sizeof graph->target);
         for (int i = 0; i < first; i++) copy_node(&rewrite, i);
         add_split(&rewrite, first, last, channels);
         for (int i = last + 1; i < graph->node_count; i++) copy_node(&rewrite, i);
