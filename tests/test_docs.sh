@@ -1,0 +1,46 @@
+#!/bin/sh
+# Checks what the documentation names: paths in backquotes and links are there, and the functions of the section "Where to look" of
+# ARCHITECTURE.md are in the files beside them. Names with capitals such as NAME stand for others and are left out.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+failures=0
+complain() {
+    echo "$*" >&2
+    failures=$((failures + 1))
+}
+
+for document in *.md docs/*.md; do
+    # `src/graph/graph.c`, also without src/ or docs/ in front.
+    for path in $(grep -o '`[a-z_]*\(/[a-z0-9_]*\)*/[a-z0-9_]*\.[a-z]*`' "$document" | tr -d '`' | sort -u); do
+        [ -e "$path" ] || [ -e "src/$path" ] || [ -e "docs/$path" ] || [ "${path##*/}" = name.c ] || complain "$document: there is no $path"
+    done
+    for path in $(grep -o '](\([^)#:]*\)[)#]' "$document" | sed 's/^](//; s/[)#]$//' | sort -u); do
+        [ -e "$(dirname "$document")/$path" ] || complain "$document: there is no $path"
+    done
+done
+
+# FILE... : FUNCTION... of each row. A file without a folder is beside the one before it.
+sed -n '/^## Where to look/,/^| to add/p' ARCHITECTURE.md | awk -F'|' '/^\| / && $3 ~ /`src.*\.c`/ && $3 !~ /NAME/ {
+    files = functions = folder = ""
+    for (text = $3; match(text, /`[a-z0-9_\/]*\.c`/); text = substr(text, RSTART + RLENGTH)) {
+        file = substr(text, RSTART + 1, RLENGTH - 2)
+        if (file !~ /\//) file = folder file
+        folder = file
+        sub(/[^\/]*$/, "", folder)
+        files = files " " file
+    }
+    for (text = $4; match(text, /`[a-z_]*`/); text = substr(text, RSTART + RLENGTH))
+        functions = functions " " substr(text, RSTART + 1, RLENGTH - 2)
+    print files " :" functions
+}' >"${TMPDIR:-/tmp}/docs.$$"
+[ -s "${TMPDIR:-/tmp}/docs.$$" ] || complain "ARCHITECTURE.md: no rows in 'Where to look'"
+while read -r row; do
+    for function in ${row##*:}; do
+        # shellcheck disable=SC2086
+        grep -qE "^[a-z].*\<$function\(" ${row%%:*} || [ "$function" = post ] || complain "ARCHITECTURE.md: no $function in ${row%%:*}"
+    done
+done <"${TMPDIR:-/tmp}/docs.$$"
+rm -f "${TMPDIR:-/tmp}/docs.$$"
+
+[ "$failures" -eq 0 ]
