@@ -10,7 +10,7 @@ int decoding_best(const float *probabilities, int classes) {
     return best;
 }
 
-/* How many of `samples` from `first` on are written. */
+/* How many of `samples` from `first` on are decoded. */
 static int count_written(const struct decoding *decoding, int64_t first, int samples) {
     int64_t left = decoding->samples - first;
     return left < samples ? (int)left : samples;

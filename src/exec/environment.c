@@ -1,6 +1,6 @@
 /*
  * The environment that computes: what each instruction does to a worker's blocks. It knows no schedule and no weight policy;
- * slots, versions and predictions stand in the instructions.
+ * slots, versions and predictions are given in the instructions.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "exec/executor.h"
 
-/* While a device only waits, transfers are moved along this often. */
+/* While the host waits for a device, transfers progress this often. */
 #define TRANSFERS_S 2e-4
 
 /* --------------------------------------------------------------------- blocks */
@@ -39,7 +39,7 @@ static struct stage *stage_of(const struct executor *executor, const struct work
     return worker_stage_at(stage, executor_length(executor, instruction->micro_batch));
 }
 
-/* Messages of other processes, moved along while this one computes. */
+/* Lets messages of other processes progress while this one computes. */
 static void move_transfers(void *context) {
     const struct executor *executor = context;
     executor->transport_class->progress(executor->transport);
@@ -66,29 +66,29 @@ static struct stage_step step_of(struct executor *executor, const struct worker_
     };
 }
 
-/* What is asked of the device next comes after the moment when the block was settled. */
-static void come_after(struct executor *executor, struct worker *worker, const struct worker_stage *stage, enum block_kind kind,
-                       int slot) {
+/* The device's next work waits for the moment at which the block was settled. */
+static void wait_for_block(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                           enum block_kind kind, int slot) {
     struct moment settled = executor->transport_class->settled_at(executor->transport, stage->instance, kind, slot);
     device_after(worker->device, &settled);
 }
 
-/* Tells a device with a queue, or one that keeps its own time, from when on the instruction can run: when its blocks are there.
+/* Lets the next work of a device with a queue, or with a time of its own, wait until the instruction's blocks have arrived.
  */
-static void note_arrivals(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                          const struct instruction *instruction) {
+static void wait_for_blocks(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                            const struct instruction *instruction) {
     if (!worker->device->type->after) return;
     for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
-        come_after(executor, worker, stage, (enum block_kind)kind, slot);
+        wait_for_block(executor, worker, stage, (enum block_kind)kind, slot);
     }
     if (programs_split(executor->segment.programs, instruction->stage) && instruction_transfer_slot(instruction) != NO_SLOT)
-        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction_transfer_slot(instruction));
+        wait_for_block(executor, worker, stage, BLOCK_WEIGHTS, instruction_transfer_slot(instruction));
 }
 
-/* The same of an update's gradients, where they were added up over instances. */
-static void note_sum(struct executor *executor, struct worker *worker, struct work *update) {
+/* The same for an update's gradients, where they were summed over instances. */
+static void wait_for_sum(struct executor *executor, struct worker *worker, struct work *update) {
     struct worker_stage *stage = update->stage;
     if (!programs_sums(executor->segment.programs, stage->number)) return;
     struct moment settled =
@@ -98,24 +98,25 @@ static void note_sum(struct executor *executor, struct worker *worker, struct wo
     update->sum_until_s = fmax(settled.time, stage->sum_until_s);
 }
 
-static void remember(struct worker *worker, const struct timeline_event *event) {
+static void record_event(struct worker *worker, const struct timeline_event *event) {
     struct recorder *recorder = &worker->recorder;
     if (recorder->events) recorder->events[recorder->count++ % recorder->capacity] = *event;
 }
 
-/* When the gradients that the update takes were added up: from when the worker came until the last one had. */
-static void remember_sum(struct executor *executor, struct worker *worker, const struct work *update, double started_s) {
+/* Records the sum of the update's gradients: from the time at which the worker offered its share until the sum was done. */
+static void record_sum(struct executor *executor, struct worker *worker, const struct work *update, double started_s) {
     if (!programs_sums(executor->segment.programs, update->stage->number)) return;
-    remember(worker, &(struct timeline_event){
-                         .instruction = instruction_make(OP_AR, update->instruction.stage, update->instruction.micro_batch),
-                         .worker = worker->number,
-                         .start_s = update->sum_from_s - executor->segment_started_s,
-                         .end_s = fmax(fmin(update->sum_until_s, started_s), update->sum_from_s) - executor->segment_started_s,
-                     });
+    record_event(worker,
+                 &(struct timeline_event){
+                     .instruction = instruction_make(OP_AR, update->instruction.stage, update->instruction.micro_batch),
+                     .worker = worker->number,
+                     .start_s = update->sum_from_s - executor->segment_started_s,
+                     .end_s = fmax(fmin(update->sum_until_s, started_s), update->sum_from_s) - executor->segment_started_s,
+                 });
 }
 
-/* Waits for the device, and leaves the time to the transfers. */
-static void wait_for(struct executor *executor, const struct moment *moment) {
+/* Waits for the device and lets transfers progress meanwhile. */
+static void wait_on_host(struct executor *executor, const struct moment *moment) {
     while (executor->transport_class->progress && !device_reached(moment)) {
         if (moment->device && device_in_host(moment->device) && clock_now() > moment->time - TRANSFERS_S) break;
         clock_sleep(TRANSFERS_S);
@@ -124,9 +125,9 @@ static void wait_for(struct executor *executor, const struct moment *moment) {
     device_wait(moment);
 }
 
-/* ------------------------------------------------------------- what is asked for */
+/* ------------------------------------------------------------- run-ahead window */
 
-/* Adds what the last stage saw to the mini-batch's record. */
+/* Adds the last stage's loss and hits to the mini-batch's record. */
 static enum ps_status record_loss(struct executor *executor, const struct worker_stage *stage,
                                   const struct instruction *instruction, const struct stage_result *result,
                                   struct ps_error *error) {
@@ -151,7 +152,7 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
     return PS_FAILED;
 }
 
-/* The mini-batches that an update of the last stage has taken are over. */
+/* Marks the mini-batches of an update of the last stage as done. */
 static void record_update(struct executor *executor, const struct worker_stage *stage, int update, double done_s) {
     const struct ps_programs *programs = executor->segment.programs;
     struct replica_record *seen = &executor->records[stage->replica];
@@ -171,9 +172,9 @@ static enum ps_status check_device(const struct worker *worker, const struct wor
                      worker->device->type->name, worker->number, instruction_text(&work->instruction, text));
 }
 
-/* The computation is over. */
-static enum ps_status take_note(struct executor *executor, struct worker *worker, const struct work *work,
-                                struct ps_error *error) {
+/* Records a computation that is done. */
+static enum ps_status record_work(struct executor *executor, struct worker *worker, const struct work *work,
+                                  struct ps_error *error) {
     const struct instruction *instruction = &work->instruction;
     const bool last = instruction->stage == executor->segment.programs->stages - 1, queued = work->started.device != NULL;
     const enum action action = opcode_table[instruction->op].action;
@@ -184,27 +185,27 @@ static enum ps_status take_note(struct executor *executor, struct worker *worker
     if (action == ACTION_FORWARD && last && executor->real && !executor->segment.decoding)
         TRY(record_loss(executor, work->stage, instruction, &work->result, error));
     if (!executor->segment.training) return PS_OK;
-    if (action == ACTION_UPDATE) remember_sum(executor, worker, work, started_s);
+    if (action == ACTION_UPDATE) record_sum(executor, worker, work, started_s);
     if (action == ACTION_UPDATE && last) record_update(executor, work->stage, instruction->micro_batch, done_s);
     worker->busy_s += done_s - started_s;
-    remember(worker, &(struct timeline_event){
-                         .instruction = *instruction,
-                         .worker = worker->number,
-                         .start_s = started_s - executor->segment_started_s,
-                         .end_s = done_s - executor->segment_started_s,
-                     });
+    record_event(worker, &(struct timeline_event){
+                             .instruction = *instruction,
+                             .worker = worker->number,
+                             .start_s = started_s - executor->segment_started_s,
+                             .end_s = done_s - executor->segment_started_s,
+                         });
     return PS_OK;
 }
 
-/* Takes note of computations that are over; waits for them where more than `ahead` are not. */
+/* Records computations that are done; waits where more than `ahead` are not. */
 static enum ps_status settle(struct executor *executor, struct worker *worker, int ahead, struct ps_error *error) {
-    while (worker->settled < worker->asked) {
+    while (worker->settled < worker->enqueued) {
         const struct work *work = &worker->work[worker->settled % (RUN_AHEAD + 1)];
-        if (worker->asked - worker->settled > ahead) wait_for(executor, &work->done);
+        if (worker->enqueued - worker->settled > ahead) wait_on_host(executor, &work->done);
         if (!device_reached(&work->done)) break;
         if (worker->slower > 1) clock_wait_until(work->started_s + (clock_now() - work->started_s) * worker->slower);
         worker->settled++;
-        TRY(take_note(executor, worker, work, error));
+        TRY(record_work(executor, worker, work, error));
     }
     return PS_OK;
 }
@@ -213,29 +214,29 @@ enum ps_status executor_settle(struct executor *executor, int number, struct ps_
     return settle(executor, &executor->workers[number], 0, error);
 }
 
-/* The computation that the worker asks its device for next. */
+/* The next computation in the run-ahead window. */
 static struct work *next_work(struct worker *worker, struct worker_stage *stage, const struct instruction *instruction) {
-    struct work *work = &worker->work[worker->asked % (RUN_AHEAD + 1)];
+    struct work *work = &worker->work[worker->enqueued % (RUN_AHEAD + 1)];
     *work = (struct work){.instruction = *instruction, .stage = stage, .started_s = clock_now()};
     return work;
 }
 
-/* Its work on the device is asked for from here on: behind all that the instruction's blocks wait for. */
+/* Before the computation is enqueued: its work waits until the instruction's blocks have arrived. */
 static void begin_work(struct executor *executor, struct worker *worker, struct work *work) {
-    note_arrivals(executor, worker, work->stage, &work->instruction);
+    wait_for_blocks(executor, worker, work->stage, &work->instruction);
     if (worker->device->type->time_of) work->started = device_mark(worker->device);
 }
 
-/* All of it is asked for. A device whose times somebody needs at once is waited for. */
+/* After the computation was enqueued. Waits for a device whose times are needed at once. */
 static enum ps_status end_work(struct executor *executor, struct worker *worker, struct work *work, struct ps_error *error) {
     work->done = device_mark(worker->device);
-    worker->asked++;
+    worker->enqueued++;
     return settle(executor, worker, device_in_host(worker->device) || worker->slower > 1 ? 0 : RUN_AHEAD, error);
 }
 
 /* ----------------------------------------------------------------- computation */
 
-/* The last stage's labels where its forward ran elsewhere; with recomputation that comes first. */
+/* Loads the last stage's labels where its forward ran on another worker; a recomputation, if any, runs first. */
 static enum ps_status fetch_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                    const struct instruction *instruction, struct ps_error *error) {
     const struct ps_programs *programs = executor->segment.programs;
@@ -293,7 +294,7 @@ static enum ps_status recompute(void *context, int number, const struct instruct
     TRY(fetch_labels(executor, worker, stage, instruction, error));
     struct stage_blocks blocks = blocks_of(worker, stage, instruction);
     struct stage_step step = step_of(executor, stage, instruction);
-    /* The loss was counted in the forward. */
+    /* The loss was recorded in the forward. */
     TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, NULL, error));
     return end_work(executor, worker, work, error);
 }
@@ -313,10 +314,10 @@ static enum ps_status run_backward(struct executor *executor, int number, const 
     return end_work(executor, worker, work, error);
 }
 
-/* Where workers share a memory whoever comes last makes the sum in its own time. Only a device that keeps its own time has to
- * be told. */
-static void note_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                         const struct transport_share *share) {
+/* Where workers share memory, the last to arrive computes the sum in its own time. Only a device that keeps its own time must
+ * be given it. */
+static void wait_for_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                             const struct transport_share *share) {
     const struct transport_class *class = executor->transport_class;
     if (!worker->device->type->after || share->takes_s == 0) return;
     if (!class->settled(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
@@ -324,7 +325,7 @@ static void note_own_sum(struct executor *executor, struct worker *worker, const
     if (settled.time <= share->when.time + share->takes_s) device_after(worker->device, &settled);
 }
 
-/* How many blocks of the stage's size a sum works through: in each pass those of all of its instances. */
+/* How many blocks of the stage's size a sum reads: in each pass those of all of its instances. */
 static double shares_added(const struct ps_programs *programs, const struct worker_stage *stage) {
     const struct sum_group group = programs_sum_group(programs, stage->number);
     const struct sum_passes passes = programs_sum_passes(programs, &group);
@@ -335,8 +336,8 @@ static double shares_added(const struct ps_programs *programs, const struct work
     return shares;
 }
 
-/* Adds up the gradients of the stage's replicas: of those of one mini-batch the sum, of whole mini-batches the mean. And those
- * of what the stage shares with another. */
+/* Sums the gradients of the stage's replicas: the sum over replicas of one mini-batch, the mean over whole mini-batches. Also
+ * sums the gradients of the parameter that the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     struct executor *executor = context;
@@ -361,7 +362,7 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     stage->sum_from_s = clock_now();
     executor->transport_class->reduce(executor->transport, stage->instance, &share);
     stage->sum_until_s = clock_now();
-    note_own_sum(executor, worker, stage, &share);
+    wait_for_own_sum(executor, worker, stage, &share);
     return PS_OK;
 }
 
@@ -393,7 +394,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     struct work *work = next_work(worker, stage, instruction);
-    note_sum(executor, worker, work);
+    wait_for_sum(executor, worker, work);
     begin_work(executor, worker, work);
     float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
     update_rule_apply(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
@@ -426,10 +427,10 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     struct worker *worker = &executor->workers[number];
     struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
     int other = programs_instance(executor->segment.programs, instruction->peer, instruction_other_stage(instruction));
-    /* A block may go on to the next while the one before is still at work with it. */
-    if (!device_in_host(worker->device)) note_arrivals(executor, worker, stage, instruction);
+    /* A block may be passed on before the worker that sent it has finished its work on it. */
+    if (!device_in_host(worker->device)) wait_for_blocks(executor, worker, stage, instruction);
     if (!device_in_host(worker->device) && instruction_moves_weights(instruction))
-        come_after(executor, worker, stage, BLOCK_WEIGHTS, instruction->slot);
+        wait_for_block(executor, worker, stage, BLOCK_WEIGHTS, instruction->slot);
     struct moment when = device_mark(worker->device);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];

@@ -22,7 +22,7 @@ static enum ps_status make_records(struct executor *executor, const struct ps_pr
     return PS_OK;
 }
 
-/* Locks and conditions; `over` is waited for until a time by the clock that nobody sets. */
+/* Locks and conditions; timed waits for `over` use the monotonic clock. */
 static void make_locks(struct executor *executor) {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&executor->lock, NULL);
@@ -33,7 +33,7 @@ static void make_locks(struct executor *executor) {
     pthread_condattr_destroy(&monotonic);
 }
 
-/* What there is for each worker and each stage. */
+/* Allocates the tables per worker and per stage. */
 static enum ps_status make_arrays(struct executor *executor, const struct ps_plan *plan, struct ps_error *error) {
     size_t workers = (size_t)plan->workers;
     executor->workers = calloc(workers, sizeof *executor->workers);
@@ -108,7 +108,7 @@ static int workers_on_host(const struct executor *executor) {
     return processes->count > 1 ? processes_on_host(processes, processes->rank) : executor->worker_count;
 }
 
-/* A device that only waits needs no core, and one that waits to seem slower should not have one meanwhile. */
+/* A device that only waits needs no core, and an emulated slower one should not occupy a core while it waits. */
 static enum ps_status share_cores(struct executor *executor, const struct worker_options *worker, struct ps_error *error) {
     int workers = workers_on_host(executor), cores = cores_usable() / worker->threads;
     executor->cores = cores > 1 ? cores : 1;
@@ -138,8 +138,8 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
     }
     TRY(share_cores(executor, worker, error));
     if (executor->real) TRY(initialize_weights(executor, error));
-    /* Page faults belong to no step of training. Only now, so that what the weights' making took for a while and gave back does
-     * not come on top of the plan. A clock's blocks, of any size, are never read or written. */
+    /* Backs all pages, so that no step of training has page faults. It is done only now, so that the temporary memory of the
+     * initial weights does not add to the plan. A clock's blocks, of any size, are never read or written. */
     for (int number = executor->first_here; executor->real && number < executor->end_here; number++)
         if (device_in_host(executor->workers[number].device)) memory_block_touch(&executor->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,
@@ -169,7 +169,7 @@ void executor_destroy(struct executor *executor) {
     pthread_mutex_unlock(&executor->lock);
     for (int thread = 0; thread < executor->threads; thread++) pthread_join(executor->members[thread].thread, NULL);
     run_queue_destroy(executor->turns);
-    /* They wait for each other, and copy to and from what is freed next. */
+    /* Their queues wait for each other, and copy to and from memory that is freed next. */
     for (int number = 0; number < executor->worker_count; number++)
         if (executor->workers[number].device && !device_in_host(executor->workers[number].device))
             device_finish(executor->workers[number].device);

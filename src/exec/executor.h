@@ -1,9 +1,9 @@
 /*
- * The executor: all workers of a run and how they go through a segment together, each on its own thread or all in the caller's,
- * as the transport says. The caller starts a segment and gets control back when every worker has finished it, or one has
- * failed: the others are then told through the transport and stop at once; the first error is the one reported.
+ * The executor: all workers of a run, and how they execute a segment together, each on its own thread or all in the caller's,
+ * as the transport says. executor_run returns when every worker has finished the segment, or one has failed: the transport then
+ * stops the others, and the first error is reported.
  *
- * Where workers are processes, only one of them is here: the others have a number and nothing else, no stages, no memory.
+ * Where workers are processes, only one of them is in this process: the others have only a number, no stages and no memory.
  */
 #ifndef PENSTOCK_EXEC_EXECUTOR_H
 #define PENSTOCK_EXEC_EXECUTOR_H
@@ -24,20 +24,20 @@ struct segment {
     const struct ps_programs *programs;
     bool training;                   /* false: evaluation */
     int64_t first_step;              /* mini-batches trained before; of an evaluation: its first batch, 0 */
-    const struct decoding *decoding; /* of an evaluation: sentences that get their next tokens; NULL: none */
+    const struct decoding *decoding; /* of an evaluation: the translations to decode; NULL: none */
 };
 
-/* What the last stage saw of one mini-batch. */
+/* The last stage's record of one mini-batch. */
 struct step_record {
     double loss; /* sum over its counted labels */
     int64_t correct, correct5, counted;
-    double done_at; /* its update was over, as clock_now counts */
+    double done_at; /* when its update was done, as clock_now counts */
 };
 
-/* What one replica of the last stage saw of a segment. */
+/* The record of a segment of one replica of the last stage. */
 struct replica_record {
     struct step_record *steps; /* those before steps_done may be read while the segment runs */
-    atomic_int steps_done;     /* mini-batches whose update it has made */
+    atomic_int steps_done;     /* mini-batches whose update is done */
     struct stage_result evaluation;
 };
 
@@ -46,19 +46,19 @@ struct executor {
     const struct update_rule *rule;
     const struct transport_class *transport_class;
     uint64_t seed;
-    bool real;                     /* the device computes numbers */
-    bool spins;                    /* there is a core for each worker: who waits looks on for a while before he sleeps */
+    bool real;                     /* the device computes values */
+    bool spins;                    /* one core per worker: waiting threads spin before they sleep */
     int samples;                   /* of a micro-batch, as the graph counts them */
     int labels;                    /* of a sample */
     const struct lengths *lengths; /* NULL: all micro-batches have the same */
-    struct sample_order order;     /* with lengths: of the epoch that the segment is of */
+    struct sample_order order;     /* with lengths: of the segment's epoch */
 
     struct worker *workers;
     int worker_count;
     int first_here, end_here; /* the workers of this process */
     struct processes *processes;
-    struct memory_block travelling; /* in which the stages of this process go to rank 0 (proxies.h) */
-    int64_t proxy_bytes;            /* for which those of the others were held here when the run went on from a checkpoint */
+    struct memory_block travelling; /* in which the stages of this process are sent to rank 0 (store/stage_proxies.h) */
+    int64_t proxy_bytes;            /* bytes of the other processes' stages that were held here when the run was resumed */
     int segment_number;             /* of the one that runs, counted over training and evaluation */
     struct stage_sizes *sizes;      /* by stage, of those that run here */
     struct transport *transport;
@@ -74,7 +74,7 @@ struct executor {
     struct executor_thread *members;
     int threads;             /* started */
     int cores;               /* on which so many workers can compute at once */
-    struct run_queue *turns; /* that the workers take on them, where there are more; NULL: each has a thread of its own */
+    struct run_queue *turns; /* with more workers than cores: shares the cores; NULL: one thread per worker */
     pthread_mutex_t lock;
     pthread_cond_t begin, over;
     int64_t segments; /* started so far */
@@ -84,11 +84,11 @@ struct executor {
     struct ps_error error;
     atomic_bool failed;
     struct interpreter *interpreters; /* per worker */
-    struct progress *progress;        /* per worker, of those that are here; for whoever wants to know */
+    struct progress *progress;        /* per worker of this process; read by other threads */
     struct watchdog watchdog;         /* the caller's of executor_run */
-    int stalled;                      /* the worker that it found; -1: none */
-    double stalled_s;                 /* for so long it had got nowhere */
-    bool abandoned;                   /* a thread is still at work: what it may touch is never freed */
+    int stalled;                      /* the stalled worker; -1: none */
+    double stalled_s;                 /* how long it had made no progress */
+    bool abandoned;                   /* a thread is still running: memory that it may use is never freed */
 };
 
 /* One thread's argument. */
@@ -107,30 +107,30 @@ struct executor_options {
     const struct lengths *lengths; /* of the samples of training, borrowed; NULL: all have the same */
     int batch;                     /* samples in a mini-batch */
     int step_capacity;             /* mini-batches in the longest segment */
-    double patience_s; /* without progress, after which a worker counts as stalled (run/watchdog.h); 0: none ever does */
+    double patience_s;             /* without progress, after which a worker counts as stalled (exec/watchdog.h); 0: never */
 };
 
-/* Makes the workers with their stages, but without memory and threads: what they need can be looked at and refused. */
+/* Creates the workers with their stages, but without memory and threads: their requirements can be inspected and rejected. */
 enum ps_status executor_create(const struct executor_options *options, struct executor **executor, struct ps_error *error);
-/* Takes each worker's memory, fills in initial weights (where numbers are computed), starts the threads. */
+/* Takes each worker's memory, fills in initial weights (where values are computed), starts the threads. */
 enum ps_status executor_start(struct executor *executor, const struct worker_options *worker, struct ps_error *error);
 /* Stops the threads and frees everything, unless one was abandoned; NULL is fine. */
 void executor_destroy(struct executor *executor);
 
-/* Runs a segment to the end of all workers that are here. `watch` (NULL: nobody) is called now and then meanwhile, from the
- * calling thread; what it returns other than PS_OK stops the executor like a worker's failure. After a failure the executor
- * runs no more. When a worker is lost, here or elsewhere, the others here get a moment to end the instruction that they are at;
- * a thread that does not is abandoned. */
+/* Runs a segment to the end of all workers that are here. `watch` (may be NULL) is called repeatedly meanwhile, from the
+ * calling thread; a status other than PS_OK stops the executor like a worker's failure. After a failure the executor cannot run
+ * again. When a worker is lost, in this process or another, the others here get a short time to finish their current
+ * instruction; a thread that does not is abandoned. */
 enum ps_status executor_run(struct executor *executor, const struct segment *segment,
                             enum ps_status (*watch)(void *context, struct ps_error *error), void *context,
                             struct ps_error *error);
 
-/* Mini-batches of the segment that are over, while it runs, and what was seen of one of them; what was seen of an evaluation
- * that is over. Replicas are added up in their order. */
+/* The number of mini-batches of the running segment that are done, and the record of one of them; the record of a finished
+ * evaluation. Replicas are summed in their order. */
 int executor_steps_done(const struct executor *executor);
 struct step_record executor_step(const struct executor *executor, int step);
 struct stage_result executor_evaluation(const struct executor *executor);
-/* Where a worker is that runs here. */
+/* The progress of a worker of this process. */
 struct process_state executor_state_of(const struct executor *executor, int number);
 /* Does the worker run in this process? */
 static inline bool executor_has(const struct executor *executor, int number) {
@@ -139,7 +139,7 @@ static inline bool executor_has(const struct executor *executor, int number) {
 
 /* For the environment (executor_data.c). The number of a micro-batch's mini-batch, counted over the whole run. */
 int64_t executor_batch_number(const struct executor *executor, int micro_batch);
-/* The number of its length: its mini-batch's; of an evaluation the last, which is the whole one. */
+/* The number of its length: that of its mini-batch; in an evaluation the last, which is the full length. */
 int executor_length(const struct executor *executor, int micro_batch);
 /* Fills the first stage's input with the micro-batch's inputs. Waits for the loader. */
 enum ps_status executor_load_inputs(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
@@ -148,7 +148,7 @@ enum ps_status executor_load_inputs(struct executor *executor, struct worker *wo
 enum ps_status executor_load_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                     const struct instruction *instruction, int *counted, struct ps_error *error);
 
-/* Waits for all that the worker has asked its device for, and takes note of it (environment.c); at a program's end. */
+/* Waits for all enqueued computations of the worker and records them (environment.c); at a program's end. */
 enum ps_status executor_settle(struct executor *executor, int number, struct ps_error *error);
 /* What a thread of the executor runs (executor_run.c), until the executor is destroyed; `member` is its struct executor_thread.
  */

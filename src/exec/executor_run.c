@@ -1,6 +1,6 @@
 /*
- * A segment: every worker steps through its program, each on a thread of its own, in turns on a thread per core (turns.h), or
- * all in the caller's thread; the caller meanwhile watches over them. See executor.h.
+ * A segment: every worker steps through its program, each on a thread of its own, through the run queue on a thread per core
+ * (run_queue.h), or all in the caller's thread. The caller monitors them meanwhile. See executor.h.
  */
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "exec/executor.h"
 
 #define WATCH_EVERY_S 0.05
-/* After a loss, until a thread that is still at its instruction is abandoned. */
+/* After a loss, the time until a thread that has not finished its instruction is abandoned. */
 #define END_WITHIN_S 2.0
 
 /* ------------------------------------------------------------------- records */
@@ -58,7 +58,7 @@ struct stage_result executor_evaluation(const struct executor *executor) {
 
 /* ------------------------------------------------------------------ stepping */
 
-/* First error wins; the others are woken up. */
+/* The first error is kept; the other workers are stopped. */
 static void executor_fail(struct executor *executor, enum ps_status status, const struct ps_error *error) {
     pthread_mutex_lock(&executor->lock);
     if (executor->status == PS_OK) {
@@ -89,8 +89,8 @@ static void report_progress(const struct executor *executor) {
     processes_set_state(executor->processes, &state);
 }
 
-/* The last weights of a split stage may still be on their way when a worker's list ends, and the slots that they come from or
- * go to are about to be exchanged. Finds such a slot; false: all have arrived. */
+/* The last weights of a split stage may still be in transfer when a worker's program ends, and their slots are about to be
+ * exchanged. Finds such a slot; false: all have arrived. */
 static bool weights_travel(const struct executor *executor, int number, int *instance, int *slot) {
     const struct worker *worker = &executor->workers[number];
     for (int i = 0; i < worker->stage_count; i++) {
@@ -103,14 +103,14 @@ static bool weights_travel(const struct executor *executor, int number, int *ins
     return false;
 }
 
-/* In one thread they have arrived: both ends are posted before any worker's list ends. */
+/* In one thread they have arrived: both ends are posted before any worker's program ends. */
 static void settle_weights(const struct executor *executor, int number) {
     int instance, slot;
     while (executor->transport_class->wait && weights_travel(executor, number, &instance, &slot))
         if (!executor->transport_class->wait(executor->transport, instance, BLOCK_WEIGHTS, slot)) return;
 }
 
-/* All weights have arrived: the newest move to slot 0. A device's next work on them, which may be no computation, comes behind
+/* All weights have arrived: the newest move to slot 0. A device's next work on them, which may not be a computation, waits for
  * the transfers. */
 static void end_segment(const struct executor *executor, int number) {
     struct worker *worker = &executor->workers[number];
@@ -126,7 +126,7 @@ static void end_segment(const struct executor *executor, int number) {
     worker_end_segment(worker);
 }
 
-/* Steps one worker until it has finished (again and again, if asked), has failed, or must wait. */
+/* Steps one worker until it has finished, has failed, or must wait. */
 static enum step run_until_waiting(struct executor *executor, int number) {
     struct ps_error error = {0};
     enum step step;
@@ -143,8 +143,7 @@ static enum step run_until_waiting(struct executor *executor, int number) {
     return step;
 }
 
-/* Waits for the block without sleeping, up to a limit: who sleeps wakes up late, and a block that is nearly there is the usual
- * case. */
+/* Spins for the block, up to a limit: a sleeping thread wakes up late, and usually the block arrives soon. */
 static void spin(const struct executor *executor, int instance, enum block_kind kind, int slot) {
     double until = clock_now() + SPIN_S;
     while (!executor->transport_class->settled(executor->transport, instance, kind, slot) && clock_now() < until &&
@@ -152,7 +151,7 @@ static void spin(const struct executor *executor, int instance, enum block_kind 
         clock_pause();
 }
 
-/* What a thread does in a segment where each worker has its own. */
+/* The work of a thread in a segment with one thread per worker. */
 static void run_on_own_thread(struct executor *executor, int number) {
     const struct interpreter *interpreter = &executor->interpreters[number];
     while (run_until_waiting(executor, number) == STEP_WAITING) {
@@ -167,7 +166,7 @@ static void run_on_own_thread(struct executor *executor, int number) {
     note_progress(executor, number, PROGRESS_DONE);
 }
 
-/* One computation of the worker and the transfers that follow it, as far as it gets. */
+/* One computation of the worker and the transfers that follow it, as far as they can run. */
 static enum slice run_slice(struct executor *executor, int number) {
     struct interpreter *interpreter = &executor->interpreters[number];
     struct ps_error error = {0};
@@ -194,7 +193,7 @@ static enum slice run_slice(struct executor *executor, int number) {
     return came_on ? SLICE_PROGRESSED : SLICE_WAITS;
 }
 
-/* What a thread does in a segment where workers take turns. */
+/* The work of a thread in a segment with a run queue. */
 static void run_from_queue(struct executor *executor) {
     for (int number; (number = run_queue_take(executor->turns)) >= 0;) {
         struct device *device = executor->workers[number].device;
@@ -228,7 +227,7 @@ void *executor_thread_main(void *argument) {
 
 /* ------------------------------------------------------------------- watching */
 
-/* Has a worker here stalled? Then the run is over, for the other processes, too. */
+/* Has a worker of this process stalled? Then the run ends, for the other processes, too. */
 static enum ps_status look_for_stall(struct executor *executor, struct ps_error *error) {
     if (atomic_load(&executor->failed)) return PS_OK;
     bool alone = executor->processes->count == 1;
@@ -238,7 +237,7 @@ static enum ps_status look_for_stall(struct executor *executor, struct ps_error 
     executor->stalled_s = executor->watchdog.still_s;
     struct process_loss loss = {.rank = executor->processes->rank, .kind = LOSS_STALLED, .seconds = executor->stalled_s};
     processes_lose(executor->processes, &loss);
-    return error_set(error, PS_WORKER_LOST, "worker %d has got nowhere for %.0f s", worker, executor->stalled_s);
+    return error_set(error, PS_WORKER_LOST, "worker %d has made no progress for %.0f s", worker, executor->stalled_s);
 }
 
 static void look(struct executor *executor, enum ps_status (*watch)(void *context, struct ps_error *error), void *context) {
@@ -269,7 +268,7 @@ static void wait_for_threads(struct executor *executor, enum ps_status (*watch)(
     pthread_mutex_unlock(&executor->lock);
 }
 
-/* All workers in turn, each as far as it gets. */
+/* All workers in turn, each as far as it can run. */
 static void run_in_turn(struct executor *executor, enum ps_status (*watch)(void *context, struct ps_error *error),
                         void *context) {
     int finished = 0;
@@ -286,7 +285,7 @@ static void run_in_turn(struct executor *executor, enum ps_status (*watch)(void 
         look(executor, watch, context);
         if (finished == executor->worker_count || before != after) continue;
         struct ps_error error = {0};
-        error_set(&error, PS_FAILED, "internal error: no worker can go on with its program");
+        error_set(&error, PS_FAILED, "internal error: deadlock: no worker can continue its program");
         executor_fail(executor, PS_FAILED, &error);
     }
 }
@@ -301,7 +300,7 @@ enum ps_status executor_run(struct executor *executor, const struct segment *seg
         executor->recorded_batches = segment->programs->batches;
         executor->recorded_micro_batches = segment->programs->micro_batches;
     }
-    /* A segment ends with its epoch. */
+    /* A segment lies within one epoch. */
     if (segment->training && executor->lengths)
         sample_order_turn(&executor->order, segment->first_step / sample_order_batches(&executor->order));
     int kind = segment->training ? WORKER_DATA_TRAIN : WORKER_DATA_VALID;
@@ -330,7 +329,7 @@ enum ps_status executor_run(struct executor *executor, const struct segment *seg
     } else {
         run_in_turn(executor, watch, context);
     }
-    /* Where it stands at last. */
+    /* The last position. */
     if (executor->status != PS_OK) report_progress(executor);
     if (executor->status != PS_OK && error) *error = executor->error;
     return executor->status;

@@ -12,7 +12,7 @@ enum { LEARNING_RATE_STEPS_MAX = 16 };
 struct learning_rate {
     const struct learning_rate_class *class;
     double base;
-    int64_t warmup;          /* updates over which the rate rises to what it would be without */
+    int64_t warmup;          /* updates over which the rate rises to its full value */
     int64_t total;           /* updates in the run */
     int64_t steps_per_epoch; /* 0 where there are no epochs */
     bool by_epoch;           /* the rate changes between epochs only; a warm-up still grows step by step */
@@ -24,10 +24,10 @@ struct learning_rate {
 
 struct learning_rate_class {
     const char *name, *summary;
-    /* Reads what follows "NAME:"; `rest` is NULL where nothing does. */
+    /* Reads the parameters after "NAME:"; `rest` is NULL without any. */
     enum ps_status (*parse)(const char *rest, struct learning_rate *rate, struct ps_error *error);
-    /* What the base rate is multiplied with at `update` (from 0); `progress` is the share, below 1, of the updates after the
-     * warm-up that are over. */
+    /* The factor of the base rate at `update` (from 0); `progress` is the share, below 1, of the updates after the warm-up that
+     * are done. */
     double (*factor)(const struct learning_rate *rate, int64_t update, double progress);
 };
 
@@ -36,7 +36,7 @@ extern const struct learning_rate_class *const learning_rate_table[]; /* NULL-te
 /* `spec` as in "step:40,60:0.1"; NULL is "constant". */
 enum ps_status learning_rate_parse(const char *spec, double base, int64_t warmup, int64_t total, int64_t steps_per_epoch,
                                    struct learning_rate *rate, struct ps_error *error);
-/* Rate of update `update`, counted from 0 through the whole run. */
+/* The rate of update `update`, counted from 0 through the whole run. */
 double learning_rate_at(const struct learning_rate *rate, int64_t update);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The learning-rate schedules. Each is a factor on the base rate. During the warm-up, update u of w (from 0) is further scaled
- * by (u + 1) / w. What falls with the run's progress (poly, cosine) starts to fall after the warm-up and would reach 0 right
- * after the last update.
+ * by (u + 1) / w. Schedules that fall with the run's progress (poly, cosine) start to fall after the warm-up and would reach 0
+ * right after the last update.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 static enum ps_status takes_nothing(const char *rest, struct learning_rate *rate, struct ps_error *error) {
     if (!rest) return PS_OK;
-    return error_set(error, PS_USAGE, WHAT ": '%s' takes nothing after its name, but ':%s' follows", rate->class->name, rest);
+    return error_set(error, PS_USAGE, WHAT ": '%s' takes no parameters, but ':%s' follows", rate->class->name, rest);
 }
 
 static double constant_factor(const struct learning_rate *rate, int64_t update, double progress) {
@@ -49,7 +49,7 @@ static enum ps_status poly_parse(const char *rest, struct learning_rate *rate, s
     return error_set(error, PS_USAGE, WHAT ": '%s' after 'poly:' is not a power above 0, as in 'poly:1'", rest ? rest : "");
 }
 
-/* Epochs as a number, or steps with an "s" behind it, up to `end`; gives the update at which they are over. */
+/* Epochs as a number, or steps as a number with an "s", up to `end`; gives the update at which they end. */
 static bool parse_time(const char **text, const char *end, const struct learning_rate *rate, int64_t *update) {
     char *rest;
     double value = number_read(*text, &rest);

@@ -1,4 +1,4 @@
-/* Comparing predictions with what came; see the header. */
+/* Comparing predictions with the later weights; see the header. */
 #include "exec/prediction_watch.h"
 
 /* Copies the watched part of `weights`; returns how many floats it has. */

@@ -1,8 +1,8 @@
 /*
- * How good a stage's predictions are: some of the predicted weights are kept until the updates that they look ahead have been
- * done, and then compared with what the weights have become, beside what they would have been without prediction.
+ * Measures the error of a stage's predictions: some of the predicted weights are kept until the predicted updates are done and
+ * then compared with the weights, as are the weights without prediction.
  *
- * Taken are some cache lines evenly over the stage, of one prediction at a time: nothing that a step would notice.
+ * It samples some cache lines evenly over the stage, of one prediction at a time, at a cost that no step shows.
  */
 #ifndef PENSTOCK_EXEC_PREDICTION_WATCH_H
 #define PENSTOCK_EXEC_PREDICTION_WATCH_H
@@ -17,16 +17,16 @@ enum { WATCH_LINES = 64, WATCH_LINE = 16, WATCH_FLOATS = WATCH_LINES * WATCH_LIN
 
 struct prediction_watch {
     bool pending;
-    int64_t target; /* updates done when the prediction should have come true */
-    /* The prediction; newest: the weights that were there when it was made; now: those that came. By turns, as a device may not
-     * yet have come to what was asked for last. */
+    int64_t target; /* number of updates done that the prediction is for */
+    /* The prediction; newest: the weights at the time of the prediction; now: the later weights. Two of them alternate, since a
+     * device may not yet have executed the last copies. */
     struct watched {
         float predicted[WATCH_FLOATS], newest[WATCH_FLOATS], now[WATCH_FLOATS];
         size_t count;        /* 0: nothing to compare */
-        struct moment taken; /* all three are there */
+        struct moment taken; /* all three copies are done */
     } watched[2];
     int turn;
-    /* sums of squares since they were taken last: predicted - come true, newest - come true, come true */
+    /* sums of squares since the last reset: predicted - now, newest - now, now */
     double predicted_off, newest_off, size;
 };
 
@@ -37,7 +37,7 @@ void prediction_watch_note(struct prediction_watch *watch, struct device *device
 /* The newest weights after `done` updates. */
 void prediction_watch_check(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
                             int64_t done);
-/* All that was checked is in the sums afterwards. */
+/* Waits until all that was checked is in the sums. */
 void prediction_watch_settle(struct prediction_watch *watch);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Linux tells what a process holds in /proc/self/status and, by mapping, in /proc/self/smaps; elsewhere only its peak is known.
- * See process_memory.h.
+ * Linux reports the memory of a process in /proc/self/status and, per mapping, in /proc/self/smaps; on other systems only the
+ * peak is known. See process_memory.h.
  */
 #include "exec/process_memory.h"
 

@@ -1,18 +1,18 @@
-/* What this process holds in memory: the blocks of its workers, which alone the plan counts, and all beside them. */
+/* The resident memory of this process: the blocks of its workers, which the plan counts, and everything else. */
 #ifndef PENSTOCK_EXEC_PROCESS_MEMORY_H
 #define PENSTOCK_EXEC_PROCESS_MEMORY_H
 
 #include <stdint.h>
 
-/* Bytes; 0 where the system does not tell. */
+/* Bytes; 0 where the system does not report them. */
 struct process_memory {
-    int64_t peak;    /* the most that it ever held: blocks, code, stacks, everything */
-    int64_t now;     /* what it holds */
+    int64_t peak;    /* the peak: blocks, code, stacks, everything */
+    int64_t now;     /* the present size */
     int64_t of_code; /* of that, pages of the program's and the libraries' files, which processes share */
-    int64_t others;  /* of that, pages of blocks that it shares with other processes (base/shared_block.h), but its own */
+    int64_t others;  /* of that, pages of other processes' shared blocks (base/shared_block.h) */
 };
 
-/* `own`: where its own shared block is mapped; NULL: it has none, and the others' are not looked for. */
+/* `own`: where its own shared block is mapped; NULL: it has none, and those of others are not counted. */
 struct process_memory process_memory_read(const void *own);
 
 #endif

@@ -55,7 +55,8 @@ static void count_slots(struct program_set *set, const struct ps_programs *progr
 
 static enum ps_status too_many(const struct segment_lengths *lengths, struct ps_error *error) {
     error_set(error, PS_USAGE,
-              "`checkpoint_every`: %lld beside `evaluate_every` %lld cuts the run into segments of more than %d lengths",
+              "`checkpoint_every`: %lld together with `evaluate_every` %lld divides the run into segments of more than %d "
+              "different lengths",
               (long long)lengths->checkpoint_every, (long long)lengths->evaluate_every, PROGRAM_SET_MAX);
     error_hint(error, "one of them should be a multiple of the other");
     return PS_USAGE;
@@ -126,7 +127,7 @@ enum ps_status program_set_check_fit(const struct program_set *set, const struct
         for (int kind = 0; kind < BLOCK_KINDS; kind++)
             fits &= stage_slots_of(needs, (enum block_kind)kind) <= stage_slots_of(has, (enum block_kind)kind);
         if (!fits)
-            return error_set(error, PS_FAILED, "stage %d needs more blocks for that than the training has",
+            return error_set(error, PS_FAILED, "stage %d needs more blocks for these programs than the training has",
                              programs->instances[instance].stage);
     }
     return PS_OK;

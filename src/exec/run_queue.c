@@ -1,4 +1,5 @@
-/* A queue of workers; see turns.h. Who finds nobody that can go on looks on for a while before it sleeps, as in executor_run.c.
+/* A queue of workers; see run_queue.h. A thread that finds no runnable worker spins for a while before it sleeps, as in
+ * executor_run.c.
  */
 #include "exec/run_queue.h"
 
@@ -14,10 +15,10 @@ struct run_queue {
     pthread_cond_t changed;
     int *queue; /* a ring */
     int capacity, first, count;
-    int waiting;     /* of those at the queue's end, how many cannot go on as long as no other does */
-    int unfinished;  /* in the queue or having their turn */
-    int64_t came_on; /* turns in which somebody did, */
-    int64_t *seen;   /* and how many of them when each worker's turn began */
+    int waiting;     /* of those at the queue's end, how many wait for the progress of another one */
+    int unfinished;  /* in the queue or running */
+    int64_t came_on; /* slices with progress, */
+    int64_t *seen;   /* and how many of them when each worker's slice began */
     bool stopped;
 };
 
@@ -89,7 +90,7 @@ void run_queue_give(struct run_queue *turns, int worker, enum slice turn) {
         turns->count++;
     }
     turns->came_on += turn != SLICE_WAITS;
-    /* Somebody may have come on after it looked. */
+    /* Another worker may have progressed after this one checked. */
     bool waits = turns->came_on == turns->seen[worker];
     turns->waiting = waits ? turns->waiting + 1 : 0;
     if (!waits) pthread_cond_broadcast(&turns->changed);

@@ -1,12 +1,12 @@
 /*
- * Each worker remembers its last computations in a ring. Workers that do less in the same time remember further back: the
- * window begins where the shortest memory does, so that no worker's row is empty at its start for want of memory.
+ * Each worker records its last computations in a ring buffer. The rings of workers with fewer computations reach further back:
+ * the window begins where the shortest ring does, so that no worker's row is empty at its start only because its ring was full.
  */
 #include "exec/trace.h"
 
 #include <stdlib.h>
 
-/* Computations that a worker remembers, at most `most`. */
+/* Computations in a worker's ring, at most `most`. */
 static int64_t remembered(const struct recorder *recorder, int most) {
     int64_t count = recorder->count < recorder->capacity ? recorder->count : recorder->capacity;
     return count < most ? count : most;
@@ -21,14 +21,14 @@ static double window_start(const struct executor *executor, int most) {
     for (int number = 0; number < executor->worker_count; number++) {
         const struct recorder *recorder = &executor->workers[number].recorder;
         int64_t count = remembered(recorder, most);
-        if (count == recorder->count) continue; /* remembers the segment from its beginning */
+        if (count == recorder->count) continue; /* the ring has the segment from its beginning */
         double first_s = event_at(recorder, recorder->count - count)->start_s;
         if (first_s > start_s) start_s = first_s;
     }
     return start_s;
 }
 
-/* What each worker's blocks take. */
+/* The memory of each worker's blocks. */
 static enum ps_status note_memory(const struct executor *executor, const struct ps_run_worker *figures,
                                   struct timeline *timeline, struct ps_error *error) {
     timeline->memory_bytes = calloc((size_t)executor->worker_count, sizeof *timeline->memory_bytes);
@@ -39,7 +39,7 @@ static enum ps_status note_memory(const struct executor *executor, const struct 
     return PS_OK;
 }
 
-/* The worker of the part that a ring would send to: the group's next that updates, or its first. */
+/* The worker of the instance that a ring all-reduce would send to: the group's next that updates, or its first. */
 static int next_in_group(const struct ps_programs *programs, const struct sum_group *group, int instance) {
     int first = NO_INSTANCE;
     bool passed = false;
@@ -53,7 +53,7 @@ static int next_in_group(const struct ps_programs *programs, const struct sum_gr
     return programs->instances[first].worker;
 }
 
-/* A sum as it is drawn of simulated runs: from each part to the next, what a ring would carry. */
+/* A sum, drawn as for simulated runs: from each instance to the next, the transfers of a ring all-reduce. */
 static enum ps_status add_sum(const struct executor *executor, const struct ps_programs *programs,
                               const struct timeline_event *event, struct timeline *timeline, struct ps_error *error) {
     int stage = event->instruction.stage;

@@ -69,7 +69,7 @@ enum ps_status update_rule_choose(const struct update_request *requested, const 
     TRY(policy_moments(policy_name, requested->optimizer, &rule.moments, error));
     TRY(take_settings(requested, rule.optimizer, &rule.settings, error));
     if (policy->prediction == PREDICT_OWN_RULE && rule.optimizer->moments == 0) {
-        /* Plain gradient descent keeps no direction to go on with: with momentum 0 its last gradient is the direction. */
+        /* Plain gradient descent keeps no direction for predictions: sgdm with momentum 0 keeps the last gradient. */
         TRY(optimizer_find("sgdm", &rule.optimizer, error));
         rule.settings.momentum = rule.settings.dampening = 0;
     }
@@ -115,8 +115,7 @@ const char *update_rule_moment_name(const struct update_rule *rule, int number, 
     return name;
 }
 
-/* How far the next `ahead` updates move the weights. The papers' formula knows only the rate of the update that was done
- * last. */
+/* How far the next `ahead` updates move the weights. The papers' formula uses only the rate of the last update. */
 static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
     struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
     if (rule->paper_prediction) {
@@ -132,7 +131,7 @@ static struct optimizer_ahead look_ahead(const struct update_rule *rule, const s
     return sum;
 }
 
-/* Runs a rule on the device, stretch by stretch where some parameters do not decay. */
+/* Runs a rule on the device, range by range where some parameters do not decay. */
 static void run_rule(const struct update_state *state, struct device *device, const struct optimizer *rule,
                      const struct optimizer_settings *settings, const struct optimizer_call *whole, bool predict_only,
                      double seconds) {
@@ -161,8 +160,8 @@ static void add_up_tied(struct device *device, const struct update_state *state,
     device_add(device, TYPE_F32, (size_t)tie->count, gradient + tie->owner, gradient + tie->use);
 }
 
-/* To the stage's part of the norm that is allowed. What is tied counts by itself, so that copies of it on two stages are
- * shortened alike. */
+/* Clips to the stage's share of the norm. A tied parameter has a share of its own, so that its copies on two stages are scaled
+ * alike. */
 static void clip(const struct update_rule *rule, struct device *device, const struct update_state *state, float *gradient) {
     if (rule->clip == 0 || !device->type->real) return;
     const struct stage_tie *tie = &state->tie;
@@ -172,7 +171,7 @@ static void clip(const struct update_rule *rule, struct device *device, const st
     if (tied.count > 0) device_clip(device, &tied, 1, rule->clip * sqrt(state->tied_share));
 }
 
-/* The predictor's blocks of the state. */
+/* The predictor's state blocks. */
 static void predictor_moments(const struct update_rule *rule, const struct update_state *state, struct optimizer_call *call) {
     int first = predictor_beside(rule) ? rule->optimizer->moments : 0;
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++)
@@ -194,7 +193,7 @@ static void predict(const struct update_rule *rule, struct device *device, const
 
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
                          const float *weights, float *predicted, int ahead) {
-    /* No update ahead: the weights themselves, to the bit. */
+    /* No update ahead: exactly the weights. */
     if (ahead == 0 && device->type->real)
         device_copy(device, predicted, weights, state->count * sizeof *predicted);
     else
@@ -215,7 +214,7 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     };
     bool beside = predictor_beside(rule);
     if (beside) {
-        /* First, since the update may write over the weights that this reads. */
+        /* Before the update, which may overwrite the weights that this reads. */
         predictor_moments(rule, state, &call);
         run_rule(state, device, &rule->observer, &rule->predictor_settings, &call, false, 0);
     }

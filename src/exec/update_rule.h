@@ -1,7 +1,7 @@
 /*
  * How a run updates and predicts weights: the optimizer in use, the rule by which the weight policy predicts, the learning
- * rates of all updates. Prediction may need a rule of its own beside the optimizer's (XPipe predicts by Adam's): its moments
- * then lie behind the optimizer's.
+ * rates of all updates. Prediction may need a separate rule in addition to the optimizer's (XPipe predicts by Adam's): its
+ * moments then follow the optimizer's.
  */
 #ifndef PENSTOCK_EXEC_UPDATE_RULE_H
 #define PENSTOCK_EXEC_UPDATE_RULE_H
@@ -16,22 +16,23 @@ enum { UPDATE_MOMENTS_MAX = 2 * OPTIMIZER_MOMENTS_MAX };
 struct update_rule {
     const struct optimizer *optimizer;
     struct optimizer_settings settings; /* lr unused: rates are in `rate` */
-    const struct optimizer *predictor;  /* == optimizer, or Adam beside it */
+    const struct optimizer *predictor;  /* == optimizer, or Adam in addition to it */
     struct optimizer_settings predictor_settings;
-    struct optimizer observer; /* predictor->observe as a rule that a device can run; used where the predictor stands beside */
-    int moments;               /* blocks: the optimizer's, then a predictor's beside it */
+    struct optimizer
+        observer; /* predictor->observe as a rule that a device can run; used where the predictor is a separate rule */
+    int moments;  /* blocks: the optimizer's, then those of a separate predictor */
     bool paper_prediction;
     struct learning_rate rate;
-    double clip;            /* greatest norm of a mini-batch's gradient over the whole network; 0: any */
+    double clip;            /* largest norm of a mini-batch's gradient over the whole network; 0: no limit */
     unsigned without_decay; /* enum decay_exclusion */
 };
 
-/* What weight decay leaves alone. */
+/* Parameters without weight decay. */
 enum decay_exclusion { WITHOUT_BIASES = 1, WITHOUT_NORMS = 2 };
 /* Reads "biases", "norms" or both with a comma; NULL: neither. */
 enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error);
 
-/* A stretch of a stage's parameters that decay alike. */
+/* A range of a stage's parameters with the same decay. */
 struct update_span {
     size_t count;
     bool decays;
@@ -47,9 +48,10 @@ struct update_state {
     struct stage_times times;  /* on a clock device */
     struct update_span *spans; /* from the first float on, owned; NULL: all decay */
     int span_count;
-    double share; /* of the network's parameters that the stage has: its part of the squared norm that is allowed; 0: all */
-    double tied_share;    /* the same of `tie`, which counts by itself: copies of it on two stages must stay the same */
-    struct stage_tie tie; /* what the network's first and last layer share, in the gradients; count 0: nothing of it */
+    double share;      /* the stage's share of the network's parameters, and so of the squared norm limit; 0: all */
+    double tied_share; /* the same for `tie`, which has a share of its own: its copies on two stages must stay the same */
+    struct stage_tie
+        tie; /* the gradients of the parameter that the network's first and last layer share; count 0: not in this stage */
     struct prediction_watch watch;
 };
 
@@ -65,12 +67,12 @@ struct update_request {
 enum ps_status update_rule_choose(const struct update_request *requested, const char *policy, bool paper_prediction,
                                   struct update_rule *rule, struct ps_error *error);
 
-/* What files call the rule's moment `number`: "exp_avg", or "predictor.exp_avg" of a predictor beside the optimizer. */
+/* The name in files of the rule's moment `number`: "exp_avg", or "predictor.exp_avg" of a separate predictor. */
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
 
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. A gradient that is too long is shortened where it lies; one whose parameter the stage uses twice (`tie`) becomes
- * the sum of both uses' before. */
+ * updates on. The gradient is clipped in place; before that, one whose parameter the stage uses twice (`tie`) becomes the sum
+ * of both uses'. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
                        float *updated, float *gradient, float *predicted, int ahead);
 /* predicted = weights moved `ahead` updates on, a copy before the first update. */

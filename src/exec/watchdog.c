@@ -1,4 +1,4 @@
-/* Looking for workers that get nowhere; see watchdog.h. */
+/* Detecting workers without progress; see watchdog.h. */
 #include "exec/watchdog.h"
 
 #include <dirent.h>
@@ -11,13 +11,13 @@
 
 #include "base/clock.h"
 
-/* A look that comes later than this tells that the watcher itself did not run; only so much of it counts. */
+/* A poll that comes later than this shows that the watcher itself did not run; only this much of the time counts. */
 #define LOOK_MOST_S 0.25
-/* Who computes gets more of a processor than this, or is found in the queue for one at most looks; threads that only look after
+/* A computing thread gets more of a processor than this, or is queued for one at most polls; threads that only serve
  * connections do neither. */
 #define COMPUTING_SHARE 0.01
-enum { SAMPLES = 20 }; /* of the queue, in the time of patience */
-/* What threads that only look after connections may read meanwhile. */
+enum { SAMPLES = 20 }; /* samples of the queue within the timeout */
+/* Bytes that threads that only serve connections may read meanwhile. */
 enum { READING_BYTES = 64 << 10 };
 
 enum ps_status watchdog_create(int workers, double patience_s, struct watchdog *watchdog, struct ps_error *error) {
@@ -34,7 +34,7 @@ static double seconds_of(clockid_t clock) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* What the reads of a process or a thread have given, files and caches alike. */
+/* The bytes that a process or a thread has read, from files and caches alike. */
 static int64_t bytes_read_by(const char *path) {
     long long bytes = 0;
     FILE *file = fopen(path, "re");
@@ -43,7 +43,7 @@ static int64_t bytes_read_by(const char *path) {
     return bytes;
 }
 
-/* Without the thread that asks, which reads about the others. */
+/* Without the calling thread, which reads these files. */
 static int64_t bytes_read(void) { return bytes_read_by("/proc/self/io") - bytes_read_by("/proc/thread-self/io"); }
 
 /* Does another thread of this process run, or queue for a processor? */
@@ -78,7 +78,7 @@ void watchdog_start(struct watchdog *watchdog) {
     watchdog->still_s = 0;
 }
 
-/* Has any worker gone on since the last look? */
+/* Has any worker progressed since the last poll? */
 static bool has_moved(struct watchdog *watchdog, const struct progress *progress) {
     bool moved = false;
     for (int w = 0; w < watchdog->workers; w++) {
@@ -96,7 +96,7 @@ static bool has_done_something(const struct watchdog *watchdog, const struct eff
            now->read_bytes - then->read_bytes > READING_BYTES;
 }
 
-/* The first that is about `kind`, or -1. */
+/* The first whose progress is `kind`, or -1. */
 static int find(const struct progress *progress, int first, int end, enum progress_kind kind) {
     for (int w = first; w < end; w++)
         if (progress_kind(&progress[w]) == kind) return w;

@@ -1,4 +1,4 @@
-/* Making workers: stages on a device, one block of memory for all they touch; see worker.h. */
+/* Creating workers: stages on a device, one block of memory for all that they use; see worker.h. */
 #include "exec/worker.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ static bool decays(const struct stage *stage, int parameter, unsigned without) {
     return !((without & WITHOUT_NORMS) && norm && strcmp(norm, "norm") == 0);
 }
 
-/* Cuts the stage's parameters into stretches that decay alike. */
+/* Divides the stage's parameters into ranges with the same decay. */
 static enum ps_status make_spans(struct worker_stage *stage, unsigned without, struct ps_error *error) {
     const int parameters = stage_parameter_count(stage->stage);
     struct update_state *state = &stage->update;
@@ -39,7 +39,7 @@ static enum ps_status make_spans(struct worker_stage *stage, unsigned without, s
     return PS_OK;
 }
 
-/* The shares of the network's trained numbers that layers first..last have, and that two layers have together. */
+/* The shares of the network's trained parameters that layers first..last have, and that two layers share. */
 static void count_shares(const struct graph *graph, int first, int last, struct update_state *state) {
     const struct parameter *tied = graph_tied(graph);
     double own = 0, all = 0, shared = tied ? (double)shape_elements(&tied->shape) : 0;
@@ -57,7 +57,7 @@ static void count_shares(const struct graph *graph, int first, int last, struct 
     state->tied_share = all > 0 ? shared / all : 0;
 }
 
-/* Weights must lie as they do at the whole length, and everything must fit where that fits. */
+/* Weights must have the same layout as at the full length, and the blocks must not be larger. */
 static enum ps_status check_shorter(const struct worker_stage *whole, const struct stage *stage, struct ps_error *error) {
     const struct stage_sizes *limit = &whole->sizes, sizes = stage_sizes(stage);
     bool same = sizes.parameter_bytes == limit->parameter_bytes && sizes.statistics_bytes == limit->statistics_bytes;
@@ -75,7 +75,7 @@ static enum ps_status check_shorter(const struct worker_stage *whole, const stru
         if (blocks[b].takes > blocks[b].has)
             return error_set(
                 error, PS_USAGE,
-                "`lengths`: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the whole one",
+                "`lengths`: at a shorter length %s of stage %d takes %lld bytes, more than the %lld of the full length",
                 blocks[b].what, whole->number, (long long)blocks[b].takes, (long long)blocks[b].has);
     if (same) return PS_OK;
     return error_set(error, PS_USAGE, "`lengths`: at a shorter length the weights of stage %d lie elsewhere", whole->number);
@@ -124,7 +124,7 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     /* A clock keeps its own time. */
     worker.slower = options->device->real ? 1 / speed : 1;
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
-    /* Kernels may be made for as many threads as the device will have. */
+    /* Kernels may be created for the number of threads of the device. */
     if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
     for (int instance = 0; status == PS_OK && instance < options->programs->instance_count; instance++)
         if (options->programs->instances[instance].worker == options->number)
@@ -146,7 +146,7 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
     return total;
 }
 
-/* A table of `count` pieces of `bytes` each. */
+/* A table of `count` blocks of `bytes` each. */
 static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table,
                                   struct ps_error *error) {
     *table = calloc((size_t)count + 1, sizeof **table);
@@ -170,7 +170,7 @@ static enum ps_status make_labels(struct worker_stage *stage, size_t count, stru
     return PS_OK;
 }
 
-/* May a block of this kind get to another worker, or be changed by one? Running statistics are as gradients are. */
+/* Can a block of this kind move to another worker, or be changed by one? Running statistics move as gradients do. */
 static bool travels(const struct worker_options *options, const struct worker_stage *stage, enum block_kind kind) {
     if (kind == BLOCK_STASH || kind == BLOCK_WEIGHTS) return programs_split(options->programs, stage->number);
     /* Others add to them. */
@@ -184,7 +184,7 @@ static struct memory_block *memory_of(struct worker *worker, const struct worker
     return worker->shared.memory.base && travels(options, stage, kind) ? &worker->shared.memory : &worker->memory;
 }
 
-/* Takes the memory of the blocks that travel, where it is to be shared and can be. */
+/* Takes the memory of the blocks that travel, where sharing it is requested and possible. */
 static void take_shared(struct worker *worker, const struct worker_options *options, const char *what) {
     struct ps_error error = {0};
     size_t bytes = 0;
@@ -220,13 +220,13 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     return PS_OK;
 }
 
-/* Room for what the first stage's input is put together of. */
+/* Memory on the host in which the first stage's input is prepared. */
 static enum ps_status make_staging(struct worker *worker, struct ps_error *error) {
     for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
         const size_t bytes = (size_t)worker->stages[i].sizes.input_bytes + 1;
         if (worker->stages[i].number > 0) continue;
         worker->staging = calloc(bytes, 1);
-        if (!worker->staging) return error_memory(error, "input on its way", bytes);
+        if (!worker->staging) return error_memory(error, "staged input", bytes);
     }
     return PS_OK;
 }

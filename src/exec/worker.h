@@ -1,5 +1,5 @@
 /*
- * A worker: its device, its stages, and the one block of memory that holds everything the stages work on.
+ * A worker: its device, its stages, and the one block of memory that holds all blocks of the stages.
  *
  * The block has exactly the planned size (program/lower.h: programs_memory) and is carved once into weight slots, gradients,
  * optimizer moments, running statistics, stashes, boundary blocks and a workspace. Stages find their blocks through tables of
@@ -22,15 +22,16 @@ struct worker_stage {
     int number;   /* of the stage */
     int instance; /* of the programs */
     int replica;
-    bool forward; /* it runs the stage's forwards; else only its backwards, and its statistics say nothing */
+    bool forward; /* it runs the stage's forwards; else only its backwards, and its statistics are not used */
     struct stage *stage;
-    struct stage *shorter[LENGTHS_MAX]; /* the same at shorter lengths, in the same blocks; NULL: there is none */
+    struct stage *shorter[LENGTHS_MAX]; /* the same at shorter lengths, in the same blocks; NULL: none */
     struct stage_sizes sizes;
     struct stage_slots slots;
     float **weights; /* by weight slot; between segments slot 0 holds the newest */
     int newest;      /* slot of the newest weights */
     float *gradients, *statistics;
-    double sum_from_s, sum_until_s; /* of the last sum over replicas: offered, and given over or, by the last to come, made */
+    double sum_from_s, sum_until_s; /* of the last sum over replicas: when the share was offered, and when that returned (for
+                                       the last replica: when the sum was done) */
     bool accumulating;              /* gradients hold those of earlier micro-batches of this mini-batch */
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
@@ -38,35 +39,35 @@ struct worker_stage {
     float *label_scale;         /* by input slot: 1 / counted labels of its mini-batch */
 };
 
-/* Data for the first or the last stage: the loader, and the mini-batch in hand. */
+/* Data for the first or the last stage: the loader, and the current mini-batch. */
 struct worker_data {
     struct loader *loader; /* NULL: this worker needs none */
     size_t input_bytes;    /* of a sample */
     bool several;          /* inputs, which stand one after the other in a sample and apart in a block */
     int first;             /* mini-batch of a segment that this worker takes first: its replica, where they take whole ones */
     struct loaded_batch batch;
-    int64_t number; /* of that mini-batch; -1: none in hand */
+    int64_t number; /* of that mini-batch; -1: none */
 };
 
 enum { WORKER_DATA_TRAIN, WORKER_DATA_VALID, WORKER_DATA_KINDS };
 
-/* When each of the last computations ran, and each sum over replicas, by the instruction that offers it: a ring. */
+/* The times of the last computations, and of sums over replicas (by the instruction that offers the share): a ring buffer. */
 struct recorder {
-    struct timeline_event *events; /* NULL: nobody asked for them */
+    struct timeline_event *events; /* NULL: not recorded */
     int capacity;
     int64_t count; /* since the segment began */
 };
 
-/* A device with a queue is asked for so many computations at most before the first of them is done: enough that it always
- * has some to do, and few enough that what it finds wrong is found soon. */
+/* The run-ahead window: at most so many computations are enqueued on a device before the first of them is done. That is enough
+ * to keep the device busy, and few enough that errors are found soon. */
 enum { RUN_AHEAD = 8 };
 
-/* A computation that was asked of the device. */
+/* A computation that was enqueued on the device. */
 struct work {
     struct instruction instruction;
     struct worker_stage *stage;
-    double started_s;               /* it was asked for */
-    struct moment started, done;    /* it could begin: all that it needs was there; it was over */
+    double started_s;               /* when it was enqueued */
+    struct moment started, done;    /* when it could begin: its blocks had arrived; when it is done */
     double sum_from_s, sum_until_s; /* of an update: as in worker_stage */
     struct stage_result result;     /* of a forward of the last stage */
 };
@@ -80,11 +81,11 @@ struct worker {
     struct shared_block shared; /* the same of blocks that travel, where other processes can open them; else base is NULL */
     void *workspace;
     struct worker_data inputs[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
-    struct work work[RUN_AHEAD + 1]; /* a ring: that one at most is being asked for */
-    int64_t asked, settled;          /* computations asked for; of them, known to be over */
+    struct work work[RUN_AHEAD + 1]; /* a ring: the window, and the one being enqueued */
+    int64_t enqueued, settled;       /* computations enqueued; of them, known to be done */
     void *staging; /* the host's, where input is prepared for a device that has memory of its own; else NULL */
     double busy_s; /* in training segments */
-    double slower; /* emulated: each computation takes so many times what it takes; 1: as it is */
+    double slower; /* emulated: the factor by which each computation is lengthened; 1: none */
     struct recorder recorder;
 };
 
@@ -96,22 +97,23 @@ struct worker_options {
     const struct graph *shorter[LENGTHS_MAX]; /* for shorter lengths (graph.longest), to the first NULL */
     const struct ps_plan *plan;
     int samples;                        /* of a micro-batch, as the graph counts them */
-    const struct stage_sizes *sizes;    /* per stage of the plan: what its blocks take; NULL: what its device says */
+    const struct stage_sizes *sizes;    /* per stage of the plan: the sizes of its blocks; NULL: as its device gives them */
     const struct stage_slots *slots;    /* per instance: the most that any program of the run uses */
     const struct ps_programs *programs; /* one of the run's: what instances there are */
     int moments;
-    int record;                        /* computations to remember; 0: none */
+    int record;                        /* computations to record; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
-    const struct ps_cluster *cluster;  /* as it is; NULL: nothing is known of it */
+    const struct ps_cluster *cluster;  /* the real one; NULL: not known */
     unsigned without_decay;            /* enum decay_exclusion */
-    bool shared;                       /* blocks that travel are to lie where other processes can open them */
+    bool shared;                       /* blocks that travel shall lie in memory that other processes can open */
 };
 
-/* Opens the device and makes the stages, without their memory. */
+/* Opens the device and creates the stages, without their memory. */
 enum ps_status worker_create(const struct worker_options *options, struct worker *worker, struct ps_error *error);
-/* What its blocks will take. */
+/* The memory that its blocks will take. */
 struct worker_memory worker_memory_needed(const struct worker *worker, int moments);
-/* Takes the memory and carves it, and makes the tables. Where no memory can be shared that is logged, and all is its own. */
+/* Takes the memory, carves it and builds the tables. Where no memory can be shared, that is logged, and all of it is private.
+ */
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
 /* Frees everything, the loaders included; a zeroed worker is fine. */
 void worker_destroy(struct worker *worker);
@@ -128,15 +130,14 @@ static inline struct worker_stage *worker_stage_find(struct worker *worker, int 
     return stage;
 }
 
-/* What computes micro-batches of the length of that number; past the shorter ones they have the whole length. */
+/* The stage for micro-batches with the length of that number; numbers after the shorter lengths mean the full length. */
 static inline struct stage *worker_stage_at(const struct worker_stage *stage, int length) {
     return length < LENGTHS_MAX && stage->shorter[length] ? stage->shorter[length] : stage->stage;
 }
 
-/* Makes ready for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing
- * recorded. */
+/* Prepares for the next segment of training, which begins after `step` mini-batches: nothing accumulated, nothing recorded. */
 void worker_start_segment(struct worker *worker, const struct ps_programs *programs, int64_t step);
-/* Its data of a kind (WORKER_DATA_*) go on with its first mini-batch from `number` on. */
+/* Its data of a kind (WORKER_DATA_*) continue with its first mini-batch from `number` on. */
 enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error);
 /* After a segment: the newest weights move to slot 0, by exchanging pointers. */
 void worker_end_segment(struct worker *worker);
