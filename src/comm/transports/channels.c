@@ -1,7 +1,7 @@
 /*
- * Hand-over without copying. Who posts first waits in the channel's queue; who posts second swaps the two table entries: the
- * full block moves to the receiver, the empty one to the sender. All blocks of a cut are equally large, so it does not matter
- * whose memory they came from.
+ * Transfers without copying. The first post waits in the channel's queue; the second one swaps the two table entries: the full
+ * block moves to the receiver, the empty one to the sender. All blocks of a cut are equally large, so it does not matter whose
+ * memory they came from.
  */
 #include "comm/transports/channels.h"
 
@@ -19,7 +19,7 @@ enum { SENDER, RECEIVER };
 
 /* One slot of one kind of one instance. */
 struct pending {
-    /* It was last posted to; NULL: never. Its owner's alone; the rest is guarded by the channel's lock. */
+    /* Where it was last posted to; NULL: never. Used by its owner only; the rest is guarded by the channel's lock. */
     struct channel *channel;
     float **block; /* the poster's table entry */
     bool pending;
@@ -37,22 +37,23 @@ struct channel {
     bool stopped;
 };
 
-/* Where a group of instances (programs_sum_group) meets to add up its gradients: the last to come does it for all. */
+/* A reduce group: the instances (programs_sum_group) whose gradients are summed. The last one to arrive computes the sum for
+ * all. */
 struct reduce_group {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct transport_share *shares; /* by stage and replica, of those that have come */
+    struct transport_share *shares; /* by stage and replica, of those that have arrived */
     int size, first, came;          /* `first`: instances of the first stage */
-    struct moment settled_at;       /* the sum that was made last */
-    int64_t over;                   /* sums made */
+    struct moment settled_at;       /* the last sum */
+    int64_t over;                   /* sums done */
     bool stopped;
 };
 
-/* An instance at its group's meeting; its worker's alone. */
+/* An instance in its reduce group; used by its worker only. */
 struct reduce_member {
     struct reduce_group *group;
     int index;
-    int64_t offered; /* times that it came */
+    int64_t offered; /* sums that it took part in */
     struct moment settled_at;
 };
 
@@ -179,7 +180,7 @@ void channels_destroy(struct transport *transport) {
     free(channels);
 }
 
-/* Under the lock: both ends have come. */
+/* Under the lock: both ends have posted. */
 static void exchange(struct channels *channels, struct channel *channel, struct pending *one, struct pending *other) {
     float *block = *one->block;
     *one->block = *other->block;
@@ -215,12 +216,12 @@ void channels_post(struct transport *transport, int instance, enum block_kind ki
     pthread_mutex_unlock(&channel->lock);
 }
 
-/* Under the lock: has the block changed hands while its emulated transfer goes on? */
+/* Under the lock: have the entries been swapped while the emulated transfer is not over? */
 static bool still_travels(const struct transport *transport, const struct pending *pending) {
     return ((const struct channels *)transport)->emulation && pending->when.time > clock_now();
 }
 
-/* All have come: whose device it is makes the sum behind the work of all, and all theirs behind that. */
+/* All have arrived: the caller's device computes the sum after the work of all, and the work of all others waits for it. */
 static void make_sum(struct reduce_group *group, const struct transport_share *last) {
     double came = 0;
     for (int s = 0; s < group->size; s++) {
@@ -248,7 +249,7 @@ void channels_reduce(struct transport *transport, int instance, const struct tra
     pthread_mutex_unlock(&group->lock);
 }
 
-/* Has the last sum that the instance came for been made? No other is made before it comes again. */
+/* Is the last sum that the instance took part in done? No other sum can be done before it arrives again. */
 static bool sum_settled(struct reduce_member *own, bool wait) {
     struct reduce_group *group = own->group;
     if (group->size == 1) return true;

@@ -1,10 +1,11 @@
 /*
- * MPI: the only file that sees mpi.h. It starts the processes' acquaintance and carries blocks; all the rest is above it.
+ * MPI: the only file that sees mpi.h. It makes the processes known to each other and sends blocks; the rest is in the layers
+ * above.
  *
- * Only calls that never wait are made between start and end, one at a time under a lock (MPI_THREAD_SERIALIZED): a blocked rank
- * would burn a core, and neither Open MPI nor MPICH moves a large message along unless somebody calls it. Whoever waits calls
- * again and again, with sleeps between; whoever computes calls between operators. A block goes in pieces, so that one call
- * never copies much, and so that sizes above 2 GiB fit MPI's counts.
+ * Between start and end only nonblocking calls are made, one at a time under a lock (MPI_THREAD_SERIALIZED): a blocked rank
+ * would occupy a core, and a large message of Open MPI or MPICH only progresses during calls. A waiting worker polls, with
+ * sleeps between; a computing one calls between operators. A block is sent in pieces, so that one call never copies much, and
+ * so that sizes above 2 GiB fit MPI's counts.
  */
 #include <assert.h>
 #include <mpi.h>
@@ -16,8 +17,8 @@
 #include "comm/launch.h"
 #include "comm/transports/ranks.h"
 
-/* Measured between two ranks of one host with both libraries (bench/mpi.sh): smaller pieces cost calls, larger ones bring
- * nothing. */
+/* Measured between two ranks of one host with both libraries (bench/mpi.sh): smaller pieces need more calls, larger ones are
+ * not faster. */
 enum { PIECE = 1 << 20 };
 
 extern const struct transport_class transport_mpi, transport_mpi_messages;
@@ -31,7 +32,7 @@ static int abort_status;
 
 struct message {
     size_t size;
-    int pieces, done; /* done: of the pieces, from the front */
+    int pieces, done; /* done: number of pieces completed, from the first */
     MPI_Request *requests;
 };
 

@@ -1,4 +1,4 @@
-/* A sum by messages is a row of pieces, each of which goes in and comes back; see rank_sums.h. */
+/* A sum by messages is a sequence of pieces, each of which is sent, summed and returned; see rank_sums.h. */
 #include "comm/transports/rank_sums.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ enum { PIECE = 1 << 18 };
  * for each instance that sends and one for what it gets back. */
 enum { SUM_TAG = 20000, TIE_TAG = 18000 };
 
-/* A piece on its way. */
+/* A piece in transfer. */
 struct piece {
     float empty; /* not 0: this instance has no gradients of the update */
     float values[];
@@ -24,36 +24,36 @@ struct piece {
 
 /* The other end of an instance's sum. */
 struct member {
-    int rank, in_tag, out_tag; /* of what goes to the one that adds, and of what comes from it */
+    int rank, in_tag, out_tag; /* of messages to the adding instance, and of those from it */
     struct message *message;
     struct piece *piece;
 };
 
 enum phase { IDLE, FETCHING, IN, OUT, COMING, ADDED };
 
-/* What an instance brings of a device with memory of its own, as it stands in the host's: gradients, then statistics. */
+/* The staged share of an instance whose device has memory of its own, on the host: gradients, then statistics. */
 struct staging {
-    struct transport_share share; /* where it is taken from, and goes back to */
-    struct moment copied;         /* it stands here */
-    float *floats;                /* NULL: there is nothing to stage */
+    struct transport_share share; /* the share on the device */
+    struct moment copied;         /* when the copy to the host is done */
+    float *floats;                /* NULL: nothing is staged */
 };
 
 struct rank_sum {
-    int size;               /* instances whose gradients are added up; 0: there is no such sum */
-    bool adds;              /* for all of them; else it is one of those that send */
-    bool brings;            /* to what is tied: its gradients count, else it only takes the sum */
-    struct rank_sum *next;  /* that begins when this one is over; NULL: none */
-    struct member *members; /* whom it talks to: the other instances in their order, or the one that adds */
+    int size;               /* instances whose gradients are summed; 0: there is no such sum */
+    bool adds;              /* for all of them; else it sends its share */
+    bool brings;            /* to a tied parameter: its gradients count, else it only receives the sum */
+    struct rank_sum *next;  /* that begins when this one is done; NULL: none */
+    struct member *members; /* its partners: the other instances in their order, or the one that adds */
     int member_count;
     struct transport_share share;
     struct transport_share *shares; /* of one piece, by instance */
     size_t piece;                   /* floats in one */
     enum phase phase;
-    bool begun; /* its first piece: there is one even where nothing is to be added, so that all wait for all */
+    bool begun; /* its first piece: there is one even where nothing is added, so that all wait for all */
     size_t at;  /* floats that are done: gradients, then statistics */
     double settled_at;
     struct staging *staging; /* NULL: the share lies in the host's memory */
-    /* In shared memory: the replicas' notes, in their order; NULL: by messages. */
+    /* In shared memory: the replicas' records, in their order; NULL: by messages. */
     struct peer_descriptor **notes;
     int first_instance, replica;
     uint64_t number; /* sums begun */
@@ -102,7 +102,7 @@ static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
     begin_piece(sums, sum);
 }
 
-/* Copies a share to where it is staged, or back from there. */
+/* Copies a share to its staging memory, or back. */
 static void move_staged(const struct staging *staging, bool back) {
     const struct transport_share *share = &staging->share;
     float *staged = staging->floats;
@@ -122,7 +122,7 @@ static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
         move_staged(sum->staging, true);
 }
 
-/* Takes up the next piece, or ends the sum. Those who do not add send first, who adds receives first. */
+/* Starts the next piece, or ends the sum. The adding instance receives first, all others send first. */
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
         end_sum(sums, sum);
@@ -139,7 +139,7 @@ static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     start_messages(sums, sum, !sum->adds);
 }
 
-/* All pieces have come: adds them up, in place. */
+/* All pieces have arrived: sums them in place. */
 static void add_piece(struct rank_sum *sum) {
     size_t length;
     float *own = piece_place(sum, &length);
@@ -209,14 +209,14 @@ static bool all_done(const struct rank_sum *sum) {
     return true;
 }
 
-/* Where the slice of a replica begins; those of all are as long, to a line of the cache. */
+/* Where the slice of a replica begins; all have the same length, rounded to cache lines. */
 static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
     enum { LINE = MEMORY_ALIGNMENT / sizeof(float) };
     if (replica == sum->size) return count;
     return count / (size_t)sum->size * (size_t)replica / LINE * LINE;
 }
 
-/* Adds up its own slice of everybody's blocks. */
+/* Sums its own slice over the blocks of all. */
 static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
     const struct transport_share *own = &sum->share;
     size_t gradients = slice_begin(sum, own->gradient_count, sum->replica);
@@ -264,7 +264,7 @@ void rank_sums_look(struct rank_sums *sums) {
     for (int s = 0; s < 2 * sums->instance_count; s++) move_sum(sums, &sums->sums[s]);
 }
 
-/* Asks for the share in the host's memory, and returns it as it will stand there. */
+/* Enqueues the copy of the share to the host's memory, and returns the staged share. */
 static struct transport_share stage(struct staging *staging, const struct transport_share *share) {
     struct transport_share staged = *share;
     staging->share = *share;
@@ -276,7 +276,7 @@ static struct transport_share stage(struct staging *staging, const struct transp
     return staged;
 }
 
-/* What is tied is added up when each stage's own sum is there, which all its replicas have: one of them brings it. */
+/* A tied parameter is summed after the sum of each stage, which all its replicas have: one of them takes part. */
 void rank_sums_start(struct rank_sums *sums, int instance, const struct transport_share *share) {
     struct rank_sum *own = own_sum(sums, instance), *tied = tied_sum(sums, instance);
     struct rank_sum *first = own->size > 0 ? own : tied;
@@ -334,7 +334,7 @@ static enum ps_status take_members(struct rank_sum *sum, struct ps_error *error)
                                        : error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof *sum->shares);
 }
 
-/* sum->notes stays NULL where not all replicas are neighbours. */
+/* sum->notes stays NULL where not all replicas are shared-memory peers. */
 static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
     for (int r = 0; r < sum->size; r++)
         if (!shared_peers_note(sums->peers, sum->first_instance + r)) return PS_OK;
@@ -376,7 +376,8 @@ static int backward_instance(const struct ps_programs *programs, int stage) {
     return instance;
 }
 
-/* Of what the instance's stage shares with another, over both; the first part of the first stage adds up. */
+/* The sum of the parameter that the instance's stage shares with another, over both; the first instance of the first stage
+ * adds. */
 static enum ps_status open_tied(struct rank_sums *sums, const struct transport_options *options, int instance,
                                 struct ps_error *error) {
     const struct ps_programs *programs = options->programs;

@@ -1,13 +1,14 @@
 /*
  * Sums over the replicas of a stage whose workers are processes, in the order of the replicas, so that the bits are those of
- * the threads transport. Nothing waits: the sums go on when somebody looks.
+ * the threads transport. No call waits: sums progress when they are polled.
  *
- * Where all of them share a host's memory each adds up a slice of everybody's gradients, in place, when all have come, and the
- * sum is made when all are done (neighbours.h). Else the first replica's adds up for all: the others send their gradients a
- * piece at a time and get the sum back, and what is held beside the blocks is one piece per replica.
+ * Where all of them share a host's memory, each sums a slice of the gradients of all, in place, when all have arrived, and the
+ * sum is done when all slices are (shared_peers.h). Else the first replica sums for all: the others send their gradients a
+ * piece at a time and get the sum back, and the memory needed besides the blocks is one piece per replica.
  *
- * What the first and the last stage share is added up by messages, too, when each stage has its own sum, over the instances of
- * both: the first part of the first stage adds its own and that of the first part of the last, and all others get the sum, too.
+ * A parameter that the first and the last stage share is summed by messages, too, after each stage has its own sum: the first
+ * instance of the first stage adds its own and that of the first instance of the last stage, and all instances of both get the
+ * sum.
  */
 #ifndef PENSTOCK_COMM_TRANSPORTS_RANK_SUMS_H
 #define PENSTOCK_COMM_TRANSPORTS_RANK_SUMS_H
@@ -17,15 +18,15 @@
 
 struct rank_sums;
 
-/* For the instances of this process's worker. Everything is borrowed for the call but `class` and `neighbours` (NULL: there are
- * none). */
+/* For the instances of this process's worker. Everything is borrowed for the call, `class` and `peers` (NULL: there are none)
+ * for the lifetime. */
 enum ps_status rank_sums_create(const struct processes_class *class, const struct shared_peers *peers,
                                 const struct transport_options *options, struct rank_sums **sums, struct ps_error *error);
 void rank_sums_destroy(struct rank_sums *sums); /* NULL is fine */
 void rank_sums_start(struct rank_sums *sums, int instance, const struct transport_share *share);
-/* Moves all sums along. */
+/* Lets all sums progress. */
 void rank_sums_look(struct rank_sums *sums);
-/* Is there nothing to move along of which no bell tells? */
+/* Do all pending sums announce their progress by a bell? */
 bool rank_sums_idle(const struct rank_sums *sums);
 bool rank_sums_settled(const struct rank_sums *sums, int instance);
 double rank_sums_settled_at(const struct rank_sums *sums, int instance);

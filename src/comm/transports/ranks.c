@@ -1,15 +1,15 @@
 /*
- * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and whoever asks whether
- * it is over moves all messages along. The n-th block of one end meets the n-th of the other because messages of one route keep
- * their order. Nothing changes places: contents are copied into the receiver's block. Between ranks that share memory there are
- * no messages: there blocks change places (neighbours.h).
+ * Blocks between processes: a post starts a message on its route, whose number is the message's tag, and each poll lets all
+ * messages progress. The n-th block of one end is paired with the n-th of the other because messages of one route keep their
+ * order. Contents are copied into the receiver's block. Between ranks that share memory there are no messages: there blocks are
+ * exchanged (shared_peers.h).
  *
- * Where the cluster's description names a shared link, say the one cable of a host, a worker sends over it
- * one block at a time, as the simulator has it: the first arrives early and the second no later than if both had shared the
- * cable. Their receivers first say, by a word, that they are ready. A block that waited on the cable for its receiver could
- * keep back the very one that the receiver waits for.
+ * Where the cluster's description names a shared link, for example the one cable of a host, a worker sends one block at a time
+ * over it, as in the simulator: the first arrives early and the second no later than if both had shared the cable. The
+ * receivers first announce, by a short message, that they are ready. Otherwise a block that waits on the cable for its receiver
+ * could hold back the very one that the receiver waits for.
  *
- * A route between two instances of one worker has both ends here and is the channels' matter.
+ * A route between two instances of one worker has both ends in this process and uses the channels.
  */
 #include "comm/transports/ranks.h"
 
@@ -24,50 +24,50 @@
 #include "comm/transports/shared_peers.h"
 #include "program/routes.h"
 
-/* Who waits sleeps between two looks, for a twentieth of the time that it has waited so far: so a look comes little later than
- * it could have, and ranks that wait long leave the cores to those that compute. */
+/* A waiting rank sleeps between two polls for a twentieth of the time that it has waited so far: so a poll is late by little,
+ * and ranks that wait long leave the cores to those that compute. */
 #define LOOK_SHARE 0.05
 #define LOOK_LEAST_S 2e-6
 #define LOOK_MOST_S 5e-4
-/* Between operators, messages are moved along no more often than this. */
+/* Between operators, messages are polled no more often than this. */
 #define PROGRESS_S 2e-4
-/* The words' tags: a route's number behind this. */
+/* The tags of ready messages: this plus the route's number. */
 enum { WORD_TAG = 10000 };
 
-/* One slot of one kind of one instance of this process's worker; used by its thread alone. */
+/* One slot of one kind of one instance of this process's worker; used by its thread only. */
 struct pending {
     struct message *message;
-    struct message *word; /* that the receiver is ready, where turns are taken; NULL: they never are */
+    struct message *word; /* that the receiver is ready, on a shared link; NULL: on other links */
     size_t bytes;         /* of the block */
-    char said;            /* by the word; it does not matter */
+    char said;            /* the ready message's content; it is not used */
     bool travels;         /* it was last posted to another process */
-    bool pending;         /* the post is not over */
+    bool pending;         /* the post is not complete */
     bool incoming;        /* it is empty */
-    bool changes;         /* places with a neighbour's; else its message is under way, or waits for its turn */
+    bool changes;         /* exchanged with a shared-memory peer; else its message is in transfer, or waits for the link */
     bool waits;           /* for its turn */
     int route, peer;
     float **block;        /* its table entry */
-    uint64_t number;      /* of the post on a neighbour's route */
-    struct moment when;   /* it was over, or would be by the emulated link */
-    char *staging;        /* where a device's block stands as a message; NULL: the block itself does */
-    struct moment staged; /* outgoing: it stands there */
-    bool fetched;         /* it stands there, and its message was started, or waits for its turn */
+    uint64_t number;      /* of the post on a peer's route */
+    struct moment when;   /* when it was complete, or will be by the emulated link */
+    char *staging;        /* staged copy of a device's block on the host; NULL: the block itself is sent */
+    struct moment staged; /* outgoing: when the staged copy is done */
+    bool fetched;         /* the staged copy is done, and its message was started or waits for the link */
     struct pending *next; /* of those that are pending */
 };
 
 struct ranks {
     struct transport transport;
-    struct processes *processes; /* NULL: all instances are here */
+    struct processes *processes; /* NULL: all instances are in this process */
     struct device *device;       /* of the worker here */
     struct transport *inside;    /* channels, for routes within this process */
     struct routes routes;
     int *instance_worker;
     int instance_count;
-    struct pending *(*pending_posts)[BLOCK_PLACES]; /* by instance, kind and slot; NULL of instances that are elsewhere */
-    struct pending *pending, **pending_end;         /* all whose posts are not over, by age */
+    struct pending *(*pending_posts)[BLOCK_PLACES]; /* by instance, kind and slot; NULL for instances in other processes */
+    struct pending *pending, **pending_end;         /* all whose posts are not complete, by age */
     int messages;                                   /* of them that are messages */
     int *shared_link;                               /* per route: the first that shares its link; NO_ROUTE: it has its own */
-    struct pending **sending;                       /* per route: what is on that link from here; NULL: nothing */
+    struct pending **sending;                       /* per route: what this process is sending over that link; NULL: nothing */
     struct shared_peers *peers;                     /* NULL: none */
     struct emulation *emulation;                    /* of the links that come here; NULL: none */
     struct rank_sums *sums;
@@ -92,7 +92,7 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
         TRY(ranks->transport.class->processes->message_create((size_t)bytes, &pending_posts[slot].message, error));
         if (!device_in_host(options->device)) {
             pending_posts[slot].staging = malloc((size_t)bytes + 1);
-            if (!pending_posts[slot].staging) return error_memory(error, "blocks on their way", (size_t)bytes);
+            if (!pending_posts[slot].staging) return error_memory(error, "staged blocks", (size_t)bytes);
         }
         if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &pending_posts[slot].word, error));
     }
@@ -186,18 +186,18 @@ void ranks_destroy(struct transport *transport) {
     free(ranks);
 }
 
-/* Is an older one of the same route still to begin? It goes first, whichever of their words was seen first, or stood in the
- * host's memory: the other end takes them in their order. */
+/* Has an older one of the same route not begun? It is sent first, whichever ready message or staged copy came first: the other
+ * end receives them in order. */
 static bool has_older(const struct ranks *ranks, const struct pending *pending) {
     for (const struct pending *older = ranks->pending; older != pending; older = older->next)
         if (older->route == pending->route && !older->changes && (older->waits || !older->fetched)) return true;
     return false;
 }
 
-/* What a message takes, or brings. */
+/* The memory that a message is sent from or received into. */
 static void *contents(const struct pending *pending) { return pending->staging ? pending->staging : (void *)*pending->block; }
 
-/* Starts those whose turn it is: on each shared link the first posted of those whose receivers are ready. */
+/* Starts the next messages: on each shared link the oldest one whose receiver is ready. */
 static void begin_next(struct ranks *ranks) {
     const struct processes_class *processes = ranks->transport.class->processes;
     for (struct pending *pending = ranks->pending; pending; pending = pending->next) {
@@ -209,7 +209,7 @@ static void begin_next(struct ranks *ranks) {
     }
 }
 
-/* Starts a post's message, or has it wait for its turn. What a device has it must first have copied to the host. */
+/* Starts a post's message, or lets it wait for the link. A device's block must first have been copied to the host. */
 static void start(struct ranks *ranks, struct pending *pending) {
     const struct processes_class *processes = ranks->transport.class->processes;
     bool turns = ranks->shared_link[pending->route] != NO_ROUTE;
@@ -263,7 +263,7 @@ void ranks_post(struct transport *transport, int instance, enum block_kind kind,
     start(ranks, pending);
 }
 
-/* Is the post's message over? */
+/* Is the post's message complete? */
 static bool end_message(struct ranks *ranks, const struct pending *pending) {
     const struct processes_class *processes = ranks->transport.class->processes;
     int shared_link = ranks->shared_link[pending->route];
@@ -273,7 +273,7 @@ static bool end_message(struct ranks *ranks, const struct pending *pending) {
     return processes->message_done(pending->word);
 }
 
-/* Is it over? Then notes when both ends had come, or a message's end was seen. */
+/* Is it complete? Then records when both ends had posted, or the message's end was seen. */
 static bool end_post(struct ranks *ranks, struct pending *pending) {
     if (pending->changes) {
         if (!shared_peers_take(ranks->peers, pending->route, pending->number, pending->block, &pending->when.time))
@@ -312,7 +312,7 @@ void ranks_reduce(struct transport *transport, int instance, const struct transp
         channels_reduce(ranks->inside, instance, share);
 }
 
-/* Has the sum been made that was started last? */
+/* Is the last sum done? */
 static bool sum_settled(struct ranks *ranks, int instance) {
     if (!rank_sums_settled(ranks->sums, instance)) look(ranks);
     return rank_sums_settled(ranks->sums, instance);
@@ -336,13 +336,13 @@ struct moment ranks_settled_at(struct transport *transport, int instance, enum b
     return pending->when;
 }
 
-/* Before a look after which one may pause. */
+/* Before a poll that may be followed by a sleep. */
 static void prepare_to_pause(struct ranks *ranks) {
     if (ranks->peers) shared_peers_forget(ranks->peers);
 }
 
-/* Of somebody who waits since then. False: there is nothing to wait for any more. Neighbours ring; messages and emulated links
- * do not. */
+/* Sleeps in a wait that began at `since`. False: there is nothing to wait for any more. Shared-memory peers ring the bell;
+ * messages and emulated links must be polled. */
 static bool pause_before_look(struct ranks *ranks, double since) {
     if (atomic_load(&ranks->stopped)) return false;
     bool rung = ranks->messages == 0 && !ranks->emulation && rank_sums_idle(ranks->sums);
@@ -354,7 +354,7 @@ static bool pause_before_look(struct ranks *ranks, double since) {
     return true;
 }
 
-/* Within a process only its one worker could settle what it waits for. */
+/* Within a process only its one worker could settle the post that it waits for. */
 bool ranks_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
     struct ranks *ranks = (struct ranks *)transport;
     const struct pending *pending = find(transport, instance, kind, slot);
@@ -368,7 +368,7 @@ bool ranks_wait(struct transport *transport, int instance, enum block_kind kind,
     }
 }
 
-/* Without it a block that the other end takes late would never leave: nobody here would call any more. */
+/* Otherwise a block that the other end takes late would never be sent, since nothing here would poll any more. */
 bool ranks_drain(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     double since = clock_now();

@@ -1,4 +1,4 @@
-/* All workers in one thread, in turn: slow, and the same at every run, whatever the machine does. What tests compare with. */
+/* All workers in one thread, in turn: slow and deterministic. Tests compare other transports with it. */
 #include "comm/transports/channels.h"
 
 extern const struct transport_class transport_serial;

@@ -1,4 +1,4 @@
-/* Making the boards known to each other, and the lists on them; see neighbours.h. */
+/* Exchanging the boards, and the lists on them; see shared_peers.h. */
 #include "comm/transports/shared_peers.h"
 
 #include <assert.h>
@@ -20,17 +20,17 @@ struct entry {
 
 /* What one end of a route has posted: a ring. Its owner writes, the other end reads. */
 struct list {
-    atomic_uint_fast64_t count; /* posts so far; those before are whole */
+    atomic_uint_fast64_t count; /* posts so far; entries before it are complete */
     struct entry entries[];
 };
 
 /* Lists follow, by route. */
 struct mailbox {
-    uint64_t key; /* that the rank has told: the right process's */
+    uint64_t key; /* as the rank has sent it, to check the process */
     sem_t doorbell;
 };
 
-/* A route that goes to a neighbour; used by the worker's thread alone. */
+/* A route to a shared-memory peer; used by the worker's thread only. */
 struct lane {
     struct list *own, *other;
     sem_t *doorbell; /* the other end's */
@@ -38,7 +38,7 @@ struct lane {
     uint64_t posted;
 };
 
-/* What a rank tells the others of itself. */
+/* What a rank sends to the others about its memory. */
 struct offer {
     uint64_t key, mailbox_bytes, blocks_bytes;
     int32_t mailbox, blocks; /* files; -1: it has none */
@@ -57,7 +57,7 @@ struct shared_peers {
     size_t *mailbox_bytes;       /* by rank */
     size_t *list_from, *list_to; /* by route: where it is on the board of the rank that it comes from, goes to */
     struct lane *lanes;          /* by route; own NULL: it goes elsewhere */
-    size_t *descriptor_at;       /* by instance with replicas: where its note is on the board of its worker */
+    size_t *descriptor_at;       /* by instance with replicas: where its record is on the board of its worker */
     int *instance_worker;
 };
 
@@ -67,7 +67,8 @@ static int worker_of(const struct transport_options *options, int instance) {
     return options->programs->instances[instance].worker;
 }
 
-/* An entry is read until its own end is taken; so long the other end posts no more than both have slots. */
+/* An entry may be read until its own end has taken the block; until then the other end cannot post more than both have slots.
+ */
 static size_t capacity_of(const struct transport_options *options, const struct route *route) {
     int senders = stage_slots_of(&options->slots[route->from], traffic_table[route->traffic].sent);
     int receivers = stage_slots_of(&options->slots[route->to], traffic_table[route->traffic].received);
@@ -110,7 +111,7 @@ static enum ps_status lay_out(struct shared_peers *peers, const struct transport
     return PS_OK;
 }
 
-/* Takes the own board. Without it, or without blocks to share, the offer says so. */
+/* Takes this rank's board. Without it, or without blocks to share, the offer says so. */
 static struct offer make_offer(struct shared_peers *peers, const struct transport_options *options) {
     struct ps_error error = {0};
     const struct shared_block *blocks = options->shared;
@@ -132,7 +133,7 @@ static struct offer make_offer(struct shared_peers *peers, const struct transpor
     return offer;
 }
 
-/* Does a block go from one of them to the other without a third, or do they add up what both have? */
+/* Does a block move directly from one of them to the other, or do they sum the gradients of one stage? */
 static bool meet(const struct transport_options *options, const struct routes *routes, int rank, int other) {
     for (int r = 0; r < routes->count; r++) {
         int from = worker_of(options, routes->list[r].from), to = worker_of(options, routes->list[r].to);
@@ -147,8 +148,8 @@ static bool meet(const struct transport_options *options, const struct routes *r
     return false;
 }
 
-/* Blocks wander: what was taken from one rank is given to the next. So each opens the memory of all, and maps beforehand what
- * it is sure to see. */
+/* Blocks move on: a block received from one rank is passed to the next. So each rank opens the memory of all, and maps in
+ * advance what it is certain to use. */
 static enum ps_status open_member(struct shared_peers *peers, const struct transport_options *options,
                                   const struct routes *routes, int rank, const struct offer *offer, struct ps_error *error) {
     struct member *member = &peers->members[rank];
@@ -165,7 +166,7 @@ static enum ps_status open_member(struct shared_peers *peers, const struct trans
     return shared_block_open(process, offer->blocks, (size_t)offer->blocks_bytes, mapped, &member->blocks, error);
 }
 
-/* Opens the boards and blocks of all ranks of this host. One that has none has said why. */
+/* Opens the boards and blocks of all ranks of this host. A rank without any has logged why. */
 static bool open_members(struct shared_peers *peers, const struct transport_options *options, const struct routes *routes,
                          const struct offer *offers) {
     struct ps_error error = {0};
@@ -210,7 +211,7 @@ static bool all_agree(const struct transport_options *options, const int32_t *op
     return true;
 }
 
-/* All tell of their memory, open what they can, and tell that. */
+/* All send what they offer, open what they can, and send the result. */
 static enum ps_status join(struct shared_peers *peers, const struct transport_options *options, const struct routes *routes,
                            bool *joined, struct ps_error *error) {
     struct processes *processes = options->processes;

@@ -1,13 +1,13 @@
 /*
- * The sum over replicas: made in the first one's block that has something to add, and copied into the others. In the host's
- * memory that goes a piece at a time, small enough for the nearest cache. So it takes no memory, and its bits depend on the
- * order of the replicas alone.
+ * The sum over replicas: computed in the first block that is not empty, and copied into the others. In the host's memory this
+ * is done a piece at a time, small enough for the first-level cache. So it needs no memory, and its bits depend only on the
+ * order of the replicas.
  */
 #include "comm/transports/sum.h"
 
 enum { PIECE = 2048 };
 
-/* Floats of a block that are worked on together. */
+/* Floats of a piece. */
 static size_t piece_of(const struct device *device, size_t count, size_t start) {
     return !device_in_host(device) || count - start < PIECE ? count - start : PIECE;
 }

@@ -11,7 +11,7 @@ const struct transport_class *const transport_table[] = {&transport_threads, &tr
 #endif
                                                          NULL};
 
-/* The first that makes each worker a process, where several were started; else the first of all. */
+/* The first with a process for each worker, where several processes were started; else the first of all. */
 static enum ps_status transport_choose(const struct transport_class **transport, struct ps_error *error) {
     struct launch launch = launch_find();
     bool several = launch.count > 1;

@@ -1,4 +1,4 @@
-/* Workers as threads of one process: blocks are handed over without copying, who waits sleeps. */
+/* Workers as threads of one process: blocks are exchanged without copying, waiting threads sleep. */
 #include "comm/transports/channels.h"
 
 extern const struct transport_class transport_threads;
