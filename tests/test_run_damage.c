@@ -79,7 +79,7 @@ static void test_passes_over(void **state) {
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 3, path), "state.json"), 10), 0);
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 0, path), "state.json"), 10), 0);
     struct ps_run *run;
-    assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is whole");
+    assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "none of its 2 checkpoints is complete");
     assert_status(ps_export(copy, "safetensors", "x", &test_error), PS_NO_CHECKPOINT, "none of its 2");
     shell("rm -r '%s'/checkpoints%s", copy, "");
     assert_status(training_run(&options, &run, &test_error), PS_NO_CHECKPOINT, "holds no checkpoint");

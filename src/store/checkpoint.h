@@ -7,13 +7,13 @@
  *   state.json                             counters and the log's figures
  *   manifest.txt                           size and checksum of each of these files, and of itself (manifest.h)
  *
- * Everything has the parameters' canonical names, shapes and order (PyTorch's), so that a run can go on under any other cut.
+ * Everything has the parameters' canonical names, shapes and order (PyTorch's), so that a run can continue with any other cut.
  *
- * A checkpoint is written into a directory of another name, synced, and renamed: it is there whole or not at all. Whether all
- * of it is still there is what the manifest tells; only then it is used.
+ * A checkpoint is written into a directory of another name, synced, and renamed: it exists completely or not at all. The
+ * manifest shows whether it is still complete; only then it is used.
  *
- * The state between two segments is: newest weights, moments, statistics, and how many steps are done. Data, learning rate and
- * random numbers follow from the steps; nothing is in flight.
+ * The state between two segments is: newest weights, moments, statistics, and the number of steps done. Data, learning rate and
+ * random numbers follow from it; nothing is in flight.
  */
 #ifndef PENSTOCK_STORE_CHECKPOINT_H
 #define PENSTOCK_STORE_CHECKPOINT_H
@@ -39,7 +39,7 @@ struct log_entry {
     int workers;
 };
 
-/* What was seen of some steps. */
+/* The sums of some steps. */
 struct step_sum {
     double loss;
     int64_t correct, correct5, counted, steps; /* counted: labels */
@@ -51,8 +51,8 @@ struct checkpoint_state {
     uint64_t seed;
     int64_t step;             /* done */
     int64_t epoch_steps;      /* in an epoch; 0: there are no epochs */
-    int64_t samples;          /* of the training data; 0: there are none, or nobody knows */
-    struct step_sum epoch;    /* of the epoch that is not over */
+    int64_t samples;          /* of the training data; 0: there are none, or it is not known */
+    struct step_sum epoch;    /* of the current epoch */
     struct log_entry figures; /* of the last segment that was evaluated, elapsed time as of now; its step 0: there was none */
     double training_s;        /* see ps_run_info.samples_per_s */
     int workers;
@@ -65,7 +65,7 @@ struct checkpoint_stage {
     int64_t updates; /* since training began */
 };
 
-/* A checkpoint whose files are all as they were written. */
+/* A complete checkpoint: all its files are as they were written. */
 struct checkpoint {
     char directory[4096];
     struct checkpoint_state state;
@@ -73,8 +73,7 @@ struct checkpoint {
     int stage_count;
 };
 
-/* The newest whole checkpoint of a run. What is passed over is said in the log, with the reason; PS_NO_CHECKPOINT: there is
- * none. */
+/* The newest complete checkpoint of a run. Skipped checkpoints are logged with the reason; PS_NO_CHECKPOINT: there is none. */
 enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *checkpoint, struct ps_error *error);
 void checkpoint_free(struct checkpoint *checkpoint);
 /* Fills an executor that is at rest: weights, statistics, moments, counts of updates. Moments that the checkpoint lacks (the
@@ -97,7 +96,7 @@ struct weight_files {
     int count;
 };
 
-/* The newest whole checkpoint of a run (checkpoint_find). */
+/* The newest complete checkpoint of a run (checkpoint_find). */
 enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *weights, struct ps_error *error);
 /* A checkpoint's weights, and its moments. */
 enum ps_status weight_files_open_checkpoint(const char *directory, struct weight_files *weights, struct ps_error *error);
@@ -108,7 +107,7 @@ void weight_files_close(struct weight_files *weights);
 /* The file that holds a tensor, or NULL. */
 const struct safetensors *weight_files_find(const struct weight_files *weights, const char *tensor);
 /* Fills a stage's blocks. A tensor that is missing, of another shape or type, or that no parameter of `graph` has the name of,
- * is PS_BAD_INPUT; PyTorch's batch counters (num_batches_tracked) are passed over. */
+ * is PS_BAD_INPUT; PyTorch's batch counters (num_batches_tracked) are skipped. */
 enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage,
                                  float *block, float *statistics, struct ps_error *error);
 

@@ -1,4 +1,4 @@
-/* Choosing the newest whole checkpoint of a run; see checkpoint.h. */
+/* Choosing the newest complete checkpoint of a run; see checkpoint.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -58,11 +58,11 @@ enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, stru
             return PS_OK;
         }
         checkpoint_free(&checkpoint);
-        log_warn("checkpoint %s is passed over: %s", name, trouble.message);
+        log_warn("checkpoint %s is skipped: %s", name, trouble.message);
         skipped++;
     }
     if (skipped == 0) return error_set(error, PS_NO_CHECKPOINT, "%s: holds no checkpoint", run_dir);
-    error_set(error, PS_NO_CHECKPOINT, "%s: none of its %d checkpoints is whole", run_dir, skipped);
+    error_set(error, PS_NO_CHECKPOINT, "%s: none of its %d checkpoints is complete", run_dir, skipped);
     error_hint(error, "the oldest: %s", trouble.message);
     return PS_NO_CHECKPOINT;
 }

@@ -1,7 +1,7 @@
 /*
- * A checkpoint's image: what its files will hold, in memory. It is filled while the executor rests, by putting every stage's
- * parameters into canonical order, and written while the executor goes on. Its memory is taken once and stands beside that of
- * the workers (`checkpoint_bytes` in the summary): one copy of weights, moments and statistics without padding.
+ * A checkpoint's image: the contents of its files, in memory. It is filled between two segments, by converting every stage's
+ * parameters to canonical order, and written while training continues. Its memory is taken once, in addition to that of the
+ * workers (`checkpoint_bytes` in the summary): one copy of weights, moments and statistics without padding.
  */
 #ifndef PENSTOCK_STORE_CHECKPOINT_IMAGE_H
 #define PENSTOCK_STORE_CHECKPOINT_IMAGE_H
@@ -30,7 +30,7 @@ struct checkpoint_image {
     struct image_stage *stages; /* by number in the plan */
     struct checkpoint_stage *cut;
     int stage_count; /* of the plan */
-    bool real;       /* else there are no numbers, and no files of them */
+    bool real;       /* else there are no values, and no files of them */
     int moments;
     char *index; /* the index file's text; NULL where not real */
     struct memory_block memory;

@@ -9,7 +9,7 @@ struct loading {
     const struct graph *graph;
     const struct update_rule *rule;
     struct weight_files weights, moments;
-    int missing; /* moments that the checkpoint does not have */
+    int missing; /* moments that the checkpoint lacks */
 };
 
 /* Updates of a stage that begins with layer `first`: those of the stage that the layer was in. */

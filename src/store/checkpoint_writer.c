@@ -40,7 +40,7 @@ static void prune(const char *parent, int64_t newest, int keep) {
     }
 }
 
-/* What writers that were interrupted left. */
+/* Removes what interrupted writers left. */
 static void remove_unfinished(const char *parent) {
     DIR *entries = opendir(parent);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
@@ -53,7 +53,7 @@ static void remove_unfinished(const char *parent) {
 }
 
 static enum ps_status put_in_place(const char *temporary, const char *place, const char *parent, struct ps_error *error) {
-    /* One of this step can only be there if it was passed over when the run was resumed. */
+    /* A checkpoint of this step can only exist if it was skipped when the run was resumed. */
     TRY(file_remove_directory(place, error));
     if (rename(temporary, place) != 0)
         return error_set(error, PS_IO, "%s: cannot be put in its place: %s", place, strerror(errno));
@@ -68,7 +68,7 @@ static enum ps_status write_checkpoint(const struct checkpoint_writer *writer, s
     file_join(temporary, parent, unfinished);
     TRY(file_make_directory(temporary, error));
     enum ps_status status = checkpoint_image_write(&writer->image, &writer->state, temporary, error);
-    /* The log may reach further than the checkpoint, never less far. */
+    /* The log may extend beyond the checkpoint, but must reach it. */
     if (status == PS_OK) status = file_sync_stream(writer->log, file_join(log, writer->run_dir, "log.jsonl"), error);
     if (status == PS_OK) status = put_in_place(temporary, place, parent, error);
     if (status != PS_OK) {

@@ -1,4 +1,4 @@
-/* Trained weights for others: the stages of a run's newest checkpoint as one file. */
+/* Exporting trained weights: the stages of a run's newest checkpoint as one file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -49,7 +49,7 @@ static enum ps_status check_file(const char *directory, const char *line, struct
     TRY(file_read(file_join(path, directory, name), FILE_LIMIT, &contents, &size, error));
     uint32_t is = file_checksum(&(struct file_piece){contents, size}, 1);
     free(contents);
-    if (size != said) return error_set(error, PS_BAD_INPUT, "%s: has %zu bytes where %zu were written", path, size, said);
+    if (size != said) return error_set(error, PS_BAD_INPUT, "%s: has %zu bytes, expected %zu", path, size, said);
     if (is != sum) return error_set(error, PS_BAD_INPUT, "%s: is not as it was written: its checksum is another", path);
     add_line(again, sum, said, name);
     return PS_OK;

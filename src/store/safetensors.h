@@ -50,12 +50,12 @@ struct safetensor_source {
     enum number_type type; /* of the values, and so the tensor's dtype */
 };
 
-/* What stands before the data of such tensors (their values are not looked at): length and names (free()), and how many bytes
- * the data has. NULL when memory ran out. */
+/* The bytes before the data of such tensors (their values are not read): header length and header (free()), and the size of the
+ * data. NULL when memory ran out. */
 char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes);
 
-/* Writes the tensors in their order by file_write (beside its place, synced, renamed). `total_bytes` (may be NULL): data
- * without the header. */
+/* Writes the tensors in order by file_write (to a temporary file, synced, renamed). `total_bytes` (may be NULL): data without
+ * the header. */
 enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
                                  struct ps_error *error);
 

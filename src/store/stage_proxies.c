@@ -10,7 +10,7 @@
 
 extern const struct device_class device_reference;
 
-/* Roads of training have tags from 0 on; this one is between rank 0 and each other. */
+/* Routes of training have tags from 0 on; this tag is for messages between rank 0 and each other rank. */
 enum { PROXY_TAG = 30000 };
 
 /* Where a stage only runs forwards there is no state of an optimizer. */

@@ -1,8 +1,8 @@
 /*
- * Proxies: at rank 0, what stands for the workers of other processes when weights are written or read: their stages with
- * weights, statistics and moments, and nothing to run them with. Whoever reads or writes a checkpoint finds all stages in the
- * executor, wherever they are trained. They are made on the `reference` device, whose parameters lie in canonical order: what
- * travels is independent of the layout that each host's kernels like.
+ * Stage proxies: placeholders at rank 0 for the stages of other processes, while weights are written or read: weights,
+ * statistics and moments, without anything to run them. So reading or writing a checkpoint finds all stages in the executor,
+ * wherever they are trained. They are made on the `reference` device, whose parameters lie in canonical order: messages do not
+ * depend on the layout that each host's kernels choose.
  */
 #ifndef PENSTOCK_STORE_STAGE_PROXIES_H
 #define PENSTOCK_STORE_STAGE_PROXIES_H
@@ -20,8 +20,8 @@ enum ps_status proxies_make(struct executor *executor, const struct worker_optio
 enum ps_status proxies_send(struct executor *executor, const struct worker_options *options, struct ps_error *error);
 enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
                                size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error);
-/* What the proxies hold, having been loaded, becomes what the workers go on with; the proxies give back their memory, which
- * nobody asks for again. */
+/* What the proxies hold, having been loaded, becomes what the workers go on with; the proxies release their memory, which is
+ * not needed again. */
 enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error);
 
 #endif
