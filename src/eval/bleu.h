@@ -2,7 +2,7 @@
  * BLEU (Papineni, Roukos, Ward and Zhu, "BLEU: a method for automatic evaluation of machine translation", 2002) as sacrebleu
  * defines it (Post, "A call for clarity in reporting BLEU scores", 2018; signature
  * nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp): over a whole corpus, n-grams up to four words, brevity penalty, and where
- * there are n-grams and none of them matches, a match counts as 1/2, 1/4, ... one.
+ * there are n-grams and none of them matches, the number of matches counts as 1/2, 1/4, ...
  */
 #ifndef PENSTOCK_EVAL_BLEU_H
 #define PENSTOCK_EVAL_BLEU_H

@@ -42,16 +42,18 @@ struct evaluator {
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
     if (!options->run == !options->weights)
         return error_set(error, PS_USAGE, "one of `run` and `weights`, a file of them, must be given");
-    if (options->run && options->network) return error_set(error, PS_USAGE, "`network`: a run says itself what its model is");
+    if (options->run && options->network)
+        return error_set(error, PS_USAGE, "`network`: cannot be given with `run`, which determines it");
     if (options->weights && !options->network)
-        return error_set(error, PS_USAGE, "`network`: what %s belongs to must be said", options->weights);
-    if (!options->data) return error_set(error, PS_USAGE, "`data`: what to evaluate on must be said");
+        return error_set(error, PS_USAGE, "`network`: missing; %s needs it", options->weights);
+    if (!options->data) return error_set(error, PS_USAGE, "`data`: missing");
     if (options->beam < 0) return error_set(error, PS_USAGE, "`beam`: %d is less than 1", options->beam);
     if (options->batch < 0) return error_set(error, PS_USAGE, "`batch`: %d is less than 1", options->batch);
     return PS_OK;
 }
 
-/* The words by which the run's text is numbered. Text must not be numbered by words of its own, which could be others. */
+/* The vocabulary that numbers the tokens of the run's text. Evaluated text must not have a vocabulary of its own, which could
+ * differ. */
 static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *error) {
     char path[4096];
     const char *data = dataset_spec(evaluator->options->data);
@@ -59,7 +61,7 @@ static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *e
     if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
     if (evaluator->network->vocabulary == 0 || !data || strncmp(data, "synthetic:", 10) == 0 || strstr(data, ",vocab="))
         return PS_OK;
-    error_set(error, PS_BAD_INPUT, "%s: there is no such file, and by its words the run's text is numbered", path);
+    error_set(error, PS_BAD_INPUT, "%s: missing; the run's token numbers are defined by this vocabulary file", path);
     error_hint(error, "where it was moved, add ,vocab=FILE to the data");
     return PS_BAD_INPUT;
 }
@@ -220,9 +222,8 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
     double labels = (double)sum.counted;
-    if (sum.counted == 0)
-        return error_set(error, PS_USAGE, "`data`: none of the labels of %s counts", evaluator->options->data->name);
-    if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are spoilt");
+    if (sum.counted == 0) return error_set(error, PS_USAGE, "`data`: no label of %s counts", evaluator->options->data->name);
+    if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
     double bleu = NAN;
     TRY(run_translation(evaluator, &bleu, error));
     *evaluation = (struct ps_evaluation){.loss = sum.loss / labels,

@@ -1,6 +1,6 @@
 /*
  * Beam search over rows of the network's input: sentence s of a round has the rows s * beam and on, each with one hypothesis.
- * At each position the best `beam` of what the hypotheses can become go on, those that have ended among them as they are.
+ * At each position the best `beam` extensions of the hypotheses are kept; hypotheses that have ended compete unchanged.
  */
 #include "eval/translate.h"
 
@@ -14,7 +14,7 @@
 
 #define LENGTH_POWER 0.6
 
-/* What a row holds; its tokens stand in search.tokens. */
+/* The hypothesis of a row; its tokens are in search.tokens. */
 struct hypothesis {
     double log_probability; /* -INFINITY: the row is empty */
     int length;             /* tokens, the end included */
@@ -32,20 +32,20 @@ struct search {
     int64_t source, target, classes; /* positions; tokens of the target */
     int32_t *tokens, *next_tokens;   /* rows x target */
     struct stage_blocks blocks;      /* the caller's, with: */
-    float *next_state;               /* where the state goes when the rows change places */
+    float *next_state;               /* where the state is copied when rows are reordered */
     struct memory_block states;      /* both */
     int32_t *input;                  /* the host's: what all rows read, */
     float *probabilities;            /* and rows x classes */
-    int *parents;                    /* the row whose hypothesis a row's goes on from */
+    int *parents;                    /* the row whose hypothesis a row's extends */
     struct hypothesis *rows;
     struct candidate *candidates; /* the best so far, `beam` at most */
     int candidate_count;
     int32_t *sample; /* one sample, as the dataset reads it */
     int32_t *labels; /* none counts */
-    bool *kept;      /* layers that the decoder's words do not reach */
+    bool *kept;      /* layers that do not depend on the decoder's tokens */
 };
 
-/* Does the node read the words that are being written? The target's are the data's last positions. */
+/* Does the node read the tokens being decoded? The target's tokens are the data's last positions. */
 static bool reads_target(const struct node *node, int64_t source, const bool *reached) {
     for (int i = 0; i < node->input_count; i++) {
         if (reached[node->inputs[i]]) return true;
@@ -55,7 +55,8 @@ static bool reads_target(const struct node *node, int64_t source, const bool *re
     return false;
 }
 
-/* Marks the layers of which no node follows from the target's words. A node that works in place goes with what it works on. */
+/* Marks the layers of which no node depends on the target's tokens. A node that works in place is marked as the node whose
+ * value it overwrites. */
 static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool *kept, struct ps_error *error) {
     bool *reached = calloc((size_t)graph->node_count, sizeof *reached), changed = true;
     if (!reached) return error_memory(error, "a translation", (size_t)graph->node_count);
@@ -80,7 +81,7 @@ static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool 
 
 static double rank_of(const struct hypothesis *h) { return h->log_probability / pow((5.0 + h->length) / 6, LENGTH_POWER); }
 
-/* Keeps the candidate if it is among the best; of equals the first stays. */
+/* Keeps the candidate if it is among the best; of equal ones the first. */
 static void offer(struct search *search, struct candidate candidate) {
     int beam = search->options->beam, place = search->candidate_count;
     while (place > 0 && search->candidates[place - 1].rank < candidate.rank) place--;
@@ -91,7 +92,7 @@ static void offer(struct search *search, struct candidate candidate) {
     if (search->candidate_count < beam) search->candidate_count++;
 }
 
-/* All that the row's hypothesis can become with one token more. */
+/* All extensions of the row's hypothesis by one token. */
 static void extend(struct search *search, int row, const float *probabilities) {
     struct hypothesis h = search->rows[row];
     const float *p = probabilities + row * search->classes;
@@ -99,7 +100,7 @@ static void extend(struct search *search, int row, const float *probabilities) {
         if (h.ended) offer(search, (struct candidate){row, -1, h, rank_of(&h)});
         return;
     }
-    double scale = pow((5.0 + h.length + 1) / 6, LENGTH_POWER), least = 0; /* what is no more probable is not kept */
+    double scale = pow((5.0 + h.length + 1) / 6, LENGTH_POWER), least = 0; /* less probable tokens are not kept */
     for (int token = VOCABULARY_UNKNOWN; token < search->classes; token++) {
         if (token == VOCABULARY_START || (double)p[token] <= least) continue;
         struct hypothesis longer = {h.log_probability + log((double)p[token]), h.length + 1, token == VOCABULARY_END};
@@ -109,7 +110,7 @@ static void extend(struct search *search, int row, const float *probabilities) {
     }
 }
 
-/* One position on, for a sentence whose rows begin at `first`. Returns whether all its hypotheses have ended. */
+/* Advances a sentence whose rows begin at `first` by one position. Returns whether all its hypotheses have ended. */
 static bool advance(struct search *search, int first, int64_t position, const float *probabilities) {
     int beam = search->options->beam;
     size_t bytes = (size_t)search->target * sizeof *search->tokens;
@@ -159,7 +160,7 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
     return PS_OK;
 }
 
-/* One position on, for all rows: the decoder reads the token before it and goes on with the state that it left. */
+/* Decodes one position for all rows: the decoder reads the token before it and continues from its last state. */
 static enum ps_status decode(struct search *search, int64_t position, struct ps_error *error) {
     const struct translation_options *o = search->options;
     struct stage_step step = {.labels = search->labels};
@@ -175,7 +176,7 @@ static enum ps_status decode(struct search *search, int64_t position, struct ps_
     return device_check(o->device, error);
 }
 
-/* The state follows the hypotheses to their rows. Of one row a sentence none has moved. */
+/* Moves the state with the hypotheses to their rows. With one row per sentence none has moved. */
 static void move_state(struct search *search) {
     if (search->options->beam == 1) return;
     float *moved = search->next_state;

@@ -1,11 +1,11 @@
 /*
- * Translating with a trained network, greedily or by beam search, and how good the translations are.
+ * Translating with a trained network, greedily or by beam search, and the BLEU of the translations.
  *
  * The decoder's next token follows from what it has read, so translating is the network's own forward, over and over, each
  * giving the probabilities at one more position. The network is built for a single position of the target
- * (network_create_stepping) and run on one token after the other: what does not follow from the words that were written (the
- * encoder) is computed once for a sentence, and its recurrent layers go on from the state that they left (stage_blocks.state).
- * So a sentence takes one pass of the decoder over it, where the network as it is trained would take one for each of its words.
+ * (network_create_stepping) and run on one token after the other: what does not depend on the decoded tokens (the encoder) is
+ * computed once for a sentence, and recurrent layers continue from their last state (stage_blocks.state). So a sentence takes
+ * one pass of the decoder, where the network as it is trained would take one per token.
  *
  * Hypotheses are ranked by log probability / ((5 + tokens) / 6)^0.6 (Wu et al. 2016, equation 14, with the alpha of the
  * reference implementation and without its coverage penalty). A beam of 1 is greedy.
