@@ -88,7 +88,8 @@ static void test_info(void **state) {
     assert_int_equal(info.input_shape[1], 28);
     assert_int_equal(info.input_shape[2], 28);
     assert_int_equal(info.classes, 7);
-    struct ps_layer_info first = ps_network_layer(model, 0), pool = ps_network_layer(model, 3), last = ps_network_layer(model, 6);
+    struct ps_layer_info first = ps_network_layer(model, 0), pool = ps_network_layer(model, 3),
+                         last = ps_network_layer(model, 6);
     assert_string_equal(first.name, "conv1");
     assert_string_equal(first.kind, "convolution");
     assert_int_equal(first.output_rank, 3);

@@ -125,8 +125,7 @@ static void test_evaluation(void **state) {
     options.weights = file_join(weights, out, "checkpoints/000030/model-00001-of-00002.safetensors");
     options.run = NULL;
     options.model = wanted.model;
-    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE,
-                  "needs a vocabulary, which numbers its words");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "needs a vocabulary, which numbers its words");
     test_directory_remove(run_place);
     test_directory_remove(directory);
 }

@@ -316,11 +316,8 @@ static void test_progress(void **state) {
                             .steps = 8};
     struct ps_run *run;
     char place[4096];
-    const struct ps_log_sink sink = {.struct_size = sizeof sink,
-                                     .context = &shown,
-                                     .level = PS_LOG_INFO,
-                                     .line = see_line,
-                                     .progress = see_progress};
+    const struct ps_log_sink sink = {
+        .struct_size = sizeof sink, .context = &shown, .level = PS_LOG_INFO, .line = see_line, .progress = see_progress};
     assert_ok(ps_log_to(&sink, &test_error));
     run_case_train(work, place, &run);
     assert_ok(ps_log_to(NULL, &test_error));

@@ -25,8 +25,8 @@ struct argument {
 };
 
 /* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
- * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double, double, struct integers, struct betas,
- * struct names, struct sizes, struct rates. Lists are separated by commas. */
+ * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double,
+ * double, struct integers, struct betas, struct names, struct sizes, struct rates. Lists are separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);

@@ -148,7 +148,7 @@ void transfer_end(struct engine *engine, int block);
 /* The worker has begun to wait for `block`. */
 void transfer_awaited(struct engine *engine, int worker, int block);
 
-/* rings.c: the sums of reduce groups. Channels are added first; times are set when all channels and the tick are known. */
+/* all_reduce.c: the sums of reduce groups. Channels are added first; times are set when all channels and the tick are known. */
 void rings_add_channels(struct engine *engine);
 void rings_set_times(struct engine *engine);
 /* Duration of the sum of the reduce group whose first stage this is; 0: there is no such group. */

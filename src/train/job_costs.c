@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "data/order.h"
 #include "train/joint_profile.h"
-#include "train/predict.h"
+#include "train/predict_run.h"
 
 /* Workers that will compute side by side on this machine. */
 static int busy_workers(const struct job *job) {

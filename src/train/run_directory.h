@@ -13,9 +13,9 @@
 #include "exec/update_rule.h"
 #include "program/timeline.h"
 #include "store/checkpoint.h"
-#include "train/config.h"
 #include "train/job.h"
-#include "train/run.h"
+#include "train/run_config.h"
+#include "train/run_result.h"
 
 struct run_directory {
     const char *path; /* NULL: nothing is written, every call does nothing */

@@ -212,7 +212,7 @@ static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error)
 static enum ps_status end(struct ps_trainer *trainer, enum ps_status status, struct ps_error *trouble, struct ps_error *error) {
     /* What was handed over lasts, whatever ended the run. */
     if (trainer->writer.started) checkpoint_writer_wait(&trainer->writer, NULL);
-    trainer_explain_loss(trainer, trouble);
+    trainer_explain_failure(trainer, trouble);
     bool is_reporter = !trainer->processes || processes_is_reporter(trainer->processes);
     status = processes_leave(trainer->processes, status, trouble);
     trainer->processes = NULL;

@@ -1,6 +1,6 @@
 /*
  * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going
- * on from them and stopping (trainer_checkpoint.c), other data and weights for the caller (trainer_read.c), training
+ * on from them and stopping (trainer_checkpoint.c), other data and weights for the caller (trainer_inspect.c), training
  * (trainer.c).
  */
 #ifndef PENSTOCK_TRAIN_TRAINER_H
@@ -10,10 +10,10 @@
 #include "exec/process_memory.h"
 #include "exec/program_set.h"
 #include "store/checkpoint_writer.h"
-#include "train/config.h"
 #include "train/job.h"
-#include "train/run.h"
+#include "train/run_config.h"
 #include "train/run_directory.h"
+#include "train/run_result.h"
 
 /* What a worker remembers for the trace. */
 enum { TRACE_COMPUTATIONS = 1024 };
@@ -103,8 +103,8 @@ static inline int64_t trainer_written(const struct ps_trainer *trainer) {
 /* Translates them through the pipeline, with the newest weights (trainer_translate.c); *bleu is set at rank 0. */
 enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error);
 
-/* For the caller, between steps (trainer_read.c, trainer_checkpoint.c); see penstock.h. *fatal: after this failure the training
- * cannot go on. */
+/* For the caller, between steps (trainer_inspect.c, trainer_checkpoint.c); see penstock.h. *fatal: after this failure the
+ * training cannot go on. */
 enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
                                 bool *fatal, struct ps_error *error);
 enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, bool *fatal, struct ps_error *error);

@@ -8,8 +8,8 @@
 #include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
-#include "train/predict.h"
-#include "train/survey.h"
+#include "train/measure_cluster.h"
+#include "train/predict_run.h"
 #include "train/trainer_share.h"
 
 enum { BATCHES_AHEAD = 4 };

@@ -25,6 +25,6 @@ enum ps_status trainer_share_figures(struct ps_trainer *trainer, struct ps_error
 
 /* Makes a message about a lost worker say what it was at, and who waits for it; takes a moment, for the last beats to come. On
  * processes that need not speak it takes the message away. */
-void trainer_explain_loss(struct ps_trainer *trainer, struct ps_error *error);
+void trainer_explain_failure(struct ps_trainer *trainer, struct ps_error *error);
 
 #endif

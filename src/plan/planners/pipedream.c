@@ -302,7 +302,8 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
 
 const struct planner planner_pipedream = {
     .name = "pipedream",
-    .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; where replicas are allowed)",
+    .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; where replicas are "
+               "allowed)",
     .replicates = true,
     .several_types = true,
     .solve = solve,

@@ -1,6 +1,6 @@
 /* A finished run: its figures, for the caller and for summary.json. */
-#ifndef PENSTOCK_TRAIN_RUN_H
-#define PENSTOCK_TRAIN_RUN_H
+#ifndef PENSTOCK_TRAIN_RUN_RESULT_H
+#define PENSTOCK_TRAIN_RUN_RESULT_H
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 /* Writing config.json, and reading it to go on with a run; see config.h. */
-#include "train/config.h"
+#include "train/run_config.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/object.h"
-#include "train/run.h"
+#include "train/run_result.h"
 
 #define PATH_SIZE 4096
 

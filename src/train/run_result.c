@@ -1,5 +1,5 @@
 /* What a finished run says of itself: fields, JSON, and a table with the prediction beside the measurement. */
-#include "train/run.h"
+#include "train/run_result.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -146,7 +146,7 @@ static void add_loss(const struct ps_trainer *trainer, const struct process_loss
     }
 }
 
-void trainer_explain_loss(struct ps_trainer *trainer, struct ps_error *error) {
+void trainer_explain_failure(struct ps_trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
     if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_is_reporter(trainer->processes)) return;

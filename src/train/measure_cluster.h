@@ -2,8 +2,8 @@
  * A survey of the machines that a run has: what each worker's device can do, and how fast blocks go from host to host. What it
  * finds is a cluster, as one reads it from a file.
  */
-#ifndef PENSTOCK_TRAIN_SURVEY_H
-#define PENSTOCK_TRAIN_SURVEY_H
+#ifndef PENSTOCK_TRAIN_MEASURE_CLUSTER_H
+#define PENSTOCK_TRAIN_MEASURE_CLUSTER_H
 
 #include "comm/processes.h"
 #include "plan/cluster.h"

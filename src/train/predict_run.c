@@ -1,5 +1,5 @@
 /* Simulating the run that is about to be made; see predict.h. */
-#include "train/predict.h"
+#include "train/predict_run.h"
 
 #include <math.h>
 #include <string.h>

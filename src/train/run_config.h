@@ -2,8 +2,8 @@
  * config.json: all that is needed to repeat a run, and to go on with it where it was interrupted. What decides the numbers
  * (network, data, batch, steps, segments, optimizer, seed) stays as it is; plan, workers, device and transport may change.
  */
-#ifndef PENSTOCK_TRAIN_CONFIG_H
-#define PENSTOCK_TRAIN_CONFIG_H
+#ifndef PENSTOCK_TRAIN_RUN_CONFIG_H
+#define PENSTOCK_TRAIN_RUN_CONFIG_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* What a run should come to on this machine, by simulation: put beside what it does come to. */
-#ifndef PENSTOCK_TRAIN_PREDICT_H
-#define PENSTOCK_TRAIN_PREDICT_H
+#ifndef PENSTOCK_TRAIN_PREDICT_RUN_H
+#define PENSTOCK_TRAIN_PREDICT_RUN_H
 
 #include "exec/program_set.h"
 #include "train/job.h"

@@ -1,6 +1,7 @@
-/* See survey.h. Every process knows all hosts and processors from the beginning, so all follow the same list of measurements.
+/* See measure_cluster.h. Every process knows all hosts and processors from the beginning, so all follow the same list of
+ * measurements.
  * */
-#include "train/survey.h"
+#include "train/measure_cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
