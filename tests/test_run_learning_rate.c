@@ -72,7 +72,7 @@ static void test_refusals(void **state) {
         const char *spec, *message;
     } cases[] = {
         {"cosin", "did you mean 'cosine'"},
-        {"constant:1", "takes nothing"},
+        {"constant:1", "takes no parameters"},
         {"poly", "not a power"},
         {"poly:0", "not a power"},
         {"poly:x", "not a power"},

@@ -244,7 +244,7 @@ static void test_refusals(void **state) {
     options = prepare(base, "lengths", plan_path, unused);
     options.o.steps = 3000, options.o.checkpoint_every = 40, options.o.evaluate_every = 41;
     options.data = "synthetic:images,samples=100000";
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: 40 beside `evaluate_every` 41");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: 40 together with `evaluate_every` 41");
 }
 
 /* The newest two stay; a step-0 checkpoint is there as long as no other is. */
