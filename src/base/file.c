@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -111,6 +112,31 @@ enum ps_status file_read(const char *path, size_t limit, char **data, size_t *si
     enum ps_status status = read_all(&source, path, limit, size_guess, data, size, error);
     source_close(&source);
     return status;
+}
+
+enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return cannot(error, PS_BAD_INPUT, path, "open");
+    struct stat file;
+    struct file_map made = {0};
+    enum ps_status status = PS_OK;
+    if (fstat(descriptor, &file) != 0) {
+        status = cannot(error, PS_BAD_INPUT, path, "read");
+    } else if (!S_ISREG(file.st_mode)) {
+        status = error_set(error, PS_BAD_INPUT, "%.800s: not a regular file", path);
+    } else if (file.st_size > 0) {
+        void *data = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        made = (struct file_map){data, (size_t)file.st_size};
+        if (data == MAP_FAILED) status = cannot(error, PS_BAD_INPUT, path, "map");
+    }
+    close(descriptor);
+    if (status == PS_OK) *map = made;
+    return status;
+}
+
+void file_unmap(struct file_map *map) {
+    if (map->data != NULL) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (struct file_map){0};
 }
 
 static bool write_all(int descriptor, const char *data, size_t size) {

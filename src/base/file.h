@@ -11,6 +11,14 @@
  * PS_BAD_INPUT; larger than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, and `limit` applies to the
  * unpacked size. */
 enum ps_status file_read(const char *path, size_t limit, char **data, size_t *size, struct ps_error *error);
+/* A file that is mapped into memory and read as it is needed. Nobody may shorten it until file_unmap. */
+struct file_map {
+    const unsigned char *data; /* NULL: the file is empty */
+    size_t size;
+};
+/* Missing, unreadable or no regular file: PS_BAD_INPUT. */
+enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error);
+void file_unmap(struct file_map *map);
 /* Writes and renames; a failure is PS_IO and leaves an old file unchanged. */
 enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error);
 /* A piece of a file's contents; pieces are written in order. */
