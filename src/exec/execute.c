@@ -11,32 +11,49 @@
 /* While the host waits for a device, transfers progress this often. */
 #define TRANSFERS_S 2e-4
 
-/* --------------------------------------------------------------------- blocks */
+/* An instruction, and what it works on. */
+struct call {
+    struct executor *executor;
+    struct worker *worker;
+    struct worker_stage *stage;
+    const struct instruction *instruction;
+    struct work *work; /* of a computation: its place in the run-ahead window */
+};
 
-static float *block_of(const struct worker_stage *stage, const struct instruction *instruction, enum block_kind kind) {
-    int slot = instruction->block[kind];
-    return slot == NO_SLOT ? NULL : stage->block[kind][slot];
+static struct call call_of(void *context, int number, const struct instruction *instruction) {
+    struct executor *executor = context;
+    struct worker *worker = &executor->workers[number];
+    return (struct call){executor, worker, worker_stage_find(worker, instruction->stage), instruction, NULL};
 }
 
-static struct stage_blocks blocks_of(const struct worker *worker, const struct worker_stage *stage,
-                                     const struct instruction *instruction) {
+/* --------------------------------------------------------------------- blocks */
+
+static float *block_of(const struct call *call, enum block_kind kind) {
+    const int slot = call->instruction->block[kind];
+    return slot == NO_SLOT ? NULL : call->stage->block[kind][slot];
+}
+
+static struct stage_blocks blocks_of(const struct call *call) {
     return (struct stage_blocks){
-        .weights = stage->weights[instruction->slot],
-        .gradients = stage->gradients,
-        .statistics = stage->statistics,
-        .input = block_of(stage, instruction, BLOCK_INPUT),
-        .output = block_of(stage, instruction, BLOCK_OUTPUT),
-        .stash = block_of(stage, instruction, BLOCK_STASH),
-        .delta = block_of(stage, instruction, BLOCK_DELTA),
-        .output_gradient = block_of(stage, instruction, BLOCK_OUTPUT_GRADIENT),
-        .input_gradient = block_of(stage, instruction, BLOCK_INPUT_GRADIENT),
-        .workspace = worker->workspace,
+        .weights = call->stage->weights[call->instruction->slot],
+        .gradients = call->stage->gradients,
+        .statistics = call->stage->statistics,
+        .input = block_of(call, BLOCK_INPUT),
+        .output = block_of(call, BLOCK_OUTPUT),
+        .stash = block_of(call, BLOCK_STASH),
+        .delta = block_of(call, BLOCK_DELTA),
+        .output_gradient = block_of(call, BLOCK_OUTPUT_GRADIENT),
+        .input_gradient = block_of(call, BLOCK_INPUT_GRADIENT),
+        .workspace = call->worker->workspace,
     };
 }
 
-static struct stage *stage_of(const struct executor *executor, const struct worker_stage *stage,
-                              const struct instruction *instruction) {
-    return worker_stage_at(stage, executor_length(executor, instruction->micro_batch));
+static struct stage *stage_of(const struct call *call) {
+    return worker_stage_at(call->stage, executor_length(call->executor, call->instruction->micro_batch));
+}
+
+static bool on_last_stage(const struct call *call) {
+    return call->instruction->stage == call->executor->segment.programs->stages - 1;
 }
 
 /* Lets messages of other processes progress while this one computes. */
@@ -51,51 +68,49 @@ static void move_transfers_between(void *context, int layer) {
 }
 
 /* Everything that a micro-batch's forward, recomputation and backward have in common. */
-static struct stage_step step_of(struct executor *executor, const struct worker_stage *stage,
-                                 const struct instruction *instruction) {
-    int per_batch = executor->segment.programs->micro_batches;
+static struct stage_step step_of(const struct call *call) {
+    struct executor *executor = call->executor;
+    const struct worker_stage *stage = call->stage;
+    const int micro_batch = call->instruction->micro_batch, input = call->instruction->block[BLOCK_INPUT];
     return (struct stage_step){
         .seed = executor->seed,
-        .step = (uint64_t)executor_batch_number(executor, instruction->micro_batch),
-        .micro_batch = instruction->micro_batch % per_batch,
-        .labels = stage->labels ? stage->labels[instruction->block[BLOCK_INPUT]] : NULL,
-        .gradient_scale = stage->labels ? stage->label_scale[instruction->block[BLOCK_INPUT]] : 0,
+        .step = (uint64_t)executor_batch_number(executor, micro_batch),
+        .micro_batch = micro_batch % executor->segment.programs->micro_batches,
+        .labels = stage->labels ? stage->labels[input] : NULL,
+        .gradient_scale = stage->labels ? stage->label_scale[input] : 0,
         .training = executor->segment.training,
         .between = executor->transport_class->progress ? move_transfers_between : NULL,
         .between_context = executor,
     };
 }
 
-/* The device's next work waits for the moment at which the block was settled. */
-static void wait_for_block(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                           enum block_kind kind, int slot) {
-    struct moment settled = executor->transport_class->settled_at(executor->transport, stage->instance, kind, slot);
-    device_after(worker->device, &settled);
+/* The device's next work waits for the moment at which the block was settled, which is returned. */
+static struct moment wait_for_block(const struct call *call, enum block_kind kind, int slot) {
+    const struct executor *executor = call->executor;
+    struct moment settled = executor->transport_class->settled_at(executor->transport, call->stage->instance, kind, slot);
+    device_after(call->worker->device, &settled);
+    return settled;
 }
 
 /* Lets the next work of a device with a queue, or with a time of its own, wait until the instruction's blocks have arrived.
  */
-static void wait_for_blocks(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                            const struct instruction *instruction) {
-    if (!worker->device->type->after) return;
-    for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++) {
-        int slot = instruction->block[kind];
-        if (slot == NO_SLOT) continue;
-        wait_for_block(executor, worker, stage, (enum block_kind)kind, slot);
-    }
-    if (programs_split(executor->segment.programs, instruction->stage) && instruction_transfer_slot(instruction) != NO_SLOT)
-        wait_for_block(executor, worker, stage, BLOCK_WEIGHTS, instruction_transfer_slot(instruction));
+static void wait_for_blocks(const struct call *call) {
+    if (!call->worker->device->type->after) return;
+    for (int kind = BLOCK_STASH; kind < BLOCK_KINDS; kind++)
+        if (call->instruction->block[kind] != NO_SLOT)
+            wait_for_block(call, (enum block_kind)kind, call->instruction->block[kind]);
+    const int weights = instruction_transfer_slot(call->instruction);
+    if (programs_split(call->executor->segment.programs, call->instruction->stage) && weights != NO_SLOT)
+        wait_for_block(call, BLOCK_WEIGHTS, weights);
 }
 
 /* The same for an update's gradients, where they were summed over instances. */
-static void wait_for_sum(struct executor *executor, struct worker *worker, struct work *update) {
-    struct worker_stage *stage = update->stage;
-    if (!programs_sums(executor->segment.programs, stage->number)) return;
-    struct moment settled =
-        executor->transport_class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
-    device_after(worker->device, &settled);
-    update->sum_from_s = stage->sum_from_s;
-    update->sum_until_s = fmax(settled.time, stage->sum_until_s);
+static void wait_for_sum(const struct call *call) {
+    const struct worker_stage *stage = call->stage;
+    if (!programs_sums(call->executor->segment.programs, stage->number)) return;
+    const struct moment settled = wait_for_block(call, BLOCK_WEIGHT_GRADIENTS, 0);
+    call->work->sum_from_s = stage->sum_from_s;
+    call->work->sum_until_s = fmax(settled.time, stage->sum_until_s);
 }
 
 static void record_event(struct worker *worker, const struct timeline_event *event) {
@@ -214,115 +229,145 @@ enum ps_status executor_settle(struct executor *executor, int number, struct ps_
     return settle(executor, &executor->workers[number], 0, error);
 }
 
-/* The next computation in the run-ahead window. */
-static struct work *next_work(struct worker *worker, struct worker_stage *stage, const struct instruction *instruction) {
-    struct work *work = &worker->work[worker->enqueued % (RUN_AHEAD + 1)];
-    *work = (struct work){.instruction = *instruction, .stage = stage, .started_s = clock_now()};
-    return work;
-}
-
-/* Before the computation is enqueued: its work waits until the instruction's blocks have arrived. */
-static void begin_work(struct executor *executor, struct worker *worker, struct work *work) {
-    wait_for_blocks(executor, worker, work->stage, &work->instruction);
-    if (worker->device->type->time_of) work->started = device_mark(worker->device);
+/* Before a computation is enqueued: it takes the next place in the run-ahead window, and its work waits until the instruction's
+ * blocks have arrived. */
+static struct call begin_work(void *context, int number, const struct instruction *instruction) {
+    struct call call = call_of(context, number, instruction);
+    struct worker *worker = call.worker;
+    call.work = &worker->work[worker->enqueued % (RUN_AHEAD + 1)];
+    *call.work = (struct work){.instruction = *instruction, .stage = call.stage, .started_s = clock_now()};
+    if (opcode_table[instruction->op].action == ACTION_UPDATE) wait_for_sum(&call);
+    wait_for_blocks(&call);
+    if (worker->device->type->time_of) call.work->started = device_mark(worker->device);
+    return call;
 }
 
 /* After the computation was enqueued. Waits for a device whose times are needed at once. */
-static enum ps_status end_work(struct executor *executor, struct worker *worker, struct work *work, struct ps_error *error) {
-    work->done = device_mark(worker->device);
+static enum ps_status end_work(const struct call *call, struct ps_error *error) {
+    struct worker *worker = call->worker;
+    call->work->done = device_mark(worker->device);
     worker->enqueued++;
-    return settle(executor, worker, device_in_host(worker->device) || worker->slower > 1 ? 0 : RUN_AHEAD, error);
+    return settle(call->executor, worker, device_in_host(worker->device) || worker->slower > 1 ? 0 : RUN_AHEAD, error);
 }
 
 /* ----------------------------------------------------------------- computation */
 
 /* Loads the last stage's labels where its forward ran on another worker; a recomputation, if any, runs first. */
-static enum ps_status fetch_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                                   const struct instruction *instruction, struct ps_error *error) {
-    const struct ps_programs *programs = executor->segment.programs;
-    bool first = (instruction->op == OP_R) == programs->recompute[instruction->stage];
+static enum ps_status fetch_labels(const struct call *call, struct ps_error *error) {
+    const struct instruction *instruction = call->instruction;
+    const bool first = (instruction->op == OP_R) == call->executor->segment.programs->recompute[instruction->stage];
     int counted;
-    if (!executor->real || stage->forward || instruction->stage < programs->stages - 1 || !first) return PS_OK;
-    return executor_load_labels(executor, worker, stage, instruction, &counted, error);
+    if (!call->executor->real || call->stage->forward || !on_last_stage(call) || !first) return PS_OK;
+    return executor_load_labels(call->executor, call->worker, call->stage, instruction, &counted, error);
 }
 
 /* The next tokens of the sentences that are being decoded. */
-static enum ps_status take_tokens(const struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                                  const struct instruction *instruction, const struct stage_blocks *blocks,
-                                  struct ps_error *error) {
-    const struct decoding *decoding = executor->segment.decoding;
-    const int64_t first = (int64_t)instruction->micro_batch * executor->samples;
-    const size_t bytes = (size_t)executor->samples * (size_t)decoding->positions * (size_t)decoding->classes * sizeof(float);
-    const float *probabilities = stage_probabilities(stage->stage, blocks);
+static enum ps_status take_tokens(const struct call *call, const struct stage_blocks *blocks, struct ps_error *error) {
+    struct device *device = call->worker->device;
+    const struct decoding *decoding = call->executor->segment.decoding;
+    const int samples = call->executor->samples;
+    const int64_t first = (int64_t)call->instruction->micro_batch * samples;
+    const size_t bytes = (size_t)samples * (size_t)decoding->positions * (size_t)decoding->classes * sizeof(float);
+    const float *probabilities = stage_probabilities(call->stage->stage, blocks);
     float *copy = NULL;
-    if (!device_in_host(worker->device)) {
+    if (!device_in_host(device)) {
         copy = malloc(bytes);
         if (!copy) return error_memory(error, "probabilities", bytes);
-        device_copy(worker->device, copy, probabilities, bytes);
-        device_finish(worker->device);
+        device_copy(device, copy, probabilities, bytes);
+        device_finish(device);
     }
-    decoding_take(decoding, first, executor->samples, copy ? copy : probabilities);
+    decoding_take(decoding, first, samples, copy ? copy : probabilities);
     free(copy);
     return PS_OK;
 }
 
 static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    struct work *work = next_work(worker, stage, instruction);
-    bool first = instruction->stage == 0, last = instruction->stage == executor->segment.programs->stages - 1;
+    const struct call call = begin_work(context, number, instruction);
+    struct executor *executor = call.executor;
+    const bool last = on_last_stage(&call);
     int counted = 0;
-    begin_work(executor, worker, work);
-    if (executor->real && first) TRY(executor_load_inputs(executor, worker, stage, instruction, error));
-    if (executor->real && last) TRY(executor_load_labels(executor, worker, stage, instruction, &counted, error));
-    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
-    struct stage_step step = step_of(executor, stage, instruction);
+    if (executor->real && instruction->stage == 0)
+        TRY(executor_load_inputs(executor, call.worker, call.stage, instruction, error));
+    if (executor->real && last) TRY(executor_load_labels(executor, call.worker, call.stage, instruction, &counted, error));
+    struct stage_blocks blocks = blocks_of(&call);
+    struct stage_step step = step_of(&call);
     step.update_statistics = executor->segment.training;
     step.samples = counted;
-    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, &work->result, error));
-    if (executor->segment.decoding && last) TRY(take_tokens(executor, worker, stage, instruction, &blocks, error));
-    return end_work(executor, worker, work, error);
+    TRY(stage_forward(stage_of(&call), &blocks, &step, &call.work->result, error));
+    if (executor->segment.decoding && last) TRY(take_tokens(&call, &blocks, error));
+    return end_work(&call, error);
 }
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    struct work *work = next_work(worker, stage, instruction);
-    begin_work(executor, worker, work);
-    TRY(fetch_labels(executor, worker, stage, instruction, error));
-    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
-    struct stage_step step = step_of(executor, stage, instruction);
+    const struct call call = begin_work(context, number, instruction);
+    TRY(fetch_labels(&call, error));
+    struct stage_blocks blocks = blocks_of(&call);
+    struct stage_step step = step_of(&call);
     /* The loss was recorded in the forward. */
-    TRY(stage_forward(stage_of(executor, stage, instruction), &blocks, &step, NULL, error));
-    return end_work(executor, worker, work, error);
+    TRY(stage_forward(stage_of(&call), &blocks, &step, NULL, error));
+    return end_work(&call, error);
 }
 
-static enum ps_status run_backward(struct executor *executor, int number, const struct instruction *instruction,
-                                   enum stage_half half, struct ps_error *error) {
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    struct work *work = next_work(worker, stage, instruction);
-    begin_work(executor, worker, work);
-    TRY(fetch_labels(executor, worker, stage, instruction, error));
-    struct stage_blocks blocks = blocks_of(worker, stage, instruction);
-    struct stage_step step = step_of(executor, stage, instruction);
-    step.accumulate = stage->accumulating;
-    TRY(stage_backward(stage_of(executor, stage, instruction), &blocks, &step, half, error));
-    if (instruction_adds_gradients(instruction)) stage->accumulating = true;
-    return end_work(executor, worker, work, error);
+static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    static const enum stage_half half_of[] = {[ACTION_BACKWARD] = STAGE_BOTH,
+                                              [ACTION_BACKWARD_INPUT] = STAGE_INPUT_SPLIT,
+                                              [ACTION_BACKWARD_WEIGHT] = STAGE_WEIGHTS_SPLIT};
+    const struct call call = begin_work(context, number, instruction);
+    TRY(fetch_labels(&call, error));
+    struct stage_blocks blocks = blocks_of(&call);
+    struct stage_step step = step_of(&call);
+    step.accumulate = call.stage->accumulating;
+    TRY(stage_backward(stage_of(&call), &blocks, &step, half_of[opcode_table[instruction->op].action], error));
+    if (instruction_adds_gradients(instruction)) call.stage->accumulating = true;
+    return end_work(&call, error);
 }
+
+static void watch_prediction(const struct call *call, int newest) {
+    const struct worker_stage *stage = call->stage;
+    struct update_state *state = &call->stage->update;
+    const int predicted = call->instruction->predict_to;
+    if (!call->executor->real) return;
+    prediction_watch_check(&state->watch, call->worker->device, state->count, stage->weights[newest], state->done);
+    if (predicted == NO_SLOT) return;
+    prediction_watch_note(&state->watch, call->worker->device, state->count, stage->weights[newest], stage->weights[predicted],
+                          state->done, call->instruction->ahead);
+}
+
+static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    const struct call call = begin_work(context, number, instruction);
+    struct worker_stage *stage = call.stage;
+    float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
+    update_rule_apply(call.executor->rule, call.worker->device, &stage->update, stage->weights[instruction->slot],
+                      stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
+    stage->newest = instruction->to;
+    stage->accumulating = false;
+    TRY(end_work(&call, error));
+    watch_prediction(&call, instruction->to);
+    return PS_OK;
+}
+
+static enum ps_status predict(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    const struct call call = begin_work(context, number, instruction);
+    struct worker_stage *stage = call.stage;
+    update_rule_predict(call.executor->rule, call.worker->device, &stage->update, stage->weights[instruction->slot],
+                        stage->weights[instruction->predict_to], instruction->ahead);
+    TRY(end_work(&call, error));
+    watch_prediction(&call, instruction->slot);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------- sums, transfers */
 
 /* Where workers share memory, the last to arrive computes the sum in its own time. Only a device that keeps its own time must
  * be given it. */
-static void wait_for_own_sum(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                             const struct transport_share *share) {
-    const struct transport_class *class = executor->transport_class;
-    if (!worker->device->type->after || share->takes_s == 0) return;
-    if (!class->settled(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
-    struct moment settled = class->settled_at(executor->transport, stage->instance, BLOCK_WEIGHT_GRADIENTS, 0);
-    if (settled.time <= share->when.time + share->takes_s) device_after(worker->device, &settled);
+static void wait_for_own_sum(const struct call *call, const struct transport_share *share) {
+    const struct transport_class *class = call->executor->transport_class;
+    struct transport *transport = call->executor->transport;
+    const int instance = call->stage->instance;
+    if (!call->worker->device->type->after || share->takes_s == 0) return;
+    if (!class->settled(transport, instance, BLOCK_WEIGHT_GRADIENTS, 0)) return;
+    struct moment settled = class->settled_at(transport, instance, BLOCK_WEIGHT_GRADIENTS, 0);
+    if (settled.time <= share->when.time + share->takes_s) device_after(call->worker->device, &settled);
 }
 
 /* How many blocks of the stage's size a sum reads: in each pass those of all of its instances. */
@@ -340,15 +385,15 @@ static double shares_added(const struct ps_programs *programs, const struct work
  * sums the gradients of the parameter that the stage shares with another. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
-    struct executor *executor = context;
+    const struct call call = call_of(context, number, instruction);
+    const struct executor *executor = call.executor;
     const struct ps_programs *programs = executor->segment.programs;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    struct worker_stage *stage = call.stage;
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
     const struct stage_tie *tie = &stage->update.tie;
     struct transport_share share = {
-        .device = worker->device,
-        .when = device_mark(worker->device),
+        .device = call.worker->device,
+        .when = device_mark(call.worker->device),
         .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
         .tied_count = (size_t)tie->count,
         .gradients = stage->gradients,
@@ -362,76 +407,21 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     stage->sum_from_s = clock_now();
     executor->transport_class->reduce(executor->transport, stage->instance, &share);
     stage->sum_until_s = clock_now();
-    wait_for_own_sum(executor, worker, stage, &share);
+    wait_for_own_sum(&call, &share);
     return PS_OK;
 }
-
-static enum ps_status backward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    return run_backward(context, number, instruction, STAGE_BOTH, error);
-}
-
-static enum ps_status backward_input(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    return run_backward(context, number, instruction, STAGE_INPUT_SPLIT, error);
-}
-
-static enum ps_status backward_weight(void *context, int number, const struct instruction *instruction,
-                                      struct ps_error *error) {
-    return run_backward(context, number, instruction, STAGE_WEIGHTS_SPLIT, error);
-}
-
-static void watch_prediction(const struct executor *executor, struct worker *worker, struct worker_stage *stage, int newest,
-                             int predicted, int ahead) {
-    struct update_state *state = &stage->update;
-    if (!executor->real) return;
-    prediction_watch_check(&state->watch, worker->device, state->count, stage->weights[newest], state->done);
-    if (predicted == NO_SLOT) return;
-    prediction_watch_note(&state->watch, worker->device, state->count, stage->weights[newest], stage->weights[predicted],
-                          state->done, ahead);
-}
-
-static enum ps_status update(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    struct work *work = next_work(worker, stage, instruction);
-    wait_for_sum(executor, worker, work);
-    begin_work(executor, worker, work);
-    float *predicted = instruction->predict_to == NO_SLOT ? NULL : stage->weights[instruction->predict_to];
-    update_rule_apply(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
-                      stage->weights[instruction->to], stage->gradients, predicted, instruction->ahead);
-    stage->newest = instruction->to;
-    stage->accumulating = false;
-    TRY(end_work(executor, worker, work, error));
-    watch_prediction(executor, worker, stage, instruction->to, instruction->predict_to, instruction->ahead);
-    return PS_OK;
-}
-
-static enum ps_status predict(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
-    struct work *work = next_work(worker, stage, instruction);
-    begin_work(executor, worker, work);
-    update_rule_predict(executor->rule, worker->device, &stage->update, stage->weights[instruction->slot],
-                        stage->weights[instruction->predict_to], instruction->ahead);
-    TRY(end_work(executor, worker, work, error));
-    watch_prediction(executor, worker, stage, instruction->slot, instruction->predict_to, instruction->ahead);
-    return PS_OK;
-}
-
-/* -------------------------------------------------------------------- transfers */
 
 static enum ps_status transfer(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
-    struct executor *executor = context;
-    struct worker *worker = &executor->workers[number];
-    struct worker_stage *stage = worker_stage_find(worker, instruction->stage);
+    const struct call call = call_of(context, number, instruction);
+    const struct executor *executor = call.executor;
+    struct worker_stage *stage = call.stage;
     int other = programs_instance(executor->segment.programs, instruction->peer, instruction_other_stage(instruction));
     /* A block may be passed on before the worker that sent it has finished its work on it. */
-    if (!device_in_host(worker->device)) wait_for_blocks(executor, worker, stage, instruction);
-    if (!device_in_host(worker->device) && instruction_moves_weights(instruction))
-        wait_for_block(executor, worker, stage, BLOCK_WEIGHTS, instruction->slot);
-    struct moment when = device_mark(worker->device);
+    if (!device_in_host(call.worker->device)) wait_for_blocks(&call);
+    if (!device_in_host(call.worker->device) && instruction_moves_weights(instruction))
+        wait_for_block(&call, BLOCK_WEIGHTS, instruction->slot);
+    struct moment when = device_mark(call.worker->device);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
@@ -460,8 +450,8 @@ struct environment executor_environment(struct executor *executor) {
             {
                 [ACTION_FORWARD] = forward,
                 [ACTION_BACKWARD] = backward,
-                [ACTION_BACKWARD_INPUT] = backward_input,
-                [ACTION_BACKWARD_WEIGHT] = backward_weight,
+                [ACTION_BACKWARD_INPUT] = backward,
+                [ACTION_BACKWARD_WEIGHT] = backward,
                 [ACTION_RECOMPUTE] = recompute,
                 [ACTION_UPDATE] = update,
                 [ACTION_PREDICT] = predict,
