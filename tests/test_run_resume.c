@@ -2,6 +2,8 @@
  * Going on with a run: from every checkpoint it ends with the weights, moments, log and figures of the run that was never
  * interrupted, under the same plan, another one, or another transport.
  */
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "resume_support.h"
 
@@ -244,7 +246,8 @@ static void test_refusals(void **state) {
     options = prepare(base, "lengths", plan_path, unused);
     options.o.steps = 3000, options.o.checkpoint_every = 40, options.o.evaluate_every = 41;
     options.data = "synthetic:images,samples=100000";
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: 40 together with `evaluate_every` 41");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
+                  "`checkpoint_every`: 40 together with `evaluate_every` 41");
 }
 
 /* The newest two stay; a step-0 checkpoint is there as long as no other is. */
@@ -260,7 +263,7 @@ static void test_pruning(void **state) {
 
 /* --------------------------------------------------------------------------- stops */
 
-static volatile int stop;
+static atomic_bool stop;
 
 static int should_stop(void *context) {
     (void)context;

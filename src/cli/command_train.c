@@ -149,14 +149,14 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
 static void defaults(void *values) { training_defaults(values); }
 
 static int should_stop(void *context) {
-    const volatile int *stop = context;
-    return *stop;
+    (void)context;
+    return stop_requested();
 }
 
 static enum ps_status train(const struct train_arguments *arguments, struct ps_run **run, struct ps_error *error) {
-    const struct ps_observer observer = {
-        .struct_size = sizeof observer, .context = (void *)stop_on_signals(), .should_stop = should_stop};
+    const struct ps_observer observer = {.struct_size = sizeof observer, .should_stop = should_stop};
     struct training training;
+    stop_on_signals();
     CHECK(training_open(arguments, &training, error));
     training.options.observer = &observer;
     enum ps_status status = ps_train(&training.options, run, error);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,18 +60,20 @@ bool process_stopped_below(pid_t process) {
 
 /* ------------------------------------------------------------------ signals */
 
-_Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a handler may set an int");
-static volatile int stop;
+/* Set by a signal, read by any thread. */
+static atomic_bool stop;
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a handler may set it");
 
 static void handle(int number) {
-    if (stop) {
+    if (atomic_exchange(&stop, true)) {
         signal(number, SIG_DFL);
         raise(number);
     }
-    stop = 1;
 }
 
-const volatile int *stop_on_signals(void) {
+bool stop_requested(void) { return atomic_load(&stop); }
+
+void stop_on_signals(void) {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
@@ -80,7 +83,6 @@ const volatile int *stop_on_signals(void) {
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
     signal(SIGXFSZ, SIG_IGN);
-    return &stop;
 }
 
 /* -------------------------------------------------------------------- guard */

@@ -17,9 +17,11 @@ bool process_stopped_below(pid_t process);
 
 /* ------------------------------------------------------------------ signals */
 
-/* From now on SIGTERM, SIGINT and SIGHUP set the variable that is returned; a second signal ends the process at once. SIGXFSZ
- * is ignored, so that the write that causes it fails. */
-const volatile int *stop_on_signals(void);
+/* From now on SIGTERM, SIGINT and SIGHUP request a stop; a second signal ends the process at once. SIGXFSZ is ignored, so that
+ * the write that causes it fails. */
+void stop_on_signals(void);
+/* Whether one was requested; any thread may ask. */
+bool stop_requested(void);
 
 /* -------------------------------------------------------------------- guard */
 

@@ -168,7 +168,7 @@ static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct 
 /* ------------------------------------------------------------------ waiting */
 
 /* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long. */
-static int wait_for(pid_t child, const volatile int *stop) {
+static int wait_for(pid_t child) {
     const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
     double halted_s = 0, signalled_s = 0, checked_s = seconds_now(), descendant_halted_s = 0;
     for (;;) {
@@ -176,7 +176,7 @@ static int wait_for(pid_t child, const volatile int *stop) {
         pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
         if (changed == child && (WIFEXITED(status) || WIFSIGNALED(status))) return status;
         if (changed == child) halted_s = WIFSTOPPED(status) ? seconds_now() : 0;
-        if (*stop && signalled_s == 0) {
+        if (stop_requested() && signalled_s == 0) {
             signalled_s = seconds_now();
             kill(child, SIGTERM);
             kill(child, SIGCONT);
@@ -249,7 +249,7 @@ static void choose_workers(struct supervisor *supervisor) {
 
 enum ps_status supervise(const struct train_arguments *arguments, struct ps_error *error) {
     struct supervisor supervisor = {.arguments = arguments, .reached = -2};
-    const volatile int *stop = stop_on_signals();
+    stop_on_signals();
     if (run_dir_of(&supervisor) == NULL)
         return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to resume from");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -258,10 +258,10 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
     for (int left = arguments->restarts;; left--) {
         pid_t child;
         CHECK(start(&supervisor, &child, error));
-        int status = wait_for(child, stop);
+        int status = wait_for(child);
         kill_children();
         if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
-        if (*stop) return message_set(error, PS_STOPPED, "stopped on request");
+        if (stop_requested()) return message_set(error, PS_STOPPED, "stopped on request");
         /* It has printed the reason itself. */
         if (left == 0 && WIFEXITED(status) && WEXITSTATUS(status) == PS_WORKER_LOST) return PS_WORKER_LOST;
         if (left == 0) {
