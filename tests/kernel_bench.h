@@ -173,7 +173,7 @@ static inline float *take_numbers(struct bench *bench, enum number_type type, co
 static inline void set_up(struct bench *bench, struct device *device, const struct problem *p) {
     const struct kernel_class *class = device->type->kernels[p->node->id];
     memset(bench, 0, sizeof *bench);
-    assert_ok(class->create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
+    assert_ok(kernel_create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
     assert_ptr_equal(bench->kernel->type, class);
     assert_int_equal(bench->kernel->samples, p->samples);
     struct kernel_call *call = &bench->call;
@@ -208,12 +208,12 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
 }
 
 static inline void tear_down(struct bench *bench) {
-    bench->kernel->type->destroy(bench->kernel);
+    kernel_destroy(bench->kernel);
     for (int i = 0; i < bench->block_count; i++) free(bench->blocks[i]);
 }
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
-    assert_ok(bench->kernel->type->forward(bench->kernel, &bench->call, &test_error));
+    assert_ok(kernel_run(bench->kernel, KERNEL_FORWARD, &bench->call, &test_error));
     answer->output = get_numbers(p->node->shape.type, p->output, bench->call.output);
     for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
         if (bench->kernel->fuses_relu)
@@ -242,10 +242,11 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     hide_unread(bench, flags);
     float *output_gradient = take_numbers(bench, p->node->shape.type, p->output_gradient, p->output);
     if (!(flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
-    if (class->backward_shared != NULL) assert_ok(class->backward_shared(bench->kernel, call, &test_error));
-    if (class->backward_weight != NULL) {
+    if (kernel_has(bench->kernel, KERNEL_BACKWARD_SHARED))
+        assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_SHARED, call, &test_error));
+    if (kernel_has(bench->kernel, KERNEL_BACKWARD_WEIGHT)) {
         memcpy(call->gradients, bench->gradient, sizeof call->gradients);
-        assert_ok(class->backward_weight(bench->kernel, call, &test_error));
+        assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_WEIGHT, call, &test_error));
         memset(call->gradients, 0, sizeof call->gradients);
     }
     for (int i = 0; i < p->node->input_count; i++) {
@@ -253,8 +254,8 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
         call->input_gradient[i] =
             p->in_place ? output_gradient : take(bench, p->inputs[i] * (int64_t)number_types[p->type[i]].bytes);
     }
-    bool has_input = class->backward_input != NULL && !p->node->data;
-    if (has_input) assert_ok(class->backward_input(bench->kernel, call, &test_error));
+    bool has_input = kernel_has(bench->kernel, KERNEL_BACKWARD_INPUT) && !p->node->data;
+    if (has_input) assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_INPUT, call, &test_error));
     for (int i = 0; i < p->node->input_count && has_input; i++) {
         if (call->input_gradient[i] == NULL) continue;
         answer->input_gradient[i] = get_numbers(p->type[i], p->inputs[i], call->input_gradient[i]);

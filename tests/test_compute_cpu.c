@@ -221,8 +221,7 @@ static void test_large_mean(void **state) {
     const struct node *node = &b.graph->nodes[1];
     enum { SAMPLES = 8, COUNT = SAMPLES * 40 * 40 * 3 };
     struct kernel *kernel;
-    const struct kernel_class *class = device->type->kernels[OPERATOR_BATCH_NORM];
-    assert_ok(class->create(device, b.graph, node, SAMPLES, false, &kernel, &test_error));
+    assert_ok(kernel_create(device, b.graph, node, SAMPLES, false, &kernel, &test_error));
     struct memory_block memory;
     assert_ok(memory_block_take(&memory,
                                 2 * memory_align(COUNT * 4) + (size_t)(kernel->inner_bytes + kernel->workspace_bytes) + 256,
@@ -238,13 +237,13 @@ static void test_large_mean(void **state) {
                                .update_statistics = true};
     call.inner = memory_block_carve(&memory, (size_t)kernel->inner_bytes);
     call.workspace = memory_block_carve(&memory, (size_t)kernel->workspace_bytes);
-    assert_ok(class->forward(kernel, &call, &test_error));
+    assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error));
     for (int i = 0; i < COUNT; i++) assert_true(fabsf(fabsf(y[i]) - 1) < 1e-4f);
     for (int c = 0; c < 3; c++) {
         assert_true(fabsf(mean[c] - 100) < 1e-3f);
         assert_true(fabsf(variance[c] - 0.025f) < 1e-5f);
     }
-    class->destroy(kernel);
+    kernel_destroy(kernel);
     memory_block_release(&memory);
     graph_destroy(b.graph);
     device_close(device);

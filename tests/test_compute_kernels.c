@@ -126,11 +126,9 @@ static void test_unwanted_gradients(void **state) {
                 hide_unread(&bench, operator_get(p.node->id)->flags);
                 bench.call.output_gradient = take_numbers(&bench, p.node->shape.type, p.output_gradient, p.output);
                 bench.call.input_gradient[last] = take(&bench, p.inputs[last] * (int64_t)number_types[p.type[last]].bytes);
-                const struct kernel_class *class = bench.kernel->type;
-                if (class->backward_shared != NULL) {
-                    assert_ok(class->backward_shared(bench.kernel, &bench.call, &test_error));
-                }
-                assert_ok(bench.kernel->type->backward_input(bench.kernel, &bench.call, &test_error));
+                if (kernel_has(bench.kernel, KERNEL_BACKWARD_SHARED))
+                    assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_SHARED, &bench.call, &test_error));
+                assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_INPUT, &bench.call, &test_error));
                 float *got = get_numbers(p.type[last], p.inputs[last], bench.call.input_gradient[last]);
                 assert_memory_equal(got, all.input_gradient[last], (size_t)p.inputs[last] * sizeof *got);
                 free(got);
@@ -189,24 +187,24 @@ static void test_large_vocabulary(void **state) {
     for (int i = 0; device_table[i] != NULL; i++) {
         if (!chain_computes(device_table[i])) continue;
         struct device *device = chain_device(device_table[i]->name);
-        const struct kernel_class *class = device->type->kernels[OPERATOR_EMBEDDING];
         struct kernel *kernel;
-        assert_ok(class->create(device, b.graph, &b.graph->nodes[index], 1, false, &kernel, &test_error));
+        assert_ok(kernel_create(device, b.graph, &b.graph->nodes[index], 1, false, &kernel, &test_error));
         struct kernel_call call = {.input = {(const float *)(const void *)tokens},
                                    .output = output,
                                    .weights = {weights},
                                    .gradients = {gradients},
                                    .output_gradient = output_gradient};
-        assert_ok(class->forward(kernel, &call, &test_error));
-        assert_ok(class->backward_weight(kernel, &call, &test_error));
+        assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error));
+        assert_ok(kernel_run(kernel, KERNEL_BACKWARD_WEIGHT, &call, &test_error));
         for (int t = 0; t < POSITIONS; t++) {
             assert_float_equal(output[t], t + 1, 0);
             assert_float_equal(gradients[tokens[t]], 10 * (t + 1), 0);
         }
         tokens[0] = VOCABULARY;
-        assert_status(class->forward(kernel, &call, &test_error), PS_BAD_INPUT, "token 16777220 of sample 0 at position 0");
+        assert_status(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error), PS_BAD_INPUT,
+                      "token 16777220 of sample 0 at position 0");
         tokens[0] = 1 << 24;
-        class->destroy(kernel);
+        kernel_destroy(kernel);
         device_close(device);
     }
     free(weights), free(gradients), free(tokens), free(output), free(output_gradient);

@@ -17,12 +17,6 @@ struct clock_device {
     double speed;
 };
 
-struct clock_kernel {
-    struct kernel kernel;
-    struct clock_device *device;
-    const struct attributes *attributes;
-};
-
 /* Work starts when the work before it ends and, where `after` says when its data arrived, not before that. Only without such a
  * call the time of the call counts, too: threads wake up some microseconds late, and with many short pieces of work that would
  * add up. */
@@ -46,49 +40,37 @@ static bool reached(const struct moment *moment) { return clock_now() >= moment-
 
 static void wait(const struct moment *moment) { clock_wait_until(moment->time); }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct clock_kernel *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    made->kernel = (struct kernel){
-        .type = device->type->kernels[node->id], .samples = samples, .inner_bytes = node->attributes.inner_bytes};
-    made->device = (struct clock_device *)device;
-    made->attributes = &node->attributes;
-    for (int p = 0; p < node->parameter_count; p++) {
-        made->kernel.parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
-    }
-    *kernel = &made->kernel;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->inner_bytes = kernel->node->attributes.inner_bytes;
     return PS_OK;
 }
 
-static void destroy(struct kernel *kernel) { free(kernel); }
+static enum ps_status spend_kernel(const struct kernel *kernel, double seconds) {
+    spend((struct clock_device *)kernel->device, seconds);
+    return PS_OK;
+}
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)call, (void)error;
-    struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->time.forward_s);
-    return PS_OK;
+    return spend_kernel(kernel, kernel->node->attributes.time.forward_s);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    struct clock_kernel *k = (struct clock_kernel *)kernel;
-    spend(k->device, k->attributes->time.backward_input_s + (call->split ? k->attributes->time.split_input_s : 0));
-    return PS_OK;
+    const struct layer_times *time = &kernel->node->attributes.time;
+    return spend_kernel(kernel, time->backward_input_s + (call->split ? time->split_input_s : 0));
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    struct clock_kernel *k = (struct clock_kernel *)kernel;
-    const struct layer_times *time = &k->attributes->time;
-    spend(k->device, time->backward_weight_s + (call->split ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
-    return PS_OK;
+    const struct layer_times *time = &kernel->node->attributes.time;
+    return spend_kernel(kernel,
+                        time->backward_weight_s + (call->split ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
 }
 
 static const struct kernel_class clock_kernel = {
-    .create = create,
-    .destroy = destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -69,14 +69,10 @@ enum { QUEUES = 128, MARKS = 512, CAPACITY = 256 };
 enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, MARK, AFTER };
 enum { STRETCHES = 2 };
 
-typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
-
 struct far_kernel {
     struct kernel kernel;
     struct kernel_class type;
     struct kernel *inner;
-    struct far_device *device;
-    const struct node *node;
     int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, label_count;
 };
 
@@ -85,7 +81,7 @@ struct command {
     union {
         struct {
             const struct far_kernel *kernel;
-            kernel_function *function;
+            enum kernel_part part;
             struct kernel_call call;
         } kernel;
         struct {
@@ -181,14 +177,14 @@ static void *use(struct far_device *far, const void *address, int64_t bytes) {
 
 static void use_kernel_call(struct far_device *far, const struct far_kernel *kernel, struct kernel_call *call) {
     const int samples = kernel->kernel.samples;
-    for (int i = 0; i < kernel->node->input_count; i++) {
+    for (int i = 0; i < kernel->kernel.node->input_count; i++) {
         call->input[i] = use(far, call->input[i], kernel->input_bytes[i]);
         call->input_gradient[i] = use(far, call->input_gradient[i], kernel->input_bytes[i]);
     }
     call->output = use(far, call->output, kernel->output_bytes);
     call->output_gradient = use(far, call->output_gradient, kernel->output_bytes);
     call->inner = use(far, call->inner, kernel->kernel.inner_bytes);
-    for (int p = 0; p < kernel->node->parameter_count; p++) {
+    for (int p = 0; p < kernel->kernel.node->parameter_count; p++) {
         const int64_t bytes = kernel->kernel.parameter_bytes[p];
         call->weights[p] = use(far, call->weights[p], bytes);
         call->gradients[p] = use(far, call->gradients[p], bytes);
@@ -205,7 +201,7 @@ static void use_kernel_call(struct far_device *far, const struct far_kernel *ker
 static void run_kernel(struct far_device *far, struct command *command) {
     struct ps_error error = {0};
     use_kernel_call(far, command->kernel.kernel, &command->kernel.call);
-    enum ps_status status = command->kernel.function(command->kernel.kernel->inner, &command->kernel.call, &error);
+    enum ps_status status = kernel_run(command->kernel.kernel->inner, command->kernel.part, &command->kernel.call, &error);
     if (status != PS_OK) fail(far, status, &error);
 }
 
@@ -415,84 +411,70 @@ static void update(struct device *device, const struct optimizer *rule, const st
 
 /* -------------------------------------------------------------------- kernels */
 
-static enum ps_status enqueue_kernel(struct kernel *kernel, kernel_function *function, const struct kernel_call *call) {
-    const struct far_kernel *own = (const struct far_kernel *)kernel;
-    enqueue(own->device, &(struct command){.kind = KERNEL, .kernel = {.kernel = own, .function = function, .call = *call}});
-    return PS_OK;
-}
-
-#define SLOT(slot)                                                                                                             \
+#define SLOT(slot, PART)                                                                                                       \
     static enum ps_status slot(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {                \
         (void)error;                                                                                                           \
-        return enqueue_kernel(kernel, ((struct far_kernel *)kernel)->inner->type->slot, call);                                 \
+        enqueue(far_of(kernel->device),                                                                                        \
+                &(struct command){.kind = KERNEL, .kernel = {(const struct far_kernel *)kernel, KERNEL_##PART, *call}});       \
+        return PS_OK;                                                                                                          \
     }
-SLOT(forward)
-SLOT(backward_input)
-SLOT(backward_weight)
-SLOT(backward_shared)
+SLOT(forward, FORWARD)
+SLOT(backward_input, BACKWARD_INPUT)
+SLOT(backward_weight, BACKWARD_WEIGHT)
+SLOT(backward_shared, BACKWARD_SHARED)
 
 /* On the calling thread, in the host's memory; the queue may be running the kernel. */
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
     struct far_kernel *far = (struct far_kernel *)kernel;
-    device_finish(&far->device->device);
+    device_finish(kernel->device);
     return far->inner->type->from_canonical(far->inner, parameter, canonical, own, error);
 }
 
 static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
                                    struct ps_error *error) {
     struct far_kernel *far = (struct far_kernel *)kernel;
-    device_finish(&far->device->device);
+    device_finish(kernel->device);
     return far->inner->type->to_canonical(far->inner, parameter, own, canonical, error);
 }
 
-static void destroy(struct kernel *kernel) {
-    struct far_kernel *far = (struct far_kernel *)kernel;
-    device_finish(&far->device->device);
-    far->inner->type->destroy(far->inner);
-    free(far);
+static void release(struct kernel *kernel) {
+    device_finish(kernel->device);
+    kernel_destroy(((struct far_kernel *)kernel)->inner);
 }
 
 static int64_t value_bytes(const struct graph *graph, int node, int samples) {
     return samples * graph_value_bytes(graph, graph->nodes[node].root);
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    struct far_device *far = far_of(device);
-    const struct kernel_class *kernels = far->inner->type->kernels[node->id];
-    if (kernels == NULL)
-        return error_set(error, PS_USAGE, "device far cannot compute node '%s' (%s)", node->name, operator_get(node->id)->name);
-    struct far_kernel *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    enum ps_status status = kernels->create(far->inner, graph, node, samples, relu_follows, &made->inner, error);
-    if (status != PS_OK) {
-        free(made);
-        return status;
-    }
-    const struct kernel_class *inner = made->inner->type;
-    made->type = (struct kernel_class){
-        .create = create,
-        .destroy = destroy,
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    struct far_kernel *far = (struct far_kernel *)kernel;
+    struct device *device = kernel->device;
+    const struct graph *graph = kernel->graph;
+    const struct node *node = kernel->node;
+    const int samples = kernel->samples;
+    TRY(kernel_create(far_of(device)->inner, graph, node, samples, kernel->relu_follows, &far->inner, error));
+    const struct kernel_class *inner = far->inner->type;
+    far->type = (struct kernel_class){
+        .release = release,
         .forward = forward,
-        .backward_input = inner->backward_input ? backward_input : NULL,
-        .backward_weight = inner->backward_weight ? backward_weight : NULL,
-        .backward_shared = inner->backward_shared ? backward_shared : NULL,
+        .backward_input = kernel_has(far->inner, KERNEL_BACKWARD_INPUT) ? backward_input : NULL,
+        .backward_weight = kernel_has(far->inner, KERNEL_BACKWARD_WEIGHT) ? backward_weight : NULL,
+        .backward_shared = kernel_has(far->inner, KERNEL_BACKWARD_SHARED) ? backward_shared : NULL,
         .from_canonical = inner->from_canonical ? from_canonical : NULL,
         .to_canonical = inner->to_canonical ? to_canonical : NULL,
     };
-    made->kernel = *made->inner;
-    made->kernel.type = &made->type;
-    made->device = far;
-    made->node = node;
-    for (int i = 0; i < node->input_count; i++) made->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
-    made->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
-    made->label_count = operator_get(node->id)->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
-    *kernel = &made->kernel;
+    far->kernel = *far->inner;
+    far->kernel.type = &far->type;
+    far->kernel.device = device;
+    for (int i = 0; i < node->input_count; i++) far->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
+    far->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
+    far->label_count = operator_get(node->id)->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
     return PS_OK;
 }
 
-static const struct kernel_class far_kernels = {.create = create, .destroy = destroy, .forward = forward};
+static const struct kernel_class far_kernels = {
+    .size = sizeof(struct far_kernel), .prepare = prepare, .release = release, .forward = forward};
 
 /* --------------------------------------------------------------------- device */
 

@@ -46,26 +46,51 @@ struct kernel_call {
 
 struct kernel {
     const struct kernel_class *type;
+    struct device *device;
+    const struct graph *graph;
+    const struct node *node;
     int samples;                                   /* N */
+    bool relu_follows;                             /* the next node is a ReLU in place over this one */
+    bool fuses_relu;                               /* then: forward applies it, and its own forward is skipped */
     int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
     int64_t inner_bytes;
     int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */
     int64_t state_floats;    /* of a sample, carried from position to position; 0: none */
-    bool fuses_relu;         /* forward applies the ReLU that follows in place; its own forward is then skipped */
 };
 
+typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+
+/* A part of a kernel that is one loop over things which do not depend on each other, on a device that works in the host's
+ * memory. The device's threads share it: each calls `body` for its range [first, end). It cannot fail. */
+typedef void kernel_body(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end);
+enum loop_over {
+    OVER_ELEMENTS, /* of the output, all samples together */
+    OVER_ROWS,     /* of the output as a matrix of kernel_rows x kernel_features */
+    OVER_FEATURES, /* its columns */
+    OVER_SAMPLES,
+};
+struct kernel_loop {
+    enum loop_over over;
+    kernel_body *body; /* NULL: there is none */
+    size_t grain;      /* a thread's range is a multiple of it, but for the last; 0: 1 */
+};
+
+/* A kernel's functions; or, where they are NULL, its loops. Without either the operator has no such part. */
 struct kernel_class {
-    /* `relu_follows`: the next node is a ReLU in place over this one; the kernel may set fuses_relu. */
+    size_t size; /* of a struct that begins with struct kernel; 0: it is struct kernel alone */
+    /* Completes a kernel whose members up to relu_follows are set, and parameter_bytes to those of the canonical layout; the
+     * rest of `size` is zero. After an error `release` follows. NULL: it is complete. */
+    enum ps_status (*prepare)(struct kernel *kernel, struct ps_error *error);
+    void (*release)(struct kernel *kernel); /* frees what `prepare` took, but not the kernel itself; NULL: nothing */
+    /* The older form: allocates the kernel itself, and frees it. */
     enum ps_status (*create)(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error);
     void (*destroy)(struct kernel *kernel);
-    enum ps_status (*forward)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
-    /* NULL: the operator has no such part. */
-    enum ps_status (*backward_input)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
-    enum ps_status (*backward_weight)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    kernel_function *forward, *backward_input, *backward_weight;
+    struct kernel_loop forward_loop, backward_input_loop, backward_weight_loop;
     /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and leaves
      * its results in the workspace for both. NULL: nothing is shared. */
-    enum ps_status (*backward_shared)(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+    kernel_function *backward_shared;
     /* Between canonical (PyTorch) order and the kernel's layout, both in the host's memory; padding becomes zeros. NULL: they
      * are the same. */
     enum ps_status (*from_canonical)(struct kernel *kernel, int parameter, const float *canonical, float *own,
@@ -73,5 +98,39 @@ struct kernel_class {
     enum ps_status (*to_canonical)(struct kernel *kernel, int parameter, const float *own, float *canonical,
                                    struct ps_error *error);
 };
+
+/* PS_USAGE where the device cannot compute the operator. The kernel borrows device, graph and node. */
+enum ps_status kernel_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
+void kernel_destroy(struct kernel *kernel); /* NULL is fine */
+
+enum kernel_part { KERNEL_FORWARD, KERNEL_BACKWARD_SHARED, KERNEL_BACKWARD_INPUT, KERNEL_BACKWARD_WEIGHT };
+bool kernel_has(const struct kernel *kernel, enum kernel_part part);
+enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call, struct ps_error *error);
+
+/* The shape of an input (of one sample), and of the output as a matrix: rows, of all samples, of so many features (channels).
+ */
+static inline const struct shape *kernel_input(const struct kernel *kernel, int input) {
+    return &kernel->graph->nodes[kernel->node->inputs[input]].shape;
+}
+static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
+static inline size_t shape_rows(const struct shape *shape, int samples) {
+    return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);
+}
+static inline size_t kernel_features(const struct kernel *kernel) { return shape_channels(&kernel->node->shape); }
+static inline size_t kernel_rows(const struct kernel *kernel) { return shape_rows(&kernel->node->shape, kernel->samples); }
+/* Elements of the output, all samples together. */
+static inline size_t kernel_elements(const struct kernel *kernel) {
+    return (size_t)kernel->samples * (size_t)shape_elements(&kernel->node->shape);
+}
+
+/* Calls `body` for equal parts of [0, count), one per thread of the device, each but the last a multiple of `grain`; a single
+ * direct call where there is one thread or little work. `part` counts from 0 and stays below the number of threads. */
+typedef void parallel_body(const void *context, int part, size_t first, size_t end);
+void device_parallel(const struct device *device, size_t count, size_t grain, parallel_body *body, const void *context);
+
+/* The same for a loop of a kernel that is not a whole part of it. */
+void kernel_parallel(const struct kernel *kernel, const struct kernel_call *call, size_t count, size_t grain,
+                     kernel_body *body);
 
 #endif

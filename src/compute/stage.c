@@ -24,20 +24,14 @@ static enum ps_status check_request(const struct device *device, const struct gr
 
 static enum ps_status create_kernels(struct stage *stage, struct ps_error *error) {
     const struct graph *graph = stage->graph;
-    const struct device_class *type = stage->device->type;
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         node->node = &graph->nodes[stage->node_first + i];
         if (operator_get(node->node->id)->flags & OPERATOR_VIEW) continue;
-        const struct kernel_class *kernels = type->kernels[node->node->id];
-        if (kernels == NULL) {
-            return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", type->name, node->node->name,
-                             operator_get(node->node->id)->name);
-        }
         const struct node *next = i + 1 < stage->node_count ? node->node + 1 : NULL;
         bool relu_follows = next != NULL && next->id == OPERATOR_RELU && next->inputs[0] == stage->node_first + i &&
                             next->root == node->node->root;
-        TRY(kernels->create(stage->device, graph, node->node, stage->samples, relu_follows, &node->kernel, error));
+        TRY(kernel_create(stage->device, graph, node->node, stage->samples, relu_follows, &node->kernel, error));
         if (node->kernel->fuses_relu) {
             assert(relu_follows);
             stage->nodes[i + 1].fused = true;
@@ -105,10 +99,7 @@ void stage_destroy(struct stage *stage) {
     if (stage == NULL) return;
     if (!device_in_host(stage->device)) device_finish(stage->device); /* its kernels may be running */
     device_give(stage->device, &stage->own_memory);
-    for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) {
-        struct kernel *kernel = stage->nodes[i].kernel;
-        if (kernel != NULL) kernel->type->destroy(kernel);
-    }
+    for (int i = 0; i < stage->node_count && stage->nodes != NULL; i++) kernel_destroy(stage->nodes[i].kernel);
     free(stage->nodes);
     free(stage->forward.actions);
     free(stage->backward.actions);

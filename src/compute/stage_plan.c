@@ -176,7 +176,7 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
     plan_backward(planner, action_backward_weight, node, STAGE_WEIGHTS);
     if (node->delta.block != BUFFER_NONE)
         push_move(planner, list, action_copy, STAGE_KEEP, node->node->root, node->output_gradient, node->delta);
-    if (node->kernel->type->backward_shared != NULL) {
+    if (kernel_has(node->kernel, KERNEL_BACKWARD_SHARED)) {
         later.run = action_backward_shared;
         push(planner, list, later);
     }
@@ -188,7 +188,7 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
 static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
     struct stage *stage = planner->stage;
     struct stage_node *node = &stage->nodes[index - stage->node_first];
-    const struct kernel_class *kernels = node->kernel->type;
+    const struct kernel *kernel = node->kernel;
     int64_t weights_end = scratch, inputs_end = scratch;
     for (int p = 0; p < node->node->parameter_count; p++) {
         if (node->weights[p].block == BUFFER_NONE) continue;
@@ -198,8 +198,9 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     node->output_gradient = planner->gradients[node->node->root].buffer;
     bool wanted = allocate_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->type->real;
     enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
-    bool has_weight = kernels->backward_weight != NULL, has_input = kernels->backward_input != NULL && wanted;
-    if (kernels->backward_shared != NULL && (has_weight || has_input))
+    bool has_weight = kernel_has(kernel, KERNEL_BACKWARD_WEIGHT),
+         has_input = kernel_has(kernel, KERNEL_BACKWARD_INPUT) && wanted;
+    if (kernel_has(kernel, KERNEL_BACKWARD_SHARED) && (has_weight || has_input))
         plan_backward(planner, action_backward_shared, node, STAGE_BOTH);
     if (has_weight && in_place) plan_weights(planner, node);
     if (has_input) plan_backward(planner, action_backward_input, node, input_half);

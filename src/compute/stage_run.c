@@ -53,7 +53,7 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
     struct kernel_call call = prepare(run, node);
     for (int i = 0; i < node->node->input_count; i++) call.input[i] = at(run, node->input[i]);
     call.output = at(run, node->output);
-    return node->kernel->type->forward(node->kernel, &call, error);
+    return kernel_run(node->kernel, KERNEL_FORWARD, &call, error);
 }
 
 /* A backward may read only what its operator's flags name: the rest may have been overwritten. */
@@ -69,7 +69,7 @@ static struct kernel_call prepare_backward(const struct stage_run *run, const st
 
 enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
     struct kernel_call call = prepare_backward(run, action);
-    return action->node->kernel->type->backward_shared(action->node->kernel, &call, error);
+    return kernel_run(action->node->kernel, KERNEL_BACKWARD_SHARED, &call, error);
 }
 
 enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
@@ -77,7 +77,7 @@ enum ps_status action_backward_input(const struct stage_run *run, const struct a
     struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     call.split = run->half == STAGE_INPUT_SPLIT;
-    return node->kernel->type->backward_input(node->kernel, &call, error);
+    return kernel_run(node->kernel, KERNEL_BACKWARD_INPUT, &call, error);
 }
 
 enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
@@ -89,7 +89,7 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
     }
-    TRY(node->kernel->type->backward_weight(node->kernel, &call, error));
+    TRY(kernel_run(node->kernel, KERNEL_BACKWARD_WEIGHT, &call, error));
     for (int p = 0; p < node->node->parameter_count && add && run->stage->device->type->real; p++) {
         if (call.gradients[p] == NULL) continue;
         size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);

@@ -15,11 +15,9 @@
  * for the other.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
 /* Rows of a block: about 128 KiB of x. A thread takes its rows by the grain. */
@@ -67,24 +65,19 @@ static struct partial partial_of(const struct kernel_call *call, int part, size_
     return (struct partial){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
-    struct kernel *made = *kernel;
-    size_t channels = shape_channels(&node->shape);
-    for (int p = 0; p < 4; p++) made->parameter_bytes[p] = (int64_t)(channels * sizeof(float));
-    made->inner_bytes = (int64_t)(4 * vector_bytes(channels) + memory_align(sizeof(int32_t)));
-    made->workspace_bytes = device->threads * (int64_t)partial_bytes(channels);
-    made->fuses_relu = relu_follows;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    size_t channels = kernel_features(kernel);
+    kernel->inner_bytes = (int64_t)(4 * vector_bytes(channels) + memory_align(sizeof(int32_t)));
+    kernel->workspace_bytes = kernel->device->threads * (int64_t)partial_bytes(channels);
+    kernel->fuses_relu = kernel->relu_follows;
     return PS_OK;
 }
 
 static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
-    size_t channels = shape_channels(&plain_of(kernel)->node->shape);
+    size_t channels = kernel_features(kernel);
     return (struct norm){.call = call, .channels = channels, .inner = inner_of(call, channels), .relu = kernel->fuses_relu};
 }
-
-static size_t rows_of(const struct kernel *kernel) { return shape_rows(&plain_of(kernel)->node->shape, kernel->samples); }
 
 static size_t block_rows(size_t channels) {
     size_t rows = BLOCK_FLOATS / channels;
@@ -92,10 +85,10 @@ static size_t block_rows(size_t channels) {
 }
 
 /* Sums over all rows: `body` sums a thread's rows into its partial. */
-static void add_up(const struct kernel *kernel, const struct norm *norm, cpu_body *body) {
-    const struct device *device = plain_of(kernel)->device;
+static void add_up(const struct kernel *kernel, const struct norm *norm, parallel_body *body) {
+    const struct device *device = kernel->device;
     for (int part = 0; part < device->threads; part++) *partial_of(norm->call, part, norm->channels).rows = 0;
-    cpu_parallel(device, rows_of(kernel), ROWS_GRAIN, body, norm);
+    device_parallel(device, kernel_rows(kernel), ROWS_GRAIN, body, norm);
 }
 
 static void start_partial(const struct partial *partial, size_t channels, size_t rows) {
@@ -147,7 +140,7 @@ static void measure_part(const void *context, int part, size_t first, size_t end
 
 static void move_statistics(const struct kernel *kernel, const struct kernel_call *call, size_t c, double mean,
                             double distance) {
-    double momentum = (double)plain_of(kernel)->node->attributes.momentum, rows = (double)rows_of(kernel);
+    double momentum = (double)kernel->node->attributes.momentum, rows = (double)kernel_rows(kernel);
     double unbiased = distance / (rows > 1 ? rows - 1 : 1);
     float *running_mean = &call->statistics[2][c], *running_variance = &call->statistics[3][c];
     *running_mean = (float)((1 - momentum) * (double)*running_mean + momentum * mean);
@@ -157,10 +150,10 @@ static void move_statistics(const struct kernel *kernel, const struct kernel_cal
 /* Fills inner mean and inverse from the micro-batch. */
 static void measure(const struct kernel *kernel, const struct norm *norm) {
     add_up(kernel, norm, measure_part);
-    double epsilon = (double)plain_of(kernel)->node->attributes.epsilon, rows = (double)rows_of(kernel);
+    double epsilon = (double)kernel->node->attributes.epsilon, rows = (double)kernel_rows(kernel);
     struct partial all = partial_of(norm->call, 0, norm->channels);
     double total = (double)*all.rows;
-    for (int part = 1; part < plain_of(kernel)->device->threads; part++) {
+    for (int part = 1; part < kernel->device->threads; part++) {
         struct partial p = partial_of(norm->call, part, norm->channels);
         double count = (double)*p.rows;
         if (count == 0) break;
@@ -205,7 +198,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     if (call->training) {
         measure(kernel, &norm);
     } else {
-        float epsilon = plain_of(kernel)->node->attributes.epsilon;
+        float epsilon = kernel->node->attributes.epsilon;
         memcpy(norm.inner.mean, call->statistics[2], norm.channels * sizeof(float));
         for (size_t c = 0; c < norm.channels; c++) norm.inner.inverse[c] = 1 / sqrtf(call->statistics[3][c] + epsilon);
     }
@@ -213,7 +206,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     for (size_t c = 0; c < norm.channels; c++) scale[c] = call->weights[0][c] * norm.inner.inverse[c];
     norm.scale = scale;
     norm.shift = call->weights[1];
-    cpu_parallel(plain_of(kernel)->device, rows_of(kernel), ROWS_GRAIN, normalise_part, &norm);
+    device_parallel(kernel->device, kernel_rows(kernel), ROWS_GRAIN, normalise_part, &norm);
     return PS_OK;
 }
 
@@ -255,7 +248,7 @@ static void find_sums(const struct kernel *kernel, const struct norm *norm, enum
     }
     add_up(kernel, norm, sum_part);
     struct partial all = partial_of(norm->call, 0, norm->channels);
-    for (int part = 1; part < plain_of(kernel)->device->threads; part++) {
+    for (int part = 1; part < kernel->device->threads; part++) {
         struct partial p = partial_of(norm->call, part, norm->channels);
         if (*p.rows == 0) break;
         for (size_t c = 0; c < norm->channels; c++) {
@@ -296,7 +289,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     struct partial room = partial_of(call, 0, norm.channels);
     float *dy_mean = (float *)room.first, *dyx_factor = (float *)room.second, *scale = room.block_first;
     /* With running statistics (outside of training) mean and variance do not depend on x. */
-    float factor = call->training ? 1 / (float)rows_of(kernel) : 0;
+    float factor = call->training ? 1 / (float)kernel_rows(kernel) : 0;
     for (size_t c = 0; c < norm.channels; c++) {
         float inverse = norm.inner.inverse[c];
         scale[c] = call->weights[0][c] * inverse;
@@ -306,7 +299,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     norm.scale = scale;
     norm.dy_mean = dy_mean;
     norm.dyx_factor = dyx_factor;
-    cpu_parallel(plain_of(kernel)->device, rows_of(kernel), ROWS_GRAIN, differentiate_part, &norm);
+    device_parallel(kernel->device, kernel_rows(kernel), ROWS_GRAIN, differentiate_part, &norm);
     return PS_OK;
 }
 
@@ -322,8 +315,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_batch_norm = {
-    .create = create,
-    .destroy = plain_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

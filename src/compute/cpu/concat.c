@@ -4,63 +4,31 @@
 
 #include "compute/cpu/cpu.h"
 
-struct rows {
-    const struct kernel *kernel;
-    const struct kernel_call *call;
-};
-
 static size_t row_bytes(const struct shape *shape) { return shape_channels(shape) * number_types[shape->type].bytes; }
 
-static size_t input_bytes(const struct plain_kernel *k, int input) {
-    return row_bytes(&k->graph->nodes[k->node->inputs[input]].shape);
-}
-
-static void gather_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct rows *rows = context;
-    const struct plain_kernel *k = plain_of(rows->kernel);
-    size_t all = row_bytes(&k->node->shape), before = 0;
-    for (int i = 0; i < k->node->input_count; i++) {
-        size_t own = input_bytes(k, i);
-        const char *x = (const char *)rows->call->input[i];
-        char *y = (char *)rows->call->output + before;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t all = row_bytes(&kernel->node->shape), before = 0;
+    for (int i = 0; i < kernel->node->input_count; i++) {
+        size_t own = row_bytes(kernel_input(kernel, i));
+        const char *x = (const char *)call->input[i];
+        char *y = (char *)call->output + before;
         for (size_t row = first; row < end; row++) memcpy(y + row * all, x + row * own, own);
         before += own;
     }
 }
 
-static void scatter_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct rows *rows = context;
-    const struct plain_kernel *k = plain_of(rows->kernel);
-    size_t all = row_bytes(&k->node->shape), before = 0;
-    for (int i = 0; i < k->node->input_count; i++) {
-        size_t own = input_bytes(k, i);
-        char *dx = (char *)rows->call->input_gradient[i];
-        const char *dy = (const char *)rows->call->output_gradient + before;
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t all = row_bytes(&kernel->node->shape), before = 0;
+    for (int i = 0; i < kernel->node->input_count; i++) {
+        size_t own = row_bytes(kernel_input(kernel, i));
+        char *dx = (char *)call->input_gradient[i];
+        const char *dy = (const char *)call->output_gradient + before;
         for (size_t row = first; row < end && dx != NULL; row++) memcpy(dx + row * own, dy + row * all, own);
         before += own;
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct rows rows = {kernel, call};
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, gather_part, &rows);
-    return PS_OK;
-}
-
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct rows rows = {kernel, call};
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, scatter_part,
-                 &rows);
-    return PS_OK;
-}
-
 const struct kernel_class cpu_concat = {
-    .create = plain_create,
-    .destroy = plain_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
+    .forward_loop = {OVER_ROWS, forward, 16},
+    .backward_input_loop = {OVER_ROWS, backward, 16},
 };

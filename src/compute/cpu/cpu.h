@@ -8,6 +8,7 @@
 #ifndef PENSTOCK_COMPUTE_CPU_CPU_H
 #define PENSTOCK_COMPUTE_CPU_CPU_H
 
+#include "base/vector.h"
 #include "compute/cpu/dnnl.h"
 #include "compute/token.h"
 
@@ -15,6 +16,30 @@
 #define OPERATOR(NAME, name) extern const struct kernel_class cpu_##name;
 #include "graph/operators.def"
 #undef OPERATOR
+
+/*
+ * Loops of kernels (struct kernel_loop in compute/kernel.h). An elementwise operator is two statements; rows and features are
+ * functions that the table names:
+ *
+ *     ELEMENTWISE(forward, y[i] = x[i] < 0 ? 0 : x[i])
+ *     ELEMENTWISE(backward, dx[i] = dy[i] * (y[i] > 0))
+ *     const struct kernel_class cpu_relu = {
+ *         .forward_loop = {OVER_ELEMENTS, forward, 4096},
+ *         .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
+ *     };
+ *
+ * ELEMENTWISE defines a vectorised loop: STATEMENT computes element `i` of the output `y`, or of `dx`, the gradient of the
+ * first input `x`, from `dy`; `a` are the node's attributes. It reads what the operator's flags say that the backward reads,
+ * and what it calls is inline.
+ */
+#define ELEMENTWISE(name, STATEMENT)                                                                                           \
+    static VECTOR_CLONES void name(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {    \
+        const struct attributes a = kernel->node->attributes;                                                                  \
+        const float *x = call->input[0], *dy = call->output_gradient;                                                          \
+        float *y = call->output, *dx = call->input_gradient[0];                                                                \
+        (void)a, (void)x, (void)dy, (void)y, (void)dx;                                                                         \
+        _Pragma("omp simd") for (size_t i = first; i < end; i++) { STATEMENT; }                                                \
+    }
 
 /* A kernel without oneDNN. */
 struct plain_kernel {
@@ -43,18 +68,10 @@ static inline size_t plain_elements(const struct kernel *kernel) {
     return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);
 }
 
-/* The columns (channels or features) and rows of an activation as a matrix. */
-static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
-static inline size_t shape_rows(const struct shape *shape, int samples) {
-    return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);
-}
-
 /* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to);
 
-/* Calls `body` for equal parts of [0, count), one per thread of the device, each but the last a multiple of `grain`; a single
- * direct call where there is one thread or little work. `part` counts from 0 and stays below the number of threads. */
-typedef void cpu_body(const void *context, int part, size_t first, size_t end);
-void cpu_parallel(const struct device *device, size_t count, size_t grain, cpu_body *body, const void *context);
+#define cpu_parallel device_parallel
+typedef parallel_body cpu_body;
 
 #endif

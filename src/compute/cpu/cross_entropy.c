@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
 
@@ -76,84 +75,59 @@ struct row {
     bool in_five;
 };
 
-struct rows {
-    const struct plain_kernel *kernel;
-    const struct kernel_call *call;
-    int64_t classes;
-    size_t count; /* of rows whose labels may count */
-    struct row *rows;
-};
-
-static struct rows rows_of(const struct kernel *kernel, const struct kernel_call *call) {
-    const struct shape *shape = &plain_of(kernel)->node->shape;
-    return (struct rows){plain_of(kernel), call, shape->dim[0], shape_rows(shape, call->counted), call->workspace};
+/* Rows whose labels may count. */
+static size_t labelled_rows(const struct kernel *kernel, const struct kernel_call *call) {
+    return shape_rows(&kernel->node->shape, call->counted);
 }
 
-static void forward_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct rows *r = context;
-    double smoothing = r->call->training ? (double)r->kernel->node->attributes.smoothing : 0;
+static void forward_rows(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t classes = kernel_features(kernel), labelled = labelled_rows(kernel, call);
+    double smoothing = call->training ? (double)kernel->node->attributes.smoothing : 0;
     for (size_t n = first; n < end; n++) {
-        const float *x = r->call->input[0] + n * (size_t)r->classes;
+        const float *x = call->input[0] + n * classes;
         double logarithm;
-        int64_t best = softmax(r->classes, x, r->call->output + n * (size_t)r->classes, &logarithm);
-        struct row *row = &r->rows[n];
-        *row = (struct row){.label = n < r->count ? r->call->labels[n] : -1, .best = (int32_t)best};
+        int64_t best = softmax((int64_t)classes, x, call->output + n * classes, &logarithm);
+        struct row *row = (struct row *)call->workspace + n;
+        *row = (struct row){.label = n < labelled ? call->labels[n] : -1, .best = (int32_t)best};
         if (row->label < 0) continue;
-        row->loss = row_loss(r->classes, x, (double)x[best], logarithm, row->label, smoothing);
-        row->in_five = count_above((size_t)r->classes, x, x[row->label]) < 5;
+        row->loss = row_loss((int64_t)classes, x, (double)x[best], logarithm, row->label, smoothing);
+        row->in_five = count_above(classes, x, x[row->label]) < 5;
     }
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
-    (*kernel)->workspace_bytes = (int64_t)(shape_rows(&node->shape, samples) * sizeof(struct row));
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->workspace_bytes = (int64_t)(kernel_rows(kernel) * sizeof(struct row));
     return PS_OK;
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    struct rows rows = rows_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, forward_part,
-                 &rows);
-    for (size_t n = 0; n < rows.count; n++) {
-        *call->loss += rows.rows[n].loss;
-        *call->correct += rows.rows[n].label >= 0 && rows.rows[n].best == rows.rows[n].label;
-        *call->correct5 += rows.rows[n].in_five;
+    kernel_parallel(kernel, call, kernel_rows(kernel), 16, forward_rows);
+    const struct row *rows = call->workspace;
+    for (size_t n = 0; n < labelled_rows(kernel, call); n++) {
+        *call->loss += rows[n].loss;
+        *call->correct += rows[n].label >= 0 && rows[n].best == rows[n].label;
+        *call->correct5 += rows[n].in_five;
     }
     return PS_OK;
 }
 
-static void backward_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct rows *r = context;
-    size_t classes = (size_t)r->classes;
-    float smoothing = r->kernel->node->attributes.smoothing, everywhere = smoothing / (float)classes;
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t classes = kernel_features(kernel), labelled = labelled_rows(kernel, call);
+    float smoothing = kernel->node->attributes.smoothing, everywhere = smoothing / (float)classes;
     for (size_t n = first; n < end; n++) {
-        const float *y = r->call->output + n * classes;
-        float *dx = r->call->input_gradient[0] + n * classes;
-        if (n >= r->count || r->call->labels[n] < 0) {
+        const float *y = call->output + n * classes;
+        float *dx = call->input_gradient[0] + n * classes;
+        if (n >= labelled || call->labels[n] < 0) {
             memset(dx, 0, classes * sizeof *dx);
             continue;
         }
-        for (size_t d = 0; d < classes; d++) dx[d] = (y[d] - everywhere) * r->call->gradient_scale;
-        size_t label = (size_t)r->call->labels[n];
-        dx[label] = (y[label] - (1 - smoothing + everywhere)) * r->call->gradient_scale;
+        for (size_t d = 0; d < classes; d++) dx[d] = (y[d] - everywhere) * call->gradient_scale;
+        size_t label = (size_t)call->labels[n];
+        dx[label] = (y[label] - (1 - smoothing + everywhere)) * call->gradient_scale;
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct rows rows = rows_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, shape_rows(&plain_of(kernel)->node->shape, kernel->samples), 16, backward_part,
-                 &rows);
-    return PS_OK;
-}
-
 const struct kernel_class cpu_cross_entropy = {
-    .create = create,
-    .destroy = plain_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
+    .prepare = prepare, .forward = forward, .backward_input_loop = {OVER_ROWS, backward, 16}};

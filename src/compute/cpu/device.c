@@ -28,22 +28,6 @@ enum ps_status plain_create(struct device *device, const struct graph *graph, co
 
 void plain_destroy(struct kernel *kernel) { free(kernel); }
 
-void cpu_parallel(const struct device *device, size_t count, size_t grain, cpu_body *body, const void *context) {
-    size_t threads = (size_t)device->threads;
-    if (threads == 1 || count <= grain) {
-        if (count > 0) body(context, 0, 0, count);
-        return;
-    }
-    size_t share = (count + threads - 1) / threads;
-    share = (share + grain - 1) / grain * grain;
-    int parts = (int)((count + share - 1) / share);
-#pragma omp parallel for num_threads(device->threads) schedule(static, 1)
-    for (int part = 0; part < parts; part++) {
-        size_t first = (size_t)part * share, end = first + share;
-        body(context, part, first, end < count ? end : count);
-    }
-}
-
 /* ------------------------------------------------------------------- updates */
 
 struct update {

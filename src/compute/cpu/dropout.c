@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
 enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
@@ -49,31 +48,24 @@ void cpu_drop(const struct device *device, struct random_key key, float rate, si
     cpu_parallel(device, count, 4096, drop_part, &dropout);
 }
 
-static void apply(struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {
-    float rate = plain_of(kernel)->node->attributes.rate;
-    size_t count = plain_elements(kernel);
-    if (!call->training || rate == 0) {
-        if (to != from) memcpy(to, from, count * sizeof *to);
-        return;
-    }
-    cpu_drop(plain_of(kernel)->device, call->key, rate, count, from, to);
+static enum ps_status apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {
+    float rate = kernel->node->attributes.rate;
+    size_t count = kernel_elements(kernel);
+    if (call->training && rate != 0)
+        cpu_drop(kernel->device, call->key, rate, count, from, to);
+    else if (to != from)
+        memcpy(to, from, count * sizeof *to);
+    return PS_OK;
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    apply(kernel, call, call->input[0], call->output);
-    return PS_OK;
+    return apply(kernel, call, call->input[0], call->output);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    apply(kernel, call, call->output_gradient, call->input_gradient[0]);
-    return PS_OK;
+    return apply(kernel, call, call->output_gradient, call->input_gradient[0]);
 }
 
-const struct kernel_class cpu_dropout = {
-    .create = plain_create,
-    .destroy = plain_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
+const struct kernel_class cpu_dropout = {.forward = forward, .backward_input = backward_input};

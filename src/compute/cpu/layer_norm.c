@@ -5,26 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
-struct norm {
-    const struct kernel_call *call;
-    size_t features, rows;
-    float epsilon;
-    float *mean, *inverse; /* by row */
-};
-
-static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
-    const struct node *node = plain_of(kernel)->node;
-    size_t rows = shape_rows(&node->shape, kernel->samples);
-    return (struct norm){call, (size_t)node->shape.dim[0], rows, node->attributes.epsilon, call->inner, call->inner + rows};
-}
-
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
-    (*kernel)->inner_bytes = 2 * (int64_t)(shape_rows(&node->shape, samples) * sizeof(float));
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->inner_bytes = 2 * (int64_t)(kernel_rows(kernel) * sizeof(float));
     return PS_OK;
 }
 
@@ -34,25 +19,17 @@ static VECTOR_CLONES void normalise(size_t count, float *y, const float *x, floa
     for (size_t i = 0; i < count; i++) y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
 }
 
-static void forward_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct norm *n = context;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t features = kernel_features(kernel);
+    float *means = call->inner, *inverses = means + kernel_rows(kernel);
     for (size_t row = first; row < end; row++) {
-        const float *x = n->call->input[0] + row * n->features;
-        float mean = vector_sum(n->features, x) / (float)n->features;
-        float variance = vector_distance(n->features, x, mean) / (float)n->features;
-        n->mean[row] = mean;
-        n->inverse[row] = 1 / sqrtf(variance + n->epsilon);
-        normalise(n->features, n->call->output + row * n->features, x, mean, n->inverse[row], n->call->weights[0],
-                  n->call->weights[1]);
+        const float *x = call->input[0] + row * features;
+        float mean = vector_sum(features, x) / (float)features;
+        float variance = vector_distance(features, x, mean) / (float)features;
+        means[row] = mean;
+        inverses[row] = 1 / sqrtf(variance + kernel->node->attributes.epsilon);
+        normalise(features, call->output + row * features, x, mean, inverses[row], call->weights[0], call->weights[1]);
     }
-}
-
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct norm norm = norm_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, norm.rows, 16, forward_part, &norm);
-    return PS_OK;
 }
 
 /* g = gamma dy into dx. */
@@ -66,24 +43,16 @@ static VECTOR_CLONES void finish(size_t count, float *dx, const float *x, float 
     for (size_t i = 0; i < count; i++) dx[i] = inverse * (dx[i] - shift - (x[i] - mean) * slope);
 }
 
-static void input_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct norm *n = context;
-    size_t count = n->features;
+static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t count = kernel_features(kernel);
+    const float *means = call->inner, *inverses = means + kernel_rows(kernel);
     for (size_t row = first; row < end; row++) {
-        const float *x = n->call->input[0] + row * count;
-        float *dx = n->call->input_gradient[0] + row * count, mean = n->mean[row], inverse = n->inverse[row];
-        weigh(count, dx, n->call->weights[0], n->call->output_gradient + row * count);
+        const float *x = call->input[0] + row * count;
+        float *dx = call->input_gradient[0] + row * count, mean = means[row], inverse = inverses[row];
+        weigh(count, dx, call->weights[0], call->output_gradient + row * count);
         float sum = vector_sum(count, dx), product = (vector_dot(count, dx, x) - mean * sum) * inverse;
         finish(count, dx, x, mean, inverse, sum / (float)count, product / (float)count * inverse);
     }
-}
-
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct norm norm = norm_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, norm.rows, 16, input_part, &norm);
-    return PS_OK;
 }
 
 static VECTOR_CLONES void add_row(size_t count, float *dgamma, float *dbeta, const float *x, const float *dy, float mean,
@@ -95,30 +64,21 @@ static VECTOR_CLONES void add_row(size_t count, float *dgamma, float *dbeta, con
     }
 }
 
-static void weight_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    const struct norm *n = context;
-    float *dgamma = n->call->gradients[0] + first, *dbeta = n->call->gradients[1] + first;
+static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t rows = kernel_rows(kernel), features = kernel_features(kernel);
+    const float *means = call->inner, *inverses = means + rows;
+    float *dgamma = call->gradients[0] + first, *dbeta = call->gradients[1] + first;
     memset(dgamma, 0, (end - first) * sizeof *dgamma);
     memset(dbeta, 0, (end - first) * sizeof *dbeta);
-    for (size_t row = 0; row < n->rows; row++) {
-        size_t at = row * n->features + first;
-        add_row(end - first, dgamma, dbeta, n->call->input[0] + at, n->call->output_gradient + at, n->mean[row],
-                n->inverse[row]);
+    for (size_t row = 0; row < rows; row++) {
+        size_t at = row * features + first;
+        add_row(end - first, dgamma, dbeta, call->input[0] + at, call->output_gradient + at, means[row], inverses[row]);
     }
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    struct norm norm = norm_of(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, norm.features, 64, weight_part, &norm);
-    return PS_OK;
-}
-
 const struct kernel_class cpu_layer_norm = {
-    .create = create,
-    .destroy = plain_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
+    .prepare = prepare,
+    .forward_loop = {OVER_ROWS, forward, 16},
+    .backward_input_loop = {OVER_ROWS, backward_input, 16},
+    .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},
 };

@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
 struct response {
@@ -25,11 +24,10 @@ static float *scratch_of(const struct response *r, int part, int number) {
     return (float *)(void *)base;
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
-    (*kernel)->inner_bytes = (int64_t)(plain_elements(*kernel) * sizeof(float));
-    (*kernel)->workspace_bytes = 2 * device->threads * (int64_t)scratch_bytes(shape_channels(&node->shape));
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->inner_bytes = (int64_t)(kernel_elements(kernel) * sizeof(float));
+    kernel->workspace_bytes = 2 * kernel->device->threads * (int64_t)scratch_bytes(kernel_features(kernel));
     return PS_OK;
 }
 
@@ -116,10 +114,9 @@ static void backward_part(const void *context, int part, size_t first, size_t en
     }
 }
 
-static enum ps_status run(const struct kernel *kernel, const struct kernel_call *call, cpu_body *body) {
-    const struct plain_kernel *k = plain_of(kernel);
-    struct response response = {call, &k->node->attributes, shape_channels(&k->node->shape)};
-    cpu_parallel(k->device, shape_rows(&k->node->shape, kernel->samples), 16, body, &response);
+static enum ps_status run(const struct kernel *kernel, const struct kernel_call *call, parallel_body *body) {
+    struct response response = {call, &kernel->node->attributes, kernel_features(kernel)};
+    device_parallel(kernel->device, kernel_rows(kernel), 16, body, &response);
     return PS_OK;
 }
 
@@ -133,9 +130,4 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return run(kernel, call, backward_part);
 }
 
-const struct kernel_class cpu_local_response_norm = {
-    .create = create,
-    .destroy = plain_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
+const struct kernel_class cpu_local_response_norm = {.prepare = prepare, .forward = forward, .backward_input = backward_input};

@@ -1,0 +1,116 @@
+/* Creating kernels, and running their parts: a function, or a loop that the device's threads share. */
+#include "compute/kernel.h"
+
+#include <stdlib.h>
+
+#include "compute/device.h"
+
+enum ps_status kernel_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
+                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
+    const struct kernel_class *type = device->type->kernels[node->id];
+    if (type == NULL) {
+        return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", device->type->name, node->name,
+                         operator_get(node->id)->name);
+    }
+    if (type->create != NULL) {
+        TRY(type->create(device, graph, node, samples, relu_follows, kernel, error));
+        (*kernel)->device = device, (*kernel)->graph = graph, (*kernel)->node = node;
+        return PS_OK;
+    }
+    size_t size = type->size > 0 ? type->size : sizeof **kernel;
+    struct kernel *made = calloc(1, size);
+    if (made == NULL) return error_memory(error, "a kernel", size);
+    *made = (struct kernel){
+        .type = type, .device = device, .graph = graph, .node = node, .samples = samples, .relu_follows = relu_follows};
+    for (int p = 0; p < node->parameter_count; p++) {
+        made->parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
+    }
+    enum ps_status status = type->prepare != NULL ? type->prepare(made, error) : PS_OK;
+    if (status == PS_OK)
+        *kernel = made;
+    else
+        kernel_destroy(made);
+    return status;
+}
+
+void kernel_destroy(struct kernel *kernel) {
+    if (kernel != NULL && kernel->type->destroy != NULL) {
+        kernel->type->destroy(kernel);
+        return;
+    }
+    if (kernel != NULL && kernel->type->release != NULL) kernel->type->release(kernel);
+    free(kernel);
+}
+
+/* A part's function, else its loop. */
+static kernel_function *part_of(const struct kernel_class *type, enum kernel_part part, struct kernel_loop *loop) {
+    *loop = (struct kernel_loop){0};
+    if (part == KERNEL_BACKWARD_SHARED) return type->backward_shared;
+    if (part == KERNEL_FORWARD) {
+        *loop = type->forward_loop;
+        return type->forward;
+    }
+    *loop = part == KERNEL_BACKWARD_INPUT ? type->backward_input_loop : type->backward_weight_loop;
+    return part == KERNEL_BACKWARD_INPUT ? type->backward_input : type->backward_weight;
+}
+
+bool kernel_has(const struct kernel *kernel, enum kernel_part part) {
+    struct kernel_loop loop;
+    return part_of(kernel->type, part, &loop) != NULL || loop.body != NULL;
+}
+
+struct loop_run {
+    const struct kernel *kernel;
+    const struct kernel_call *call;
+    kernel_body *body;
+};
+
+static void run_range(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct loop_run *run = context;
+    run->body(run->kernel, run->call, first, end);
+}
+
+static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
+    switch (over) {
+    case OVER_ELEMENTS:
+        return kernel_elements(kernel);
+    case OVER_ROWS:
+        return kernel_rows(kernel);
+    case OVER_FEATURES:
+        return kernel_features(kernel);
+    case OVER_SAMPLES:
+        return (size_t)kernel->samples;
+    }
+    return 0;
+}
+
+enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call,
+                          struct ps_error *error) {
+    struct kernel_loop loop;
+    kernel_function *function = part_of(kernel->type, part, &loop);
+    if (function != NULL) return function(kernel, call, error);
+    kernel_parallel(kernel, call, loop_count(kernel, loop.over), loop.grain > 0 ? loop.grain : 1, loop.body);
+    return PS_OK;
+}
+
+void kernel_parallel(const struct kernel *kernel, const struct kernel_call *call, size_t count, size_t grain,
+                     kernel_body *body) {
+    device_parallel(kernel->device, count, grain, run_range, &(struct loop_run){kernel, call, body});
+}
+
+void device_parallel(const struct device *device, size_t count, size_t grain, parallel_body *body, const void *context) {
+    size_t threads = (size_t)device->threads;
+    if (threads <= 1 || count <= grain) {
+        if (count > 0) body(context, 0, 0, count);
+        return;
+    }
+    size_t share = (count + threads - 1) / threads;
+    share = (share + grain - 1) / grain * grain;
+    int parts = (int)((count + share - 1) / share);
+#pragma omp parallel for num_threads(device->threads) schedule(static, 1)
+    for (int part = 0; part < parts; part++) {
+        size_t first = (size_t)part * share, end = first + share;
+        body(context, part, first, end < count ? end : count);
+    }
+}
