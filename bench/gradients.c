@@ -18,7 +18,7 @@
 
 #include "compute/stage_plan.h"
 #include "data/loader.h"
-#include "store/safetensors.h"
+#include "base/safetensors.h"
 #include "worker.h"
 
 /* Of run/job.h, which cannot stand beside stage_plan.h: each has an `action` of its own. */

@@ -24,6 +24,15 @@ int64_t array_elements(const struct array *array) {
     return elements;
 }
 
+size_t array_bytes(const struct array *array) {
+    size_t bytes = array_types[array->type].bytes;
+    bool empty = false;
+    for (int d = 0; d < array->rank; d++) empty |= array->shape[d] == 0;
+    for (int d = 0; d < array->rank && !empty; d++)
+        if (__builtin_mul_overflow(bytes, (size_t)array->shape[d], &bytes)) return SIZE_MAX;
+    return empty ? 0 : bytes;
+}
+
 const char *array_shape_text(const struct array *array, char text[ARRAY_RANK_MAX * 21]) {
     const size_t size = ARRAY_RANK_MAX * 21;
     size_t used = 0;

@@ -43,6 +43,8 @@ struct array {
 };
 
 int64_t array_elements(const struct array *array);
+/* SIZE_MAX where they would be more. */
+size_t array_bytes(const struct array *array);
 /* "2x3x8"; "a number" for rank 0. */
 const char *array_shape_text(const struct array *array, char text[ARRAY_RANK_MAX * 21]);
 

@@ -119,7 +119,8 @@ enum stage_half {
 enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               enum stage_half half, struct ps_error *error);
 
-/* Fills `weights` and `statistics` with the initial values keyed by (seed, parameter name, element). */
+/* Fills `weights` and `statistics` with the values that the graph was given, or else with initial values keyed by (seed,
+ * parameter name, element). */
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error);
 
 /* Parameters and statistics by name, for files: `canonical` holds them in canonical order, in the host's memory. `parameter`

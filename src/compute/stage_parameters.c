@@ -107,8 +107,14 @@ enum ps_status stage_import(struct stage *stage, int parameter, const float *can
     return convert(stage, parameter, false, place_of(stage, parameter, weights, statistics), (void *)canonical, error);
 }
 
-/* A slice of a parameter gets the values that the whole parameter has there. */
-static void fill_initial(const struct parameter *parameter, uint64_t seed, float *values) {
+/* The given values, else those that its initial distribution gives. A slice of a parameter gets the values that the whole
+ * parameter has there. */
+static void fill_initial(const struct values *given, const struct parameter *parameter, uint64_t seed, float *values) {
+    const struct array *entry = values_get(given, split_whole_name(parameter));
+    if (entry != NULL) {
+        array_floats(entry, split_offset(parameter), shape_elements(&parameter->shape), values);
+        return;
+    }
     struct random_key key = random_key_named(seed, RANDOM_WEIGHTS, split_whole_name(parameter));
     float value = parameter->initial.value;
     int64_t count = shape_elements(&parameter->shape), offset = split_offset(parameter);
@@ -142,7 +148,7 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
     float *canonical = memory_block_carve(&block, largest);
     enum ps_status status = PS_OK;
     for (int p = 0; p < count && status == PS_OK; p++) {
-        fill_initial(stage_parameter(stage, p), seed, canonical);
+        fill_initial(stage->graph->values, stage_parameter(stage, p), seed, canonical);
         status = stage_import(stage, p, canonical, weights, statistics, error);
     }
     memory_block_release(&block);

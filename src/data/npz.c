@@ -299,16 +299,6 @@ static bool read_dictionary(struct reader *reader, struct header *header, struct
     return read && header->known[0] && header->known[1] && header->known[2];
 }
 
-/* Bytes of the elements; SIZE_MAX where they cannot be. */
-static size_t array_bytes(const struct array *array) {
-    size_t bytes = array_types[array->type].bytes;
-    bool empty = false;
-    for (int d = 0; d < array->rank; d++) empty |= array->shape[d] == 0;
-    for (int d = 0; d < array->rank && !empty; d++)
-        if (__builtin_mul_overflow(bytes, (size_t)array->shape[d], &bytes)) return SIZE_MAX;
-    return empty ? 0 : bytes;
-}
-
 static enum ps_status parse_npy(const struct npz *file, const struct member *member, const unsigned char *bytes,
                                 struct array *array, struct ps_error *error) {
     const uint64_t size = member->size;

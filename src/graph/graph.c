@@ -24,6 +24,7 @@ void graph_destroy(struct graph *graph) {
     free(graph->layers);
     free(graph->cut_first);
     free(graph->cut_values);
+    values_release(graph->values);
     free(graph);
 }
 

@@ -12,6 +12,7 @@
 #define PENSTOCK_GRAPH_GRAPH_H
 
 #include "graph/operator.h"
+#include "graph/values.h"
 
 struct node {
     enum operator_id id;
@@ -47,6 +48,7 @@ struct graph {
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
      * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;
+    struct values *values; /* of parameters, in place of their initial values; owned together with others; NULL: none */
     /* after graph_finish */
     struct layer *layers;
     int layer_count;

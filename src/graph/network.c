@@ -163,6 +163,7 @@ enum ps_status network_create(const char *name, struct graph *graph, enum networ
     memcpy(made->name, name, strlen(name) + 1);
     if (graph->layers == NULL) TRY_OUT(graph_finish(graph, error));
     TRY_OUT(check(made, error));
+    TRY_OUT(values_check(graph->values, graph, error));
     note_interface(made);
     made->hash = hash_network(made);
     *network = made;
@@ -266,6 +267,7 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     struct graph *graph = graph_create();
     enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
     if (status == PS_OK) memcpy(graph->target, whole->graph->target, sizeof graph->target);
+    if (status == PS_OK) graph->values = values_share(whole->graph->values);
     for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++)
         status = add_at(whole, n, source, target, graph, error);
     if (status == PS_OK)

@@ -261,7 +261,7 @@ static enum ps_status read_targets(const struct reading *reading, const struct j
 }
 
 static enum ps_status read_parts(struct reading *reading, const struct json_place *root, struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "name", "predicts", "inputs", "targets", "nodes"};
+    static const char *const fields[] = {"format", "version", "name", "predicts", "inputs", "targets", "nodes", "values"};
     const char *predicts = network_predicts_names[PREDICTS_CLASSES];
     struct json_place inputs, nodes, item;
     size_t count;
@@ -288,7 +288,24 @@ static enum ps_status read_parts(struct reading *reading, const struct json_plac
     return PS_OK;
 }
 
-static enum ps_status read_document(const struct json_place *root, struct ps_network **network, struct ps_error *error) {
+/* The file of values, a plain name in the directory of the network's file, which a text alone (NULL) does not have. */
+static enum ps_status read_values(const struct reading *reading, const struct json_place *root, const char *path,
+                                  struct ps_error *error) {
+    struct graph *graph = reading->builder->graph;
+    char place[4096];
+    const char *name = NULL, *end = path != NULL ? strrchr(path, '/') : NULL;
+    TRY(json_get_string(root, "values", false, &name, error));
+    if (name == NULL || path == NULL) return PS_OK;
+    if (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, "..") == 0)
+        return json_error(root, error, "values: '%s' is not the name of a file in the same directory", name);
+    snprintf(place, sizeof place, "%.*s%s", end != NULL ? (int)(end + 1 - path) : 0, path, name);
+    graph->values = values_create();
+    if (graph->values == NULL) return error_memory(error, "values of parameters", 1);
+    return values_read(graph->values, place, error);
+}
+
+static enum ps_status read_document(const struct json_place *root, const char *path, struct ps_network **network,
+                                    struct ps_error *error) {
     const char *name;
     TRY(json_get_string(root, "name", true, &name, error));
     struct reading reading = {.builder = ps_network_builder_create(name), .numbers = json_object()};
@@ -297,6 +314,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_net
         status = error_memory(error, "a network", sizeof *reading.builder);
     else
         status = read_parts(&reading, root, error);
+    if (status == PS_OK) status = read_values(&reading, root, path, error);
     json_decref(reading.numbers);
     if (status != PS_OK) {
         ps_network_builder_destroy(reading.builder);
@@ -314,7 +332,7 @@ enum ps_status network_parse(const char *text, size_t size, const char *source, 
     json_t *document;
     TRY(json_parse(text, size, source, FORMAT, &document, error));
     struct json_place root = json_root(document, source);
-    enum ps_status status = read_document(&root, network, error);
+    enum ps_status status = read_document(&root, NULL, network, error);
     json_decref(document);
     return status;
 }
@@ -323,7 +341,7 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
     json_t *document;
     TRY(json_read_file(path, FORMAT, &document, error));
     struct json_place root = json_root(document, path);
-    enum ps_status status = read_document(&root, network, error);
+    enum ps_status status = read_document(&root, path, network, error);
     json_decref(document);
     return json_tell_line(path, status, error);
 }
@@ -439,13 +457,14 @@ static void add_line(struct text *out, const char *before, json_t *value, const 
     free(line);
 }
 
-/* One line for each node. */
-char *ps_network_json(const struct ps_network *network) {
+/* One line for each node. `values`: the file of the values; NULL: none. */
+static char *network_text(const struct ps_network *network, const char *values) {
     struct text out = {0};
     const struct graph *graph = network->graph;
     text_add(&out, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": 1,\n");
     add_line(&out, "  \"name\": ", json_string(network->name), ",");
     add_line(&out, "  \"predicts\": ", json_string(network_predicts_names[network->predicts]), ",");
+    if (values != NULL) add_line(&out, "  \"values\": ", json_string(values), ",");
     text_add(&out, "  \"inputs\": [\n");
     for (int n = 0; n < graph->input_count; n++)
         add_line(&out, "    ", input_json(&graph->nodes[n]), n + 1 < graph->input_count ? "," : "\n  ],");
@@ -461,10 +480,19 @@ char *ps_network_json(const struct ps_network *network) {
     return text_take(&out);
 }
 
+char *ps_network_json(const struct ps_network *network) { return network_text(network, NULL); }
+
+/* The values stand beside the network's file: those of net.json in net.safetensors. */
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error) {
-    char *text = ps_network_json(network);
+    const struct values *values = network->graph->values;
+    char place[4096];
+    const size_t length = strlen(path), stem = length > 5 && strcmp(path + length - 5, ".json") == 0 ? length - 5 : length;
+    snprintf(place, sizeof place, "%.*s.safetensors", (int)stem, path);
+    const char *slash = strrchr(place, '/'), *name = slash != NULL ? slash + 1 : place;
+    char *text = network_text(network, values_count(values) > 0 ? name : NULL);
     if (text == NULL) return error_memory(error, "a network's file", (size_t)network->graph->node_count * 100);
-    enum ps_status status = file_write(path, text, strlen(text), error);
+    enum ps_status status = values_count(values) > 0 ? values_write(values, place, error) : PS_OK;
+    if (status == PS_OK) status = file_write(path, text, strlen(text), error);
     free(text);
     return status;
 }

@@ -20,8 +20,8 @@
 
 #include <jansson.h>
 
+#include "base/safetensors.h"
 #include "exec/executor.h"
-#include "store/safetensors.h"
 
 /* Formats take the number of a stage, from 1, and how many there are. */
 #define CHECKPOINT_WEIGHTS "model-%05d-of-%05d.safetensors"

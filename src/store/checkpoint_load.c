@@ -32,7 +32,7 @@ static enum ps_status load_moment(struct loading *loading, struct worker_stage *
             continue;
         }
         const float *values;
-        TRY(safetensors_get(file, name, &parameter->shape, &values, error));
+        TRY(safetensors_get(file, name, parameter->shape.dim, parameter->shape.rank, &values, error));
         TRY(stage_import(stage->stage, i, values, stage->update.moment[number], NULL, error));
     }
     return PS_OK;

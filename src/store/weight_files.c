@@ -133,7 +133,7 @@ enum ps_status weight_files_load(const struct weight_files *weights, const struc
         const struct parameter *parameter = stage_parameter(stage, i);
         const struct safetensors *file = weight_files_find(weights, parameter->name);
         const float *values;
-        TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, &parameter->shape, &values, error));
+        TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, parameter->shape.dim, parameter->shape.rank, &values, error));
         TRY(stage_import(stage, i, values, block, statistics, error));
     }
     return PS_OK;

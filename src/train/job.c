@@ -201,6 +201,7 @@ static enum ps_status find_network(struct job *job, struct ps_error *error) {
         TRY(status);
     }
     job->network_text = ps_network_json(given ? given : named);
+    job->values = values_share((given ? given : named)->graph->values);
     ps_network_destroy(named);
     return job->network_text ? PS_OK : error_memory(error, "a network's file", 1 << 20);
 }
@@ -218,6 +219,7 @@ static enum ps_status open_network(struct job *job, struct ps_error *error) {
     if (!job->device->real) return PS_OK;
     if (!job->network_text) TRY(find_network(job, error));
     TRY(network_parse(job->network_text, strlen(job->network_text), "the network", &job->network, error));
+    job->network->graph->values = values_share(job->values);
     TRY(check_network(job, error));
     TRY(open_shorter(job, error));
     return smooth_labels(job, error);
@@ -288,6 +290,7 @@ void job_free(struct job *job) {
     if (job->clock_graph) graph_destroy(job->clock_graph);
     for (int l = 0; l < LENGTHS_MAX; l++) ps_network_destroy(job->shorter[l]);
     ps_network_destroy(job->network);
+    values_release(job->values);
     lengths_free(&job->lengths);
     ps_cluster_destroy(job->cluster);
     ps_profile_destroy(job->profile);

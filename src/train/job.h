@@ -22,6 +22,7 @@ struct job {
     const struct cost_table *costs;          /* of the profile, at the plan's micro-batch size */
     struct ps_cluster *cluster;              /* what the plan is for: limits of memory */
     char *network_text;                      /* the network's file, before label smoothing; NULL as `network` */
+    struct values *values;                   /* of its parameters; NULL: none; owned together with the networks */
     struct ps_network *network;              /* NULL on a device that computes no numbers */
     struct lengths lengths;                  /* of its sequences, where there are shorter ones; count 0: there are not */
     struct ps_network *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `network` */

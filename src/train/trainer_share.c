@@ -7,7 +7,109 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "graph/split.h"
 #include "train/joint_profile.h"
+
+/* ------------------------------------------------------------ values of parameters */
+
+/* Names, types and shapes; the numbers follow in this order. */
+static json_t *list_values(const struct values *values) {
+    json_t *list = json_array();
+    for (int i = 0; i < values_count(values); i++) {
+        const struct array *array = values_at(values, i);
+        json_t *shape = json_array();
+        for (int d = 0; d < array->rank; d++) json_array_append_new(shape, json_integer(array->shape[d]));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:o}", "name", array->name, "type", (int)array->type, "shape", shape));
+    }
+    return list;
+}
+
+/* Is the parameter of that name, or a slice of it, in one of this process's stages? */
+static bool needs_values(const struct ps_trainer *trainer, const char *name) {
+    const struct job *job = &trainer->job;
+    const struct graph *graph = job->graph;
+    for (int n = 0; n < graph->node_count; n++)
+        for (int p = 0; p < graph->nodes[n].parameter_count; p++) {
+            if (strcmp(split_whole_name(&graph->parameters[graph->nodes[n].parameter_first + p]), name) != 0) continue;
+            for (int s = 0; s < job->plan->stage_count; s++) {
+                const struct plan_stage *stage = &job->plan->stages[s];
+                bool within = graph->nodes[n].layer >= stage->first && graph->nodes[n].layer <= stage->last;
+                if (within && plan_stage_is_on(stage, trainer->processes->rank)) return true;
+            }
+        }
+    return false;
+}
+
+static enum ps_status take_value(struct ps_trainer *trainer, const struct json_place *item, struct values *values,
+                                 struct ps_error *error) {
+    struct array array = {0};
+    struct json_place sides;
+    size_t rank, size;
+    void *data;
+    int type;
+    TRY(json_get_string(item, "name", true, &array.name, error));
+    TRY(json_get_int(item, "type", true, 0, ARRAY_TYPE_COUNT - 1, &type, error));
+    TRY(json_field(item, "shape", true, &sides, error));
+    TRY(json_array_length(&sides, &rank, error));
+    array.type = (enum array_type)type;
+    array.rank = (int)rank;
+    for (int d = 0; d < array.rank; d++) array.shape[d] = json_integer_value(json_array_get(sides.value, (size_t)d));
+    TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    array.data = data;
+    if (needs_values(trainer, array.name)) return values_set(values, &array, VALUES_TAKE, error);
+    free(data);
+    return PS_OK;
+}
+
+/* Takes the numbers that rank 0 sends, and keeps those of this process's stages. */
+static enum ps_status take_values(struct ps_trainer *trainer, const struct json_place *list, struct ps_error *error) {
+    struct job *job = &trainer->job;
+    struct json_place item;
+    size_t count;
+    TRY(json_array_length(list, &count, error));
+    if (count == 0) return PS_OK;
+    job->values = values_create();
+    if (!job->values) return error_memory(error, "values of parameters", 1);
+    for (size_t i = 0; i < count; i++) {
+        TRY(json_item(list, i, &item, error));
+        TRY(take_value(trainer, &item, job->values, error));
+    }
+    for (int l = 0; l < job->lengths.count || l == 0; l++) job_network(job, l)->graph->values = values_share(job->values);
+    return PS_OK;
+}
+
+/* One after the other, so that only the largest is held twice. */
+static enum ps_status send_values(const struct ps_trainer *trainer, struct ps_error *error) {
+    const struct values *values = trainer->job.values;
+    for (int i = 0; i < values_count(values); i++) {
+        const struct array *array = values_at(values, i);
+        void *data = (void *)array->data;
+        size_t size = array_bytes(array);
+        TRY(processes_broadcast(trainer->processes, &data, &size, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status share_values(struct ps_trainer *trainer, struct ps_error *error) {
+    static const char source[] = "the values of rank 0";
+    const bool first = trainer->processes->rank == 0;
+    char *text = first ? json_text(list_values(trainer->job.values)) : NULL;
+    void *data = text;
+    size_t size = text ? strlen(text) : 0;
+    json_t *document = NULL;
+    if (first && !text) return error_memory(error, "values for the others", 1 << 16);
+    enum ps_status status = processes_broadcast(trainer->processes, &data, &size, error);
+    if (status == PS_OK && first) status = send_values(trainer, error);
+    if (status == PS_OK && !first) status = json_parse(data, size, source, NULL, &document, error);
+    if (document) {
+        struct json_place list = json_root(document, source);
+        status = take_values(trainer, &list, error);
+    }
+    json_decref(document);
+    free(data);
+    return status;
+}
 
 /* ------------------------------------------------------------------------ the job */
 
@@ -85,6 +187,7 @@ static enum ps_status take_job(struct ps_trainer *trainer, struct ps_error *erro
         TRY(status);
     }
     TRY(job_complete(&trainer->job, error));
+    TRY(share_values(trainer, error));
     return share_lengths(trainer, error);
 }
 
@@ -98,6 +201,7 @@ enum ps_status trainer_share_job(struct ps_trainer *trainer, struct ps_error *er
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
     free(text);
     TRY(status);
+    TRY(share_values(trainer, error));
     return share_lengths(trainer, error);
 }
 

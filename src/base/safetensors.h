@@ -5,35 +5,41 @@
  * The reader trusts nothing: the header fits the file, every tensor's offsets fit its shape and the data, tensors fill the data
  * without gap or overlap. Everything that is wrong is PS_BAD_INPUT and names the file and the tensor.
  */
-#ifndef PENSTOCK_STORE_SAFETENSORS_H
-#define PENSTOCK_STORE_SAFETENSORS_H
+#ifndef PENSTOCK_BASE_SAFETENSORS_H
+#define PENSTOCK_BASE_SAFETENSORS_H
 
-#include "base/error.h"
-#include "graph/operator.h"
+#include "base/array.h"
+#include "base/file.h"
+#include "base/number_type.h"
 
 struct safetensor {
     char *name;
-    const char *dtype;   /* as the file says it */
+    enum array_type type;
     const float *values; /* NULL: they cannot be read, which safetensors_values explains */
     int rank;
     int64_t *shape;
     size_t offset, bytes; /* in the data */
 };
 
-/* A file read into memory, tensors in the order of their data. */
+/* A mapped file, tensors in the order of their data. */
 struct safetensors {
     char *path;
-    char *contents, *data;
+    struct file_map contents;
+    const char *data;
     float *widened; /* numbers of the tensors of BF16 */
     struct safetensor *tensors;
     int count;
 };
 
 enum ps_status safetensors_read(const char *path, struct safetensors *file, struct ps_error *error);
+/* The same, to read tensors as arrays alone: their `values` stay NULL. */
+enum ps_status safetensors_open(const char *path, struct safetensors *file, struct ps_error *error);
+/* The tensor as an array, which lives as long as `file`. False: it has more sides than an array can have. */
+bool safetensors_array(const struct safetensors *file, const struct safetensor *tensor, struct array *array);
 void safetensors_free(struct safetensors *file);
 /* The tensor's numbers, of F32 as they are or of BF16 as f32; `shape` must be its shape. A missing tensor, another dtype or
  * shape is PS_BAD_INPUT. The pointer lives as long as `file`. */
-enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const int64_t *shape, int rank,
                                const float **values, struct ps_error *error);
 /* The tensor or NULL. */
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);

@@ -1,27 +1,20 @@
 /* Reading and writing safetensors; see safetensors.h. The header's JSON is jansson's work. */
-#include "store/safetensors.h"
+#include "base/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/json.h"
 
 #define LENGTH_BYTES 8
 /* The bound of the format's own library. */
 #define HEADER_LIMIT 100000000u
-#define FILE_LIMIT ((size_t)1 << 40)
 
-static const struct dtype {
-    const char *name;
-    size_t bytes;
-} dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
-              {"I8", 1},  {"U8", 1},  {"U16", 2}, {"U32", 4},  {"U64", 8}, {"BOOL", 1}};
-
-static const struct dtype *dtype_find(const char *name) {
-    for (size_t i = 0; name && i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(dtypes[i].name, name) == 0) return &dtypes[i];
-    return NULL;
+/* ARRAY_TYPE_COUNT: there is none of this name. */
+static enum array_type type_find(const char *name) {
+    int type = 0;
+    while (type < ARRAY_TYPE_COUNT && (name == NULL || strcmp(array_types[type].safetensors, name) != 0)) type++;
+    return (enum array_type)type;
 }
 
 static enum ps_status damaged(const struct safetensors *file, const char *tensor, struct ps_error *error, const char *what) {
@@ -57,9 +50,8 @@ static enum ps_status parse_tensor(const struct safetensors *file, const char *n
     tensor->name = strdup(name);
     if (!tensor->name) return error_memory(error, "tensor names", strlen(name));
     if (!json_is_object(value)) return damaged(file, name, error, "its entry is not an object");
-    const struct dtype *dtype = dtype_find(json_string_value(json_object_get(value, "dtype")));
-    if (!dtype) return damaged(file, name, error, "dtype is missing or not known");
-    tensor->dtype = dtype->name;
+    tensor->type = type_find(json_string_value(json_object_get(value, "dtype")));
+    if (tensor->type == ARRAY_TYPE_COUNT) return damaged(file, name, error, "dtype is missing or not known");
     json_t *offsets = json_object_get(value, "data_offsets");
     json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
@@ -69,7 +61,7 @@ static enum ps_status parse_tensor(const struct safetensors *file, const char *n
         return damaged(file, name, error, "data_offsets lie outside of the data");
     tensor->offset = (size_t)first;
     tensor->bytes = (size_t)(past - first);
-    return parse_shape(file, json_object_get(value, "shape"), dtype->bytes, tensor, error);
+    return parse_shape(file, json_object_get(value, "shape"), array_types[tensor->type].bytes, tensor, error);
 }
 
 static int by_offset(const void *left, const void *right) {
@@ -99,24 +91,23 @@ static enum ps_status parse_header(struct safetensors *file, json_t *header, siz
     return PS_OK;
 }
 
-/* The types that can be read as f32. The header is padded by every known writer; data of one that does not pad it may lie at
- * addresses where no numbers can be read. */
-static bool readable(const struct safetensors *file, const struct safetensor *tensor, enum number_type type) {
-    bool aligned = (uintptr_t)(file->data + tensor->offset) % number_types[type].bytes == 0;
-    return aligned && strcmp(tensor->dtype, number_types[type].safetensors) == 0;
+/* The header is padded by every known writer; data of one that does not pad it may lie at addresses where no numbers can be
+ * read. */
+static bool readable(const struct safetensors *file, const struct safetensor *tensor, enum array_type type) {
+    return tensor->type == type && (uintptr_t)(file->data + tensor->offset) % array_types[type].bytes == 0;
 }
 
 static enum ps_status find_values(struct safetensors *file, struct ps_error *error) {
     size_t count = 0;
     for (int i = 0; i < file->count; i++)
-        if (readable(file, &file->tensors[i], TYPE_BF16)) count += file->tensors[i].bytes / number_types[TYPE_BF16].bytes;
+        if (readable(file, &file->tensors[i], ARRAY_BF16)) count += file->tensors[i].bytes / number_types[TYPE_BF16].bytes;
     float *next = file->widened = malloc((count + 1) * sizeof *file->widened);
     if (!next) return error_memory(error, file->path, count * sizeof *next);
     for (int i = 0; i < file->count; i++) {
         struct safetensor *tensor = &file->tensors[i];
         const void *from = file->data + tensor->offset;
-        if (readable(file, tensor, TYPE_F32)) tensor->values = from;
-        if (!readable(file, tensor, TYPE_BF16)) continue;
+        if (readable(file, tensor, ARRAY_F32)) tensor->values = from;
+        if (!readable(file, tensor, ARRAY_BF16)) continue;
         count = tensor->bytes / number_types[TYPE_BF16].bytes;
         numbers_convert(count, TYPE_F32, next, TYPE_BF16, from);
         tensor->values = next;
@@ -125,30 +116,43 @@ static enum ps_status find_values(struct safetensors *file, struct ps_error *err
     return PS_OK;
 }
 
-static enum ps_status parse_file(struct safetensors *file, size_t size, struct ps_error *error) {
+static enum ps_status parse_file(struct safetensors *file, struct ps_error *error) {
+    const size_t size = file->contents.size;
     if (size < LENGTH_BYTES) return damaged(file, NULL, error, "it is shorter than its first field");
     uint64_t length = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file->contents[i] << (8 * i);
+    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)file->contents.data[i] << (8 * i);
     if (length > HEADER_LIMIT || length > size - LENGTH_BYTES)
         return damaged(file, NULL, error, "the header's length is past the file's end");
     json_error_t trouble;
-    json_t *header = json_load_text(file->contents + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
+    json_t *header =
+        json_load_text((const char *)file->contents.data + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
     if (!json_is_object(header)) {
         json_decref(header);
         return damaged(file, NULL, error, "the header is not a JSON object");
     }
-    file->data = file->contents + LENGTH_BYTES + length;
+    file->data = (const char *)file->contents.data + LENGTH_BYTES + length;
     enum ps_status status = parse_header(file, header, size - LENGTH_BYTES - (size_t)length, error);
     json_decref(header);
-    return status == PS_OK ? find_values(file, error) : status;
+    return status;
+}
+
+enum ps_status safetensors_open(const char *path, struct safetensors *out, struct ps_error *error) {
+    struct safetensors file = {.path = strdup(path)};
+    if (!file.path) return error_memory(error, "path", strlen(path));
+    enum ps_status status = file_map(path, &file.contents, error);
+    if (status == PS_OK) status = parse_file(&file, error);
+    if (status != PS_OK) {
+        safetensors_free(&file);
+        return status;
+    }
+    *out = file;
+    return PS_OK;
 }
 
 enum ps_status safetensors_read(const char *path, struct safetensors *out, struct ps_error *error) {
-    struct safetensors file = {.path = strdup(path)};
-    if (!file.path) return error_memory(error, "path", strlen(path));
-    size_t size;
-    enum ps_status status = file_read(path, FILE_LIMIT, &file.contents, &size, error);
-    if (status == PS_OK) status = parse_file(&file, size, error);
+    struct safetensors file;
+    TRY(safetensors_open(path, &file, error));
+    enum ps_status status = find_values(&file, error);
     if (status != PS_OK) {
         safetensors_free(&file);
         return status;
@@ -164,7 +168,7 @@ void safetensors_free(struct safetensors *file) {
     }
     free(file->tensors);
     free(file->widened);
-    free(file->contents);
+    file_unmap(&file->contents);
     free(file->path);
     *file = (struct safetensors){0};
 }
@@ -173,6 +177,14 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
     for (int i = 0; i < file->count; i++)
         if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
     return NULL;
+}
+
+bool safetensors_array(const struct safetensors *file, const struct safetensor *tensor, struct array *array) {
+    if (tensor->rank > ARRAY_RANK_MAX) return false;
+    *array =
+        (struct array){.name = tensor->name, .type = tensor->type, .rank = tensor->rank, .data = file->data + tensor->offset};
+    memcpy(array->shape, tensor->shape, (size_t)tensor->rank * sizeof *tensor->shape);
+    return true;
 }
 
 static void shape_text(char out[96], const int64_t *shape, int rank) {
@@ -186,23 +198,23 @@ enum ps_status safetensors_values(const struct safetensors *file, const struct s
                                   struct ps_error *error) {
     *values = tensor->values;
     if (tensor->values) return PS_OK;
-    const char *f32 = number_types[TYPE_F32].safetensors, *bf16 = number_types[TYPE_BF16].safetensors;
-    if (strcmp(tensor->dtype, f32) == 0 || strcmp(tensor->dtype, bf16) == 0)
+    if (tensor->type == ARRAY_F32 || tensor->type == ARRAY_BF16)
         return damaged(file, tensor->name, error, "its data is not aligned to the size of its numbers");
     return error_set(error, PS_BAD_INPUT, "%s: tensor '%s': its dtype is %s: %s and %s are accepted", file->path, tensor->name,
-                     tensor->dtype, f32, bf16);
+                     array_types[tensor->type].safetensors, array_types[ARRAY_F32].safetensors,
+                     array_types[ARRAY_BF16].safetensors);
 }
 
-enum ps_status safetensors_get(const struct safetensors *file, const char *name, const struct shape *shape,
+enum ps_status safetensors_get(const struct safetensors *file, const char *name, const int64_t *shape, int rank,
                                const float **values, struct ps_error *error) {
     const struct safetensor *tensor = safetensors_find(file, name);
     if (!tensor) return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' is missing", file->path, name);
-    bool same = tensor->rank == shape->rank;
-    for (int i = 0; same && i < tensor->rank; i++) same = tensor->shape[i] == shape->dim[i];
+    bool same = tensor->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = tensor->shape[i] == shape[i];
     if (!same) {
         char has[96], wants[96];
         shape_text(has, tensor->shape, tensor->rank);
-        shape_text(wants, shape->dim, shape->rank);
+        shape_text(wants, shape, rank);
         return error_set(error, PS_BAD_INPUT, "%s: tensor '%s' has shape %s where the model has %s", file->path, name, has,
                          wants);
     }
