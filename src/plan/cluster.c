@@ -322,40 +322,43 @@ enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *pa
     return json_write_file(cluster_document(cluster), path, error);
 }
 
-/* Text for people: the cluster's devices, and its links if they are few. */
+/* Tables for people: the devices, and the links if they are few. */
 
 /* More links than this are only counted. */
 enum { LINKS_SHOWN = 24 };
 
-/* A worker by its number, or "*" for any. */
-static const char *end_text(const struct ps_cluster *cluster, int worker) {
-    return worker < 0 ? "*" : cluster->devices[worker].name;
-}
-
-static void add_links(const struct ps_cluster *cluster, struct text *text) {
-    struct text rows = {0};
-    char bandwidth[32], latency[32];
-    text_add(&rows, "from\tto\tbandwidth\tlatency\n");
-    for (int l = 0; l < cluster->link_count; l++) {
-        const struct cluster_link *link = &cluster->links[l];
-        text_add(&rows, "%s\t%s\t%s/s\t%s\n", end_text(cluster, link->from), end_text(cluster, link->to),
-                 text_bytes((int64_t)link->bandwidth_bytes_per_s, bandwidth), text_seconds(link->latency_s, latency));
-    }
-    text_add(text, "\n");
-    text_add_table(text, &rows);
+static void show_rate(struct text *out, const struct json_column *column, const json_t *value) {
+    double bandwidth = json_number_value(value);
+    char shown[32];
+    (void)column;
+    text_add(out, "%s/s", text_bytes(bandwidth < BANDWIDTH_MAX ? (int64_t)bandwidth : 0, shown));
 }
 
 char *ps_cluster_table(const struct ps_cluster *cluster) {
+    static const struct json_column devices[] = {
+        JSON_COLUMN("worker", NULL, NULL),
+        JSON_COLUMN("name", "name", json_show_text),
+        JSON_COLUMN("type", "type", json_show_text),
+        JSON_COLUMN("speed", "speed", json_show_number, .digits = 3),
+        JSON_COLUMN("memory", "memory_bytes", json_show_bytes),
+    };
+    static const struct json_column links[] = {
+        JSON_COLUMN("from", "from", json_show_text),
+        JSON_COLUMN("to", "to", json_show_text),
+        JSON_COLUMN("bandwidth", "bandwidth_bytes_per_s", show_rate),
+        JSON_COLUMN("latency", "latency_s", json_show_seconds),
+    };
     struct text text = {0}, rows = {0};
-    char memory[32];
-    text_add(&rows, "worker\tname\ttype\tspeed\tmemory\n");
-    for (int w = 0; w < cluster->workers; w++) {
-        const struct cluster_device *device = &cluster->devices[w];
-        text_add(&rows, "%d\t%s\t%s\t%.3f\t%s\n", w, device->name, device->type[0] ? device->type : "-", device->speed,
-                 device->memory_bytes > 0 ? text_bytes(device->memory_bytes, memory) : "-");
-    }
+    json_t *document = cluster_document(cluster);
+    json_table(&rows, json_object_get(document, "devices"), devices, sizeof devices / sizeof devices[0]);
     text_add_table(&text, &rows);
     if (cluster->link_count > LINKS_SHOWN) text_add(&text, "\n%d links\n", cluster->link_count);
-    if (cluster->link_count > 0 && cluster->link_count <= LINKS_SHOWN) add_links(cluster, &text);
+    if (cluster->link_count > 0 && cluster->link_count <= LINKS_SHOWN) {
+        json_table(&rows, json_object_get(document, "links"), links, sizeof links / sizeof links[0]);
+        text_add(&text, "\n");
+        text_add_table(&text, &rows);
+    }
+    if (!document) text.failed = true;
+    json_decref(document);
     return text_take(&text);
 }

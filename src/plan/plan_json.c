@@ -1,9 +1,14 @@
-/* The plan file: strict reading, and writing so that reading back gives the same plan. Layers and nothing else count from 1. */
+/*
+ * The plan file: strict reading, and writing so that reading back gives the same plan. Layers and nothing else count from 1.
+ * The tables for people are made from the document that is written.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "plan/plan.h"
 
 enum { STAGES_MAX = PROFILE_LAYERS_MAX };
@@ -287,6 +292,14 @@ static json_t *stages_json(const struct ps_plan *plan) {
     return json_whole(array, plan->stage_count);
 }
 
+static json_t *worker_json(double load_s, const struct worker_memory *memory, bool simulated) {
+    json_t *uses = simulated ? json_object() : NULL;
+    for (int f = 0; uses && f < MEMORIES; f++)
+        json_object_set_new(uses, memory_fields[f].name,
+                            json_integer(*(const int64_t *)((const char *)memory + memory_fields[f].offset)));
+    return json_pack("{s:f, s:o*}", "load_s", load_s, "memory_bytes", uses);
+}
+
 static json_t *prediction_json(const struct ps_plan *plan) {
     const struct plan_prediction *predicted = &plan->predicted;
     json_t *root = json_object(), *workers = json_array();
@@ -295,18 +308,8 @@ static json_t *prediction_json(const struct ps_plan *plan) {
             json_object_set_new(root, number_fields[f].name,
                                 json_real(*(const double *)((const char *)predicted + number_fields[f].offset)));
     if (predicted->limit[0]) json_object_set_new(root, "limit", json_string(predicted->limit));
-    for (int w = 0; w < plan->workers; w++) {
-        if (!predicted->simulated) {
-            json_array_append_new(workers, json_pack("{s:f}", "load_s", predicted->load_s[w]));
-            continue;
-        }
-        json_t *memory = json_object();
-        for (int f = 0; f < MEMORIES; f++)
-            json_object_set_new(
-                memory, memory_fields[f].name,
-                json_integer(*(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset)));
-        json_array_append_new(workers, json_pack("{s:f, s:o}", "load_s", predicted->load_s[w], "memory_bytes", memory));
-    }
+    for (int w = 0; w < plan->workers; w++)
+        json_array_append_new(workers, worker_json(predicted->load_s[w], &predicted->memory[w], predicted->simulated));
     json_object_set_new(root, "workers", json_whole(workers, plan->workers));
     return root;
 }
@@ -340,4 +343,160 @@ char *ps_plan_json(const struct ps_plan *plan) { return json_text(plan_document(
 
 enum ps_status ps_plan_write(const struct ps_plan *plan, const char *path, struct ps_error *error) {
     return json_write_file(plan_document(plan), path, error);
+}
+
+/* ------------------------------------------------------------------ tables for people */
+
+/* The reason why programs cannot express the plan, in words. */
+static const char *plan_class(const struct ps_plan *plan) {
+    if (plan_is_split(plan)) return "forward and backward on different workers under a schedule without split stages";
+    if (plan->order) return "layers in another order than the profile's";
+    for (int s = 0; s < plan->stage_count; s++)
+        for (int t = 0; t < s; t++)
+            if (plan->stages[s].forward[0] == plan->stages[t].forward[0]) return "several stages on one worker";
+    if (plan_has_replicas(plan)) return "replicas under a schedule or a weight policy that has none";
+    return "a periodic schedule of its own, which holds fewer activations";
+}
+
+static void show_layers(struct text *out, const struct json_column *column, const json_t *value) {
+    (void)column;
+    text_add(out, "%lld-%lld", (long long)json_integer_value(json_array_get(value, 0)),
+             (long long)json_integer_value(json_array_get(value, 1)));
+}
+
+static void show_workers(struct text *out, const struct json_column *column, const json_t *value) {
+    if (json_is_integer(value)) json_show_integer(out, column, value);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        text_add(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(value, i)));
+}
+
+static void show_yes(struct text *out, const struct json_column *column, const json_t *value) {
+    (void)column;
+    text_add(out, "%s", json_is_true(value) ? "yes" : "no");
+}
+
+/* Of a load: its share of all. */
+static void show_share(struct text *out, const struct json_column *column, const json_t *value) {
+    text_add(out, "%.1f %%", column->whole > 0 ? 100 * json_number_value(value) / column->whole : 0);
+}
+
+/* All uses of a worker's memory. */
+static void show_memory(struct text *out, const struct json_column *column, const json_t *uses) {
+    char shown[32];
+    int64_t bytes = 0;
+    (void)column;
+    for (int f = 0; f < MEMORIES; f++) bytes += json_integer_value(json_object_get(uses, memory_fields[f].name));
+    text_add(out, "%s", text_bytes(bytes, shown));
+}
+
+static void add_stages(struct text *out, const json_t *stages) {
+    struct json_column columns[] = {
+        JSON_COLUMN("stage", NULL, NULL),
+        JSON_COLUMN("layers", "layers", show_layers),
+        JSON_COLUMN("forward", "forward", show_workers),
+        JSON_COLUMN("backward", "backward", show_workers),
+        JSON_COLUMN("recompute", "recompute", show_yes),
+    };
+    enum { FORWARD = 2, BACKWARD, RECOMPUTE, ALL };
+    struct text rows = {0};
+    bool same = true;
+    for (size_t s = 0; s < json_array_size(stages); s++) {
+        const json_t *stage = json_array_get(stages, s);
+        same = same && json_equal(json_object_get(stage, "forward"), json_object_get(stage, "backward"));
+    }
+    if (same) {
+        columns[FORWARD].heading = "worker";
+        columns[BACKWARD] = columns[RECOMPUTE];
+    }
+    json_table(&rows, stages, columns, same ? ALL - 1 : ALL);
+    text_add_table(out, &rows);
+}
+
+static void add_loads(struct text *out, const json_t *document, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct worker_memory sum = {0};
+    struct text rows = {0};
+    double load_s = 0;
+    for (int w = 0; w < plan->workers; w++) load_s += predicted->load_s[w];
+    for (int w = 0; w < plan->workers; w++)
+        for (int f = 0; f < MEMORIES; f++)
+            *(int64_t *)((char *)&sum + memory_fields[f].offset) +=
+                *(const int64_t *)((const char *)&predicted->memory[w] + memory_fields[f].offset);
+    const struct json_column columns[] = {
+        JSON_COLUMN("worker", NULL, NULL),
+        JSON_COLUMN("load", "load_s", json_show_seconds),
+        JSON_COLUMN("share", "load_s", show_share, .whole = load_s),
+        JSON_COLUMN("memory", "memory_bytes", show_memory),
+        JSON_COLUMN("weights", "memory_bytes.weights", json_show_bytes),
+        JSON_COLUMN("gradients", "memory_bytes.gradients", json_show_bytes),
+        JSON_COLUMN("optimizer", "memory_bytes.optimizer", json_show_bytes),
+        JSON_COLUMN("stash", "memory_bytes.stash", json_show_bytes),
+        JSON_COLUMN("buffers", "memory_bytes.buffers", json_show_bytes),
+        JSON_COLUMN("workspace", "memory_bytes.workspace", json_show_bytes),
+    };
+    enum { LOADS = 3, ALL = sizeof columns / sizeof columns[0] };
+    size_t count = predicted->simulated ? ALL : LOADS;
+    json_t *all = worker_json(load_s, &sum, predicted->simulated);
+    json_table(&rows, json_object_get(json_object_get(document, "predicted"), "workers"), columns, count);
+    json_table_row(&rows, "in all", all, columns, count);
+    json_decref(all);
+    text_add(out, "\n");
+    text_add_table(out, &rows);
+}
+
+/* With enough digits for comparison with published figures. */
+static const char *exact_seconds(double seconds, char out[32]) {
+    if (seconds < 1e-3) return text_seconds(seconds, out);
+    number_print(out, 32, "%.3f ms", 1e3 * seconds);
+    return out;
+}
+
+static void add_why_not_simulated(struct text *out, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    int fullest = 0;
+    char needed[32];
+    if (predicted->period_s == 0) {
+        text_add(out, "This plan is for comparison: programs of its class (%s) can be neither run nor simulated.\n",
+                 plan_class(plan));
+        return;
+    }
+    for (int w = 1; w < plan->workers; w++)
+        if (worker_memory_total(&predicted->memory[w]) > worker_memory_total(&predicted->memory[fullest])) fullest = w;
+    text_add(out, "This plan is for comparison: its programs need more memory than there is, worker %d %s.\n", fullest,
+             text_bytes(worker_memory_total(&predicted->memory[fullest]), needed));
+}
+
+static void add_figures(struct text *out, const struct ps_plan *plan) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    char text[4][32], figures[200];
+    number_print(figures, sizeof figures, "objective %s, lower bound %s, gap %.2f %%, found in %s",
+                 exact_seconds(predicted->objective_s, text[1]), exact_seconds(predicted->lower_bound_s, text[2]),
+                 100 * predicted->gap, text_seconds(predicted->solve_s, text[3]));
+    if (!predicted->simulated) {
+        text_add(out, "\n%s\n", figures);
+        add_why_not_simulated(out, plan);
+        return;
+    }
+    text_add(out, "\npredicted: a mini-batch every %s (%.4g samples/s), bubble %.1f %%\n",
+             text_seconds(predicted->period_s, text[0]), predicted->throughput_samples_per_s, 100 * predicted->bubble);
+    text_add(out, "%s\n", figures);
+    if (predicted->limit[0]) text_add(out, "limited by %s\n", predicted->limit);
+}
+
+char *ps_plan_table(const struct ps_plan *plan) {
+    struct text out = {0};
+    json_t *document = plan_document(plan);
+    text_add(&out, "%s: %d stage%s on %d worker%s, %s", plan->model, plan->stage_count, text_plural(plan->stage_count),
+             plan->workers, text_plural(plan->workers), plan->schedule);
+    text_add(&out, ", weights %s, %d micro-batch%s", plan->weights, plan->micro_batches, plan->micro_batches == 1 ? "" : "es");
+    if (plan->micro_batch > 0) text_add(&out, " of %d", plan->micro_batch);
+    text_add(&out, "%s%s\n\n", plan->method[0] ? ", cut by " : "", plan->method);
+    add_stages(&out, json_object_get(document, "stages"));
+    if (plan->predicted.known) {
+        add_loads(&out, document, plan);
+        add_figures(&out, plan);
+    }
+    if (!document) out.failed = true;
+    json_decref(document);
+    return text_take(&out);
 }
