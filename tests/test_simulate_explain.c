@@ -33,6 +33,7 @@ static void test_path_adds_up(void **state) {
         struct ps_programs *programs;
         struct ps_simulation *simulation;
         struct critical_path path;
+        struct arena arena = {0};
         assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
         assert_ok(lower_straight(&(struct straight){.schedule = schedule->name,
                                                     .policy = schedule->flush ? "sync" : "pipeoptim",
@@ -43,11 +44,11 @@ static void test_path_adds_up(void **state) {
                                  &programs, &test_error));
         struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
         assert_ok(simulate_programs(&work, &simulation, &test_error));
-        assert_ok(critical_path_find(&simulation->timeline, &path, &test_error));
+        assert_ok(critical_path_find(&simulation->timeline, &arena, &path, &test_error));
         double sum_s = path_seconds(&path, stages), makespan_s = simulation->info.makespan_s;
         if (fabs(sum_s - makespan_s) > 1e-9 * makespan_s || path.other_s != 0)
             fail_msg("round %d: the path takes %.9g s, the run %.9g s", (int)round, sum_s, makespan_s);
-        critical_path_free(&path);
+        arena_release(&arena);
         ps_simulation_destroy(simulation);
         ps_programs_destroy(programs);
         ps_cluster_destroy(cluster);

@@ -174,7 +174,7 @@ static void test_what_is_shown(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* Too long to keep a timeline of: the programs are folded, the figures the same, and what needs a timeline says so. */
+/* Too long to keep a timeline of: the programs are rolled, the figures the same, and what needs a timeline says so. */
 static void test_long_run(void **state) {
     (void)state;
     struct ps_profile *profile = make_profile();

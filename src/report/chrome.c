@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "plan/plan.h"
 #include "program/routes.h"
@@ -277,8 +278,7 @@ static enum ps_status read_memory(const struct json_place *about, struct timelin
     TRY(json_array_length(&list, &count, error));
     if (count != (size_t)timeline->workers)
         return json_error(&list, error, "%zu figures for %d workers", count, timeline->workers);
-    timeline->memory_bytes = calloc(count, sizeof *timeline->memory_bytes);
-    if (!timeline->memory_bytes) return error_memory(error, "a trace", count * sizeof *timeline->memory_bytes);
+    TRY(memory_new(&timeline->memory_bytes, count, "a trace", error));
     for (size_t w = 0; w < count; w++) {
         TRY(json_item(&list, w, &item, error));
         if (!json_is_integer(item.value) || json_integer_value(item.value) < 0)

@@ -99,18 +99,6 @@ static void report_explain_json(const struct ps_simulation *simulation, json_t *
 
 /* Compares a prediction with the trace of a run: reads the trace, simulates the same, and shows the differences. */
 
-static enum ps_status compare_memory(const struct ps_plan *plan, const struct timeline *measured,
-                                     struct ps_simulation *simulation, struct ps_error *error) {
-    if (!measured->memory_bytes) return PS_OK;
-    int64_t *predicted = calloc((size_t)plan->workers, sizeof *predicted);
-    if (!predicted) return error_memory(error, "the comparison", (size_t)plan->workers * sizeof *predicted);
-    for (int w = 0; w < plan->workers; w++) predicted[w] = simulation->worker[w].memory_bytes;
-    enum ps_status status =
-        against_memory_compare(simulation->against, plan->workers, predicted, measured->memory_bytes, error);
-    free(predicted);
-    return status;
-}
-
 static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
                               struct ps_error *error) {
     const struct schedule *schedule;
@@ -118,10 +106,12 @@ static enum ps_status compare(const struct ps_plan *plan, const struct timeline 
         return error_set(error, PS_USAGE, "a run of %lld instructions is too long to compare",
                          (long long)simulation->instructions);
     TRY(schedule_find(plan->schedule, &schedule, error));
-    simulation->against = calloc(1, sizeof *simulation->against);
-    if (!simulation->against) return error_memory(error, "the comparison", sizeof *simulation->against);
+    simulation->against = arena_take(&simulation->arena, 1, sizeof *simulation->against);
+    TRY(arena_check(&simulation->arena, "the comparison", error));
     TRY(against_compare(&simulation->timeline, measured, schedule->flush, simulation->against, error));
-    return compare_memory(plan, measured, simulation, error);
+    if (!measured->memory_bytes) return PS_OK;
+    return against_compare_memory(simulation->against, &simulation->arena, plan->workers, simulation->worker,
+                                  measured->memory_bytes, error);
 }
 
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,

@@ -1,7 +1,6 @@
 /* Trying changes one at a time; see simulate.h. The programs are unchanged: only costs and links change. */
 #include "simulate/simulate.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Shorter by less than this share does not count. */
@@ -124,27 +123,22 @@ static enum ps_status try_all(struct trials *trials, const struct ps_simulation 
 enum ps_status advice_find(const struct ps_plan *plan, const struct cost_table *table, const struct simulation_work *work,
                            const struct ps_simulation *simulation, struct advice *out, struct ps_error *error) {
     size_t links = (size_t)work->cluster->link_count, stages = (size_t)plan->stage_count;
+    struct arena arena = {0};
     struct advice advice = {.limiting_worker = busiest(simulation)};
     struct trials trials = {.plan = plan,
                             .table = table,
                             .work = *work,
                             .cluster = *work->cluster,
-                            .costs = malloc(stages * sizeof *trials.costs),
+                            .costs = arena_copy(&arena, work->costs, stages, sizeof *work->costs),
                             .period_s = simulation->info.period_s,
                             .best = &advice};
-    trials.cluster.links = malloc((links + 2) * sizeof *trials.cluster.links);
-    enum ps_status status = PS_OK;
-    if (!trials.costs || !trials.cluster.links) {
-        status = error_memory(error, "what would help", stages * sizeof *trials.costs + links * sizeof *trials.cluster.links);
-    } else {
-        memcpy(trials.costs, work->costs, stages * sizeof *trials.costs);
-        memcpy(trials.cluster.links, work->cluster->links, links * sizeof *trials.cluster.links);
-        trials.work.costs = trials.costs;
-        trials.work.summary_only = true;
-        status = try_all(&trials, simulation, error);
-    }
-    free(trials.costs);
-    free(trials.cluster.links);
+    trials.cluster.links = arena_take(&arena, links + 2, sizeof *trials.cluster.links);
+    TRY(arena_check(&arena, "what would help", error));
+    memcpy(trials.cluster.links, work->cluster->links, links * sizeof *trials.cluster.links);
+    trials.work.costs = trials.costs;
+    trials.work.summary_only = true;
+    enum ps_status status = try_all(&trials, simulation, error);
+    arena_release(&arena);
     if (status == PS_OK) *out = advice;
     return status;
 }

@@ -28,12 +28,12 @@ static int by_key_indirect(const void *a, const void *b) {
     return by_key(*(const struct timeline_event *const *)a, *(const struct timeline_event *const *)b);
 }
 
-static const struct timeline_event **sorted(const struct timeline *timeline) {
+/* The timeline's events by key, in the arena; NULL: it has no memory left. */
+static const struct timeline_event **sorted(const struct timeline *timeline, struct arena *arena) {
     size_t count = (size_t)timeline->event_count;
-    const struct timeline_event **events = malloc((count + 1) * sizeof(*events));
-    if (!events) return NULL;
-    for (size_t i = 0; i < count; i++) events[i] = &timeline->events[i];
-    qsort(events, count, sizeof(*events), by_key_indirect);
+    const struct timeline_event **events = arena_take(arena, count, sizeof(*events));
+    for (size_t i = 0; events && i < count; i++) events[i] = &timeline->events[i];
+    if (events) qsort(events, count, sizeof(*events), by_key_indirect);
     return events;
 }
 
@@ -45,27 +45,21 @@ static bool same_instruction(const struct timeline_event *a, const struct timeli
 
 /* Both lists are sorted: one pass finds their common instructions. A micro-batch may have several predictions of weights; they
  * are paired in order. */
-static enum ps_status match(const struct timeline *predicted, const struct timeline *measured, struct pairs *pairs,
-                            struct ps_error *error) {
-    const struct timeline_event **ours = sorted(predicted), **theirs = sorted(measured);
-    *pairs = (struct pairs){.items = malloc(((size_t)measured->event_count + 1) * sizeof *pairs->items)};
-    enum ps_status status = PS_OK;
-    if (!ours || !theirs || !pairs->items)
-        status = error_memory(error, "the comparison", (size_t)measured->event_count * sizeof *pairs->items);
-    for (int i = 0, j = 0; status == PS_OK && j < measured->event_count; j++) {
+static enum ps_status match(const struct timeline *predicted, const struct timeline *measured, struct arena *arena,
+                            struct pairs *pairs, struct ps_error *error) {
+    const struct timeline_event **ours = sorted(predicted, arena), **theirs = sorted(measured, arena);
+    *pairs = (struct pairs){.items = arena_take(arena, (size_t)measured->event_count, sizeof *pairs->items)};
+    TRY(arena_check(arena, "the comparison", error));
+    for (int i = 0, j = 0; j < measured->event_count; j++) {
         while (i < predicted->event_count && !same_instruction(ours[i], theirs[j]) && by_key(ours[i], theirs[j]) < 0) i++;
         if (i < predicted->event_count && same_instruction(ours[i], theirs[j]))
             pairs->items[pairs->count++] = (struct pair){ours[i++], theirs[j]};
         else
             pairs->unmatched++;
     }
-    free(ours);
-    free(theirs);
-    if (status == PS_OK && pairs->count == 0)
-        status = error_set(error, PS_BAD_INPUT, "none of the %d measured instructions is in the plan's programs",
-                           measured->event_count);
-    if (status != PS_OK) free(pairs->items);
-    return status;
+    if (pairs->count > 0) return PS_OK;
+    return error_set(error, PS_BAD_INPUT, "none of the %d measured instructions is in the plan's programs",
+                     measured->event_count);
 }
 
 /* ------------------------------------------------------------------ figures */
@@ -121,19 +115,15 @@ static void choose_span(const double *predicted, int batches, double until, int 
     }
 }
 
-static enum ps_status periods(const struct pairs *pairs, const struct timeline *timeline, bool flush, struct against *against,
-                              struct ps_error *error) {
+static enum ps_status periods(const struct pairs *pairs, const struct timeline *timeline, bool flush, struct arena *arena,
+                              struct against *against, struct ps_error *error) {
     int batches = timeline->batches, stages = 0, first, last;
     for (int i = 0; i < timeline->event_count; i++)
         if (timeline->events[i].instruction.stage >= stages) stages = timeline->events[i].instruction.stage + 1;
-    double *ends = malloc(((size_t)batches + 1) * 2 * sizeof *ends);
-    int *updates = malloc(((size_t)batches + 1) * sizeof *updates);
-    if (!ends || !updates) {
-        free(ends);
-        free(updates);
-        return error_memory(error, "the comparison", (size_t)batches * 2 * sizeof *ends);
-    }
-    double *measured = ends + batches;
+    double *ends = arena_take(arena, (size_t)batches, sizeof *ends);
+    double *measured = arena_take(arena, (size_t)batches, sizeof *measured);
+    int *updates = arena_take(arena, (size_t)batches, sizeof *updates);
+    TRY(arena_check(arena, "the comparison", error));
     completions(pairs, false, stages, batches, ends, updates);
     completions(pairs, true, stages, batches, measured, updates);
     choose_span(ends, batches, flush ? INFINITY : last_entry(pairs), &first, &last);
@@ -141,8 +131,6 @@ static enum ps_status periods(const struct pairs *pairs, const struct timeline *
     against->predicted_period_s = last > first ? (ends[last] - ends[first]) / (last - first) : against->predicted_makespan_s;
     against->measured_period_s =
         last > first ? (measured[last] - measured[first]) / (last - first) : against->measured_makespan_s;
-    free(ends);
-    free(updates);
     return PS_OK;
 }
 
@@ -194,45 +182,38 @@ static void compare_starts(const struct pairs *pairs, bool whole, double *values
 static double error_of(double predicted, double measured) { return measured > 0 ? predicted / measured - 1 : 0; }
 
 enum ps_status against_compare(const struct timeline *predicted, const struct timeline *measured, bool flush,
-                               struct against *out, struct ps_error *error) {
+                               struct against *against, struct ps_error *error) {
+    struct arena arena = {0};
     struct pairs pairs;
-    TRY(match(predicted, measured, &pairs, error));
-    struct against against = {.matched = pairs.count, .unmatched = pairs.unmatched};
-    against.predicted_makespan_s = makespan(&pairs, false);
-    against.measured_makespan_s = makespan(&pairs, true);
-    double *values = malloc((size_t)pairs.count * sizeof *values);
-    enum ps_status status = values ? periods(&pairs, predicted, flush, &against, error)
-                                   : error_memory(error, "the comparison", (size_t)pairs.count * sizeof *values);
-    if (status == PS_OK) {
-        against.makespan_error = error_of(against.predicted_makespan_s, against.measured_makespan_s);
-        against.period_error = error_of(against.predicted_period_s, against.measured_period_s);
-        compare_durations(&pairs, values, &against);
-        compare_starts(&pairs, measured->event_count >= predicted->event_count, values, &against);
-        *out = against;
-    }
-    free(values);
-    free(pairs.items);
+    double *values;
+    enum ps_status status;
+    TRY_OUT(match(predicted, measured, &arena, &pairs, error));
+    *against = (struct against){.matched = pairs.count, .unmatched = pairs.unmatched};
+    against->predicted_makespan_s = makespan(&pairs, false);
+    against->measured_makespan_s = makespan(&pairs, true);
+    TRY_OUT(periods(&pairs, predicted, flush, &arena, against, error));
+    values = arena_take(&arena, (size_t)pairs.count, sizeof *values);
+    TRY_OUT(arena_check(&arena, "the comparison", error));
+    against->makespan_error = error_of(against->predicted_makespan_s, against->measured_makespan_s);
+    against->period_error = error_of(against->predicted_period_s, against->measured_period_s);
+    compare_durations(&pairs, values, against);
+    compare_starts(&pairs, measured->event_count >= predicted->event_count, values, against);
+out:
+    arena_release(&arena);
     return status;
 }
 
-void against_destroy(struct against *against) {
-    if (!against) return;
-    free(against->memory);
-    free(against);
-}
-
-enum ps_status against_memory_compare(struct against *against, int workers, const int64_t *predicted_bytes,
-                                      const int64_t *measured_bytes, struct ps_error *error) {
-    struct against_memory *memory = calloc((size_t)workers, sizeof *memory);
-    if (!memory) return error_memory(error, "the comparison", (size_t)workers * sizeof *memory);
+enum ps_status against_compare_memory(struct against *against, struct arena *arena, int workers,
+                                      const struct ps_simulation_worker *predicted, const int64_t *measured_bytes,
+                                      struct ps_error *error) {
+    against->memory = arena_take(arena, (size_t)workers, sizeof *against->memory);
+    TRY(arena_check(arena, "the comparison", error));
+    against->memory_count = workers;
     against->memory_error = 0;
     for (int w = 0; w < workers; w++) {
-        memory[w] = (struct against_memory){predicted_bytes[w], measured_bytes[w]};
-        double off = error_of((double)predicted_bytes[w], (double)measured_bytes[w]);
+        against->memory[w] = (struct against_memory){predicted[w].memory_bytes, measured_bytes[w]};
+        double off = error_of((double)predicted[w].memory_bytes, (double)measured_bytes[w]);
         if (fabs(off) > fabs(against->memory_error)) against->memory_error = off;
     }
-    free(against->memory);
-    against->memory = memory;
-    against->memory_count = workers;
     return PS_OK;
 }

@@ -14,6 +14,7 @@
 #ifndef PENSTOCK_SIMULATE_AGAINST_H
 #define PENSTOCK_SIMULATE_AGAINST_H
 
+#include "base/arena.h"
 #include "program/timeline.h"
 
 enum against_quantile { AGAINST_P50, AGAINST_P90, AGAINST_P99, AGAINST_MAX, AGAINST_QUANTILES };
@@ -33,19 +34,17 @@ struct against {
     double measured_makespan_s, predicted_makespan_s, makespan_error;
     double duration_error[AGAINST_QUANTILES], start_error[AGAINST_QUANTILES];
     struct against_operation operation[OPCODE_COUNT];
-    struct against_memory *memory; /* per worker, owned; NULL: not in the trace. Set by against_memory_compare */
+    struct against_memory *memory; /* per worker; NULL: not in the trace. Set by against_compare_memory */
     int memory_count;
     double memory_error; /* of the worker with the largest error, with its sign */
 };
 
-/* Frees it; NULL is fine. */
-void against_destroy(struct against *against);
-/* Adds the predicted and the measured memory of each worker. */
-enum ps_status against_memory_compare(struct against *against, int workers, const int64_t *predicted_bytes,
-                                      const int64_t *measured_bytes, struct ps_error *error);
-
 /* PS_BAD_INPUT: they have no instruction in common. `flush`: the schedule drains. */
 enum ps_status against_compare(const struct timeline *predicted, const struct timeline *measured, bool flush,
                                struct against *against, struct ps_error *error);
+/* Adds the predicted and the measured memory of each worker, in the arena. */
+enum ps_status against_compare_memory(struct against *against, struct arena *arena, int workers,
+                                      const struct ps_simulation_worker *predicted, const int64_t *measured_bytes,
+                                      struct ps_error *error);
 
 #endif

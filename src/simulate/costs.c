@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "plan/plan.h"
@@ -37,9 +38,9 @@ enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profil
     *reordered = NULL;
     *table = costs;
     if (!profile->graph || plan_check_order(plan, costs, NULL) == PS_OK) return plan_check_order(plan, costs, error);
-    int *position = malloc((size_t)costs->layer_count * sizeof *position);
-    enum ps_status status = position ? find_positions(plan, costs, position, error)
-                                     : error_memory(error, "an order of layers", (size_t)costs->layer_count * sizeof *position);
+    int *position;
+    TRY(memory_new(&position, costs->layer_count, "an order of layers", error));
+    enum ps_status status = find_positions(plan, costs, position, error);
     if (status == PS_OK) status = costgraph_reorder(profile->graph, position, reordered, error);
     if (status == PS_OK) *table = &(*reordered)->tables[0];
     free(position);
@@ -63,20 +64,19 @@ static void deal(const struct ps_profile *profile, int batches, double *factors)
 enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batches, double **factors, struct ps_error *error) {
     *factors = NULL;
     if (profile->length_count == 0) return PS_OK;
+    struct arena scratch = {0};
     size_t count = (size_t)batches;
-    double *sorted = malloc(count * sizeof *sorted), *made = malloc(count * sizeof *made);
-    uint32_t *order = malloc(count * sizeof *order);
-    if (sorted && made && order) {
+    double *sorted = arena_take(&scratch, count, sizeof *sorted);
+    uint32_t *order = arena_take(&scratch, count, sizeof *order);
+    TRY(arena_check(&scratch, "the lengths of mini-batches", error));
+    enum ps_status status = memory_new(factors, count, "the lengths of mini-batches", error);
+    if (status == PS_OK) {
         deal(profile, batches, sorted);
         random_permutation(random_key(0, RANDOM_ORDER, 0, 0), order, count);
-        for (size_t b = 0; b < count; b++) made[b] = sorted[order[b]];
-        *factors = made;
+        for (size_t b = 0; b < count; b++) (*factors)[b] = sorted[order[b]];
     }
-    free(sorted);
-    free(order);
-    if (*factors) return PS_OK;
-    free(made);
-    return error_memory(error, "the lengths of mini-batches", count * sizeof *made);
+    arena_release(&scratch);
+    return status;
 }
 
 /* --------------------------------------------------------------------- memory */
@@ -134,9 +134,8 @@ static const struct instruction *find_first(const struct ps_programs *programs, 
 
 static enum ps_status refuse(const struct ps_programs *programs, int worker, const struct stage_sizes *sizes, int moments,
                              int64_t limit, struct ps_error *error) {
-    size_t bytes = (size_t)programs->instance_count * sizeof(struct stage_slots);
-    struct stage_slots *touched = malloc(bytes);
-    if (!touched) return error_memory(error, "the slots of a worker", bytes);
+    struct stage_slots *touched;
+    TRY(memory_new(&touched, programs->instance_count, "the slots of a worker", error));
     struct worker_memory all = programs_memory(programs, worker, sizes, moments);
     int64_t needed = worker_memory_total(&all);
     const struct instruction *first = find_first(programs, worker, touched, sizes, moments, limit, &needed);
@@ -177,9 +176,8 @@ enum ps_status ps_programs_check_memory(const struct ps_programs *programs, cons
     TRY(plan_check(plan, table->layer_count, error));
     TRY(cluster_check_types(cluster, table, error));
     TRY(simulate_costs(plan, profile, &table, &reordered, error));
-    size_t bytes = (size_t)plan->stage_count * sizeof(struct stage_sizes);
-    struct stage_sizes *sizes = malloc(bytes);
-    enum ps_status status = sizes ? PS_OK : error_memory(error, "sizes of stages", bytes);
+    struct stage_sizes *sizes;
+    enum ps_status status = memory_new(&sizes, plan->stage_count, "sizes of stages", error);
     for (int s = 0; status == PS_OK && s < plan->stage_count; s++)
         sizes[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]).size;
     if (status == PS_OK) status = limits_check(programs, sizes, moments, cluster, error);

@@ -1,9 +1,9 @@
 /* Walking back from the end; see simulate.h. Times of one simulation are sums of ticks: equal times compare equal. */
 #include "simulate/simulate.h"
 
-#include "program/routes.h"
-
 #include <stdlib.h>
+
+#include "program/routes.h"
 
 enum { NOTHING = -1 };
 
@@ -134,30 +134,21 @@ static void prepare(struct walk *walk) {
     qsort(walk->by_end, (size_t)timeline->transfer_count, sizeof(*walk->by_end), by_end);
 }
 
-enum ps_status critical_path_find(const struct timeline *timeline, struct critical_path *path, struct ps_error *error) {
-    size_t workers = (size_t)timeline->workers;
-    struct walk walk = {.timeline = timeline};
-    walk.first = malloc((workers + 1) * sizeof *walk.first);
-    walk.by_end = malloc(((size_t)timeline->transfer_count + 1) * sizeof(*walk.by_end));
-    walk.path.compute_s = calloc(workers + 1, sizeof *walk.path.compute_s);
-    if (!walk.first || !walk.by_end || !walk.path.compute_s) {
-        free(walk.first);
-        free(walk.by_end);
-        free(walk.path.compute_s);
-        return error_memory(error, "the critical path", (size_t)timeline->transfer_count * sizeof(*walk.by_end));
-    }
-    prepare(&walk);
+enum ps_status critical_path_find(const struct timeline *timeline, struct arena *arena, struct critical_path *path,
+                                  struct ps_error *error) {
+    struct arena scratch = {0};
     struct position last = nowhere;
+    struct walk walk = {.timeline = timeline,
+                        .path.compute_s = arena_take(arena, (size_t)timeline->workers, sizeof *walk.path.compute_s)};
+    TRY(arena_check(arena, "the critical path", error));
+    walk.first = arena_take(&scratch, (size_t)timeline->workers + 1, sizeof *walk.first);
+    walk.by_end = arena_take(&scratch, (size_t)timeline->transfer_count, sizeof(*walk.by_end));
+    TRY(arena_check(&scratch, "the critical path", error));
+    prepare(&walk);
     for (int i = 0; i < timeline->event_count; i++)
         if (last.event == NOTHING || timeline->events[i].end_s >= timeline->events[last.event].end_s) last.event = i;
     follow(&walk, last);
-    free(walk.first);
-    free(walk.by_end);
+    arena_release(&scratch);
     *path = walk.path;
     return PS_OK;
-}
-
-void critical_path_free(struct critical_path *path) {
-    free(path->compute_s);
-    *path = (struct critical_path){0};
 }

@@ -6,23 +6,11 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* --------------------------------------------------------------------- events */
 
 static bool earlier(const struct event *a, const struct event *b) {
     return a->time != b->time ? a->time < b->time : a->order < b->order;
-}
-
-enum ps_status event_heap_create(struct event_heap *heap, int capacity, struct ps_error *error) {
-    *heap = (struct event_heap){.events = malloc((size_t)capacity * sizeof *heap->events), .capacity = capacity};
-    if (!heap->events) return error_memory(error, "events", (size_t)capacity * sizeof *heap->events);
-    return PS_OK;
-}
-
-void event_heap_free(struct event_heap *heap) {
-    free(heap->events);
-    *heap = (struct event_heap){0};
 }
 
 /* Moves the event up from `index` to its position. */
@@ -187,13 +175,13 @@ static void finish_computing(struct engine *engine, int index) {
     if (!lanes_other_runs(engine, index)) give_core_to_next(engine);
 }
 
-/* Unfolds the next page of a folded program; *more false: there is none. No pointer into the old page is left. */
+/* Unrolls the next page of a rolled program; *more false: there is none. No pointer into the old page is left. */
 static enum ps_status turn_page(struct engine *engine, int index, bool *more, struct ps_error *error) {
     struct engine_worker *worker = &engine->workers[index];
     *more = false;
-    if (!engine->work->folded) return PS_OK;
+    if (!engine->work->rolled) return PS_OK;
     struct program *page = &worker->page;
-    page->count = fold_next(engine->work->folded, index, &worker->cursor, page->code, page->capacity);
+    page->count = rolled_next(engine->work->rolled, index, &worker->cursor, page->code, page->capacity);
     for (int i = 0; i < page->count; i++)
         TRY(allocation_next(engine->allocation, engine->work->programs, index, &page->code[i], error));
     worker->interpreter.next = 0;
@@ -271,7 +259,7 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
     };
     for (int w = 0; w < engine->worker_count; w++) {
         struct engine_worker *worker = &engine->workers[w];
-        bool own_page = engine->work->folded || engine->lanes > 1;
+        bool own_page = engine->work->rolled || engine->lanes > 1;
         interpreter_start(&worker->interpreter, own_page ? &worker->page : &programs->worker[w], &environment, w);
         event_push(&engine->heap, 0, w);
     }

@@ -12,8 +12,8 @@
 #include "program/routes.h"
 #include "simulate/simulate.h"
 
-/* Events in order of simulated time: a binary heap of fixed capacity. Events of the same time are returned in the order in
- * which they were pushed. */
+/* Events in order of simulated time: a binary heap with room for `capacity`. Events of the same time are returned in the order
+ * in which they were pushed. */
 struct event {
     int64_t time;   /* ticks */
     uint64_t order; /* set by event_push */
@@ -26,8 +26,6 @@ struct event_heap {
     uint64_t pushed;
 };
 
-enum ps_status event_heap_create(struct event_heap *heap, int capacity, struct ps_error *error);
-void event_heap_free(struct event_heap *heap);
 /* Asserts that there is room: the maximum number of pending events is known beforehand. */
 void event_push(struct event_heap *heap, int64_t time, int subject);
 /* Removes the earliest event; false if there is none. */
@@ -39,11 +37,11 @@ void event_remove(struct event_heap *heap, int subject);
 
 struct engine_worker {
     struct interpreter interpreter;
-    struct program page; /* the unfolded page of a folded program; or the instructions of its lane */
+    struct program page; /* the unrolled page of a rolled program; or the instructions of its lane */
     int *needs; /* with lanes, per instruction: the number of the other lane's instructions that must be done before; else NULL
                  */
     bool held;  /* waits for the other lane */
-    struct folded_cursor cursor;
+    struct rolled_cursor cursor;
     const struct instruction *computing;  /* NULL: none */
     int64_t requested, started, duration; /* of that computation: requested at, started at, takes */
     bool running;                         /* it has a core */
@@ -108,13 +106,14 @@ struct engine_instance {
 };
 
 struct engine {
+    struct arena arena; /* of its arrays but the timeline's */
     const struct simulation_work *work;
     double tick_s;
     int64_t now;
     bool flush, streaming;
     int lanes;                     /* per worker; a worker here is one lane of a worker of the programs: see lanes.c */
     int worker_count;              /* workers of the programs x lanes */
-    struct allocation *allocation; /* of folded programs: their blocks; else NULL */
+    struct allocation *allocation; /* of rolled programs: their blocks; else NULL */
     struct event_heap heap;        /* subjects: workers, then (as worker_count + block) receiving blocks whose transfer ends */
     struct engine_worker *workers;
     struct engine_instance *instances;

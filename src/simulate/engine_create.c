@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "simulate/engine.h"
 
-/* Instructions that are unfolded at a time. */
+/* Instructions that are unrolled at a time. */
 enum { PAGE = 64 };
 
 /* What one look through all programs finds. */
@@ -75,11 +76,11 @@ static void survey_instruction(enum opcode op, int64_t times, struct survey *sur
     *forwards += action == ACTION_FORWARD ? times : 0;
 }
 
-static void survey_folded(const struct folded *folded, int index, struct survey *survey, int64_t *forwards) {
-    const struct folded_program *program = &folded->worker[index];
+static void survey_rolled(const struct rolled_programs *rolled, int index, struct survey *survey, int64_t *forwards) {
+    const struct rolled_program *program = &rolled->worker[index];
     int once = program->head + program->tail;
     for (int i = 0; i < once + program->period; i++)
-        survey_instruction((enum opcode)program->code[i].op, (int64_t)folded->repeats * (i < once ? 1 : folded->periods),
+        survey_instruction((enum opcode)program->code[i].op, (int64_t)rolled->repeats * (i < once ? 1 : rolled->periods),
                            survey, forwards);
 }
 
@@ -89,7 +90,7 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     struct engine_worker *worker = &engine->workers[index * engine->lanes];
     int64_t forwards = 0;
     worker->event_first = survey->events;
-    if (work->folded) survey_folded(work->folded, index, survey, &forwards);
+    if (work->rolled) survey_rolled(work->rolled, index, survey, &forwards);
     for (int i = 0; i < program->count; i++) {
         const struct instruction *instruction = &program->code[i];
         int *slots = engine_instance_of(engine, index * engine->lanes, instruction->stage)->slots;
@@ -106,7 +107,7 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
     for (int lane = 0; lane < engine->lanes; lane++) worker[lane].waiting = NOBODY;
 }
 
-/* Blocks of folded programs are numbered by slots. */
+/* Blocks of rolled programs are numbered by slots. */
 static void survey_slots(struct engine *engine) {
     for (int p = 0; p < engine->work->programs->instance_count; p++) {
         const struct stage_slots *slots = &engine->work->programs->slots[p];
@@ -199,40 +200,33 @@ static void lay_out_blocks(struct engine *engine) {
                 .worker = engine->work->programs->instances[p].worker, .partner = NOBODY, .next = NOBODY, .sum = true};
 }
 
-/* Zeroed; at least one element, so that NULL always means failure. */
-static void *take(int count, size_t size) { return calloc((size_t)(count > 0 ? count : 1), size); }
-
-static bool take_fixed(struct engine *engine) {
+static enum ps_status take_fixed(struct engine *engine, struct ps_error *error) {
     const struct ps_programs *programs = engine->work->programs;
-    int workers = engine->worker_count, channels = engine->routes.count + 2 * programs->instance_count;
-    engine->workers = take(workers, sizeof *engine->workers);
-    engine->instances = take(programs->instance_count, sizeof *engine->instances);
-    engine->rings = take(programs->stages, sizeof *engine->rings);
-    engine->channels = take(channels, sizeof *engine->channels);
-    engine->link_free = take(channels, sizeof *engine->link_free);
-    engine->queue = take(workers, sizeof *engine->queue);
-    engine->completed = take(programs->batches, sizeof *engine->completed);
-    return engine->workers && engine->instances && engine->rings && engine->channels && engine->link_free && engine->queue &&
-           engine->completed;
+    size_t workers = (size_t)engine->worker_count, instances = (size_t)programs->instance_count,
+           channels = (size_t)engine->routes.count + 2 * instances;
+    engine->workers = arena_take(&engine->arena, workers, sizeof *engine->workers);
+    engine->instances = arena_take(&engine->arena, instances, sizeof *engine->instances);
+    engine->rings = arena_take(&engine->arena, (size_t)programs->stages, sizeof *engine->rings);
+    engine->channels = arena_take(&engine->arena, channels, sizeof *engine->channels);
+    engine->link_free = arena_take(&engine->arena, channels, sizeof *engine->link_free);
+    engine->queue = arena_take(&engine->arena, workers, sizeof *engine->queue);
+    engine->completed = arena_take(&engine->arena, (size_t)programs->batches, sizeof *engine->completed);
+    return arena_check(&engine->arena, "simulated workers", error);
 }
 
-static bool take_windows(struct engine *engine) {
-    bool ok = true;
-    for (int w = 0; engine->work->folded && w < engine->worker_count; w++) {
-        struct program *window = &engine->workers[w].page;
-        window->code = take(PAGE, sizeof *window->code);
-        window->capacity = PAGE;
-        ok = ok && window->code;
-    }
-    return ok;
-}
-
-static bool take_surveyed(struct engine *engine, const struct survey *survey) {
+static enum ps_status take_surveyed(struct engine *engine, const struct survey *survey, struct ps_error *error) {
     struct timeline *timeline = &engine->timeline;
-    engine->blocks = take(engine->block_count, sizeof *engine->blocks);
-    if (!engine->blocks || !take_windows(engine)) return false;
+    engine->blocks = arena_take(&engine->arena, (size_t)engine->block_count, sizeof *engine->blocks);
+    engine->heap.capacity = engine->worker_count + engine->block_count;
+    engine->heap.events = arena_take(&engine->arena, (size_t)engine->heap.capacity, sizeof *engine->heap.events);
+    for (int w = 0; engine->work->rolled && w < engine->worker_count; w++) {
+        struct program *window = &engine->workers[w].page;
+        window->code = arena_take(&engine->arena, PAGE, sizeof *window->code);
+        window->capacity = PAGE;
+    }
+    TRY(arena_check(&engine->arena, "a simulation", error));
     engine->recording = survey->events <= SIMULATE_EVENTS_MAX && !engine->work->summary_only;
-    if (!engine->recording) return true;
+    if (!engine->recording) return PS_OK;
     timeline->workers = engine->work->programs->workers;
     timeline->lanes = engine->lanes;
     timeline->batches = engine->work->programs->batches;
@@ -240,9 +234,8 @@ static bool take_surveyed(struct engine *engine, const struct survey *survey) {
     timeline->event_capacity = (size_t)survey->events;
     timeline->event_count = (int)survey->events;
     timeline->transfer_capacity = (size_t)(survey->sends + survey->sums * (engine->work->programs->tied ? 2 : 1));
-    timeline->events = take(timeline->event_capacity, sizeof *timeline->events);
-    timeline->transfers = take(timeline->transfer_capacity, sizeof *timeline->transfers);
-    return timeline->events && timeline->transfers;
+    TRY(memory_new(&timeline->events, timeline->event_capacity, "a simulation", error));
+    return memory_new(&timeline->transfers, timeline->transfer_capacity, "a simulation", error);
 }
 
 static enum ps_status create(struct engine *engine, struct ps_error *error) {
@@ -254,11 +247,10 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     engine->worker_count = programs->workers * engine->lanes;
     engine->free_cores = engine->work->cluster->cores > 0 ? engine->work->cluster->cores : programs->workers;
     TRY(routes_create(programs, &engine->routes, error));
-    if (!take_fixed(engine))
-        return error_memory(error, "simulated workers", (size_t)engine->worker_count * sizeof *engine->workers);
+    TRY(take_fixed(engine, error));
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
-    if (engine->work->folded) {
+    if (engine->work->rolled) {
         survey_slots(engine);
         TRY(allocation_create(programs, &engine->allocation, error));
     }
@@ -270,12 +262,9 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     for (int c = 0; c < engine->channel_count; c++)
         engine->channels[c].duration = engine_ticks(engine, engine_channel_s(engine, &engine->channels[c]));
     rings_set_times(engine);
-    if (!take_surveyed(engine, &survey)) {
-        size_t bytes = (size_t)survey.events * sizeof *engine->timeline.events;
-        return error_memory(error, "a simulation", bytes + (size_t)engine->block_count * sizeof *engine->blocks);
-    }
+    TRY(take_surveyed(engine, &survey, error));
     lay_out_blocks(engine);
-    return event_heap_create(&engine->heap, engine->worker_count + engine->block_count, error);
+    return PS_OK;
 }
 
 enum ps_status engine_create(struct engine *engine, const struct simulation_work *work, struct ps_error *error) {
@@ -286,21 +275,8 @@ enum ps_status engine_create(struct engine *engine, const struct simulation_work
 }
 
 void engine_free(struct engine *engine) {
-    event_heap_free(&engine->heap);
     timeline_free(&engine->timeline);
-    for (int w = 0; engine->workers && w < engine->worker_count; w++) {
-        free(engine->workers[w].page.code);
-        free(engine->workers[w].needs);
-    }
-    free(engine->workers);
-    free(engine->instances);
-    free(engine->rings);
     routes_free(&engine->routes);
-    free(engine->channels);
-    free(engine->link_free);
-    free(engine->blocks);
-    free(engine->queue);
-    free(engine->completed);
     allocation_destroy(engine->allocation);
-    *engine = (struct engine){0};
+    arena_release(&engine->arena);
 }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "simulate/engine.h"
 
 static int lane_of(const struct instruction *instruction) {
@@ -50,34 +51,33 @@ static int needed(const struct program *list, int index, const int *position, in
     return known;
 }
 
-static enum ps_status split(struct engine *engine, const struct program *list, int first, int *position,
-                            struct ps_error *error) {
+/* Deals the worker's instructions out to its lanes. `position` has room for an index per instruction. */
+static void split(struct engine *engine, const struct program *list, int first, int *position) {
     int known[LANES] = {0};
-    for (int lane = 0; lane < LANES; lane++) {
-        struct engine_worker *worker = &engine->workers[first + lane];
-        worker->needs = malloc(((size_t)list->count + 1) * sizeof *worker->needs);
-        if (!worker->needs) return error_memory(error, "lanes", (size_t)list->count * sizeof *worker->needs);
-    }
     for (int i = 0; i < list->count; i++) {
         int lane = lane_of(&list->code[i]);
         struct engine_worker *worker = &engine->workers[first + lane];
         position[i] = worker->page.count;
         worker->needs[position[i]] = known[lane] = needed(list, i, position, known[lane]);
-        TRY(program_append(&worker->page, &list->code[i], error));
+        worker->page.code[worker->page.count++] = list->code[i];
     }
-    return PS_OK;
 }
 
 enum ps_status lanes_create(struct engine *engine, struct ps_error *error) {
-    enum ps_status status = PS_OK;
-    for (int w = 0; status == PS_OK && w < engine->work->programs->workers; w++) {
-        const struct program *list = &engine->work->programs->worker[w];
-        int *position = malloc(((size_t)list->count + 1) * sizeof *position);
-        status = position ? split(engine, list, w * LANES, position, error)
-                          : error_memory(error, "lanes", (size_t)list->count * sizeof *position);
-        free(position);
+    const struct ps_programs *programs = engine->work->programs;
+    int *position;
+    size_t longest = 0;
+    for (int w = 0; w < engine->worker_count; w++) {
+        size_t count = (size_t)programs->worker[engine_owner(engine, w)].count;
+        engine->workers[w].page.code = arena_take(&engine->arena, count, sizeof *engine->workers[w].page.code);
+        engine->workers[w].needs = arena_take(&engine->arena, count, sizeof *engine->workers[w].needs);
+        if (count > longest) longest = count;
     }
-    return status;
+    TRY(arena_check(&engine->arena, "lanes", error));
+    TRY(memory_new(&position, longest, "lanes", error));
+    for (int w = 0; w < programs->workers; w++) split(engine, &programs->worker[w], w * LANES, position);
+    free(position);
+    return PS_OK;
 }
 
 bool lanes_hold(const struct engine *engine, int index) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -161,20 +162,22 @@ static struct busiest_link find_busiest(const struct engine *engine) {
 static enum ps_status create(struct engine *engine, struct ps_simulation **simulation, struct ps_error *error) {
     const struct simulation_work *work = engine->work;
     size_t workers = (size_t)work->programs->workers, stages = (size_t)work->programs->stages;
-    struct ps_simulation *made = calloc(1, sizeof *made);
-    if (made) made->worker = calloc(workers, sizeof *made->worker);
-    if (made) made->memory = calloc(workers, sizeof *made->memory);
-    if (made) made->sizes = calloc(stages, sizeof *made->sizes);
-    if (!made || !made->worker || !made->memory || !made->sizes) {
-        ps_simulation_destroy(made);
-        return error_memory(error, "the result of a simulation", workers * (sizeof *made->worker + sizeof *made->memory));
+    struct ps_simulation *made;
+    TRY(memory_new(&made, 1, "the result of a simulation", error));
+    made->worker = arena_take(&made->arena, workers, sizeof *made->worker);
+    made->memory = arena_take(&made->arena, workers, sizeof *made->memory);
+    made->sizes = arena_take(&made->arena, stages, sizeof *made->sizes);
+    enum ps_status status = arena_check(&made->arena, "the result of a simulation", error);
+    if (status != PS_OK) {
+        free(made);
+        return status;
     }
     for (size_t s = 0; s < stages; s++) made->sizes[s] = work->costs[s].size;
     snprintf(made->title, sizeof made->title, "%s, %s, %d worker%s", work->programs->schedule->name,
              work->programs->policy->name, work->programs->workers, text_plural(work->programs->workers));
     sum_up(engine, &made->info);
     for (int w = 0; w < work->programs->workers; w++)
-        made->instructions += work->folded ? fold_length(work->folded, w) : work->programs->worker[w].count;
+        made->instructions += work->rolled ? rolled_length(work->rolled, w) : work->programs->worker[w].count;
     describe_workers(engine, made);
     made->link = find_busiest(engine);
     made->timeline = engine->timeline;
@@ -196,15 +199,15 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
     return status;
 }
 
-/* Programs or, where they are long, folded ones. */
+/* Programs or, where they are long, rolled ones. */
 struct lowered {
-    struct ps_programs *programs; /* NULL: folded */
-    struct folded *folded;
+    struct ps_programs *programs; /* NULL: rolled */
+    struct rolled_programs *rolled;
 };
 
 static void lowered_free(struct lowered *lowered) {
     ps_programs_destroy(lowered->programs);
-    fold_destroy(lowered->folded);
+    rolled_destroy(lowered->rolled);
 }
 
 static enum ps_status lower_length(void *context, int micro_batches, int batches, struct ps_programs **programs,
@@ -232,14 +235,14 @@ static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile 
     *lowered = (struct lowered){0};
     struct ps_plan shared = *plan;
     if (!schedule->lanes && 2.0 * plan->stage_count * batches * plan->micro_batches > SIMULATE_EVENTS_MAX) {
-        struct fold_shape shape = {.flush = schedule->flush,
-                                   .workers = plan->workers,
-                                   .micro_batches = plan->micro_batches,
-                                   .batches = batches,
-                                   .period = plan_period(plan)};
-        TRY(fold_create(lower_length, &shared, &shape, &lowered->folded, error));
+        struct rolled_shape shape = {.flush = schedule->flush,
+                                     .workers = plan->workers,
+                                     .micro_batches = plan->micro_batches,
+                                     .batches = batches,
+                                     .period = plan_period(plan)};
+        TRY(rolled_create(lower_length, &shared, &shape, &lowered->rolled, error));
     }
-    return lowered->folded ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
+    return lowered->rolled ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);
 }
 
 struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
@@ -252,8 +255,7 @@ static enum ps_status cost_instances(const struct ps_plan *plan, const struct co
                                      struct stage_cost **out, struct ps_error *error) {
     *out = NULL;
     if (!table->other_device || programs->instance_count == programs->stages) return PS_OK;
-    *out = calloc((size_t)programs->instance_count, sizeof **out);
-    if (!*out) return error_memory(error, "costs of stage instances", (size_t)programs->instance_count * sizeof **out);
+    TRY(memory_new(out, programs->instance_count, "costs of stage instances", error));
     for (int p = 0; p < programs->instance_count; p++)
         (*out)[p] = simulate_stage_cost(plan, table, cluster, programs->instances[p].stage, programs->instances[p].worker);
     return PS_OK;
@@ -263,14 +265,14 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
                                        const struct cost_table *table, const double *batch_factors,
                                        const struct ps_cluster *cluster, struct ps_simulation **simulation,
                                        struct ps_error *error) {
-    struct simulation_work work = {.programs = lowered->folded ? lowered->folded->programs : lowered->programs,
-                                   .folded = lowered->folded,
+    struct simulation_work work = {.programs = lowered->rolled ? lowered->rolled->programs : lowered->programs,
+                                   .rolled = lowered->rolled,
                                    .batch_factors = batch_factors,
                                    .cluster = cluster,
                                    .samples = plan->micro_batch};
     TRY(plan_moments(plan, &work.moments, error));
-    struct stage_cost *costs = calloc((size_t)plan->stage_count, sizeof *costs);
-    if (!costs) return error_memory(error, "stage costs", (size_t)plan->stage_count * sizeof *costs);
+    struct stage_cost *costs;
+    TRY(memory_new(&costs, plan->stage_count, "stage costs", error));
     for (int s = 0; s < plan->stage_count; s++)
         costs[s] = simulate_stage_cost(plan, table, cluster, s, plan->stages[s].forward[0]);
     work.costs = costs;
@@ -279,7 +281,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     enum ps_status status = cost_instances(plan, table, cluster, work.programs, &instance_costs, error);
     work.instance_costs = instance_costs;
     if (status == PS_OK) status = simulate_programs(&work, &made, error);
-    if (status == PS_OK && made->timeline.event_count > 0) status = critical_path_find(&made->timeline, &made->critical, error);
+    if (status == PS_OK && made->timeline.event_count > 0)
+        status = critical_path_find(&made->timeline, &made->arena, &made->critical, error);
     /* Advice is found by changing the costs of stages. */
     if (status == PS_OK && !instance_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
     free(instance_costs);
@@ -311,7 +314,7 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     double *factors = NULL;
     enum ps_status status = lower(plan, profile, batches, &lowered, error);
     if (status == PS_OK)
-        status = simulate_batch_factors(profile, lowered.folded ? lowered.folded->programs->batches : lowered.programs->batches,
+        status = simulate_batch_factors(profile, lowered.rolled ? lowered.rolled->programs->batches : lowered.programs->batches,
                                         &factors, error);
     if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, factors, cluster, simulation, error);
     free(factors);
@@ -340,10 +343,6 @@ void ps_simulation_worker_get(const struct ps_simulation *simulation, int worker
 void ps_simulation_destroy(struct ps_simulation *simulation) {
     if (!simulation) return;
     timeline_free(&simulation->timeline);
-    free(simulation->worker);
-    free(simulation->memory);
-    free(simulation->sizes);
-    critical_path_free(&simulation->critical);
-    against_destroy(simulation->against);
+    arena_release(&simulation->arena);
     free(simulation);
 }

@@ -42,14 +42,15 @@
 #ifndef PENSTOCK_SIMULATE_SIMULATE_H
 #define PENSTOCK_SIMULATE_SIMULATE_H
 
+#include "base/arena.h"
 #include "plan/cluster.h"
 #include "profile/profile.h"
 #include "program/lower.h"
 #include "program/timeline.h"
 #include "simulate/against.h"
-#include "simulate/fold.h"
+#include "simulate/rolled_programs.h"
 
-/* Longer runs are simulated without a timeline, and their programs are folded (fold.h) if they are periodic. */
+/* Longer runs are simulated without a timeline, and their programs are rolled (rolled_programs.h) if they are periodic. */
 enum { SIMULATE_EVENTS_MAX = 1 << 21 };
 
 /*
@@ -67,8 +68,9 @@ struct critical_path {
     double transfer_s, other_s; /* other: e.g. transfers in the workers' own time */
 };
 
-enum ps_status critical_path_find(const struct timeline *timeline, struct critical_path *path, struct ps_error *error);
-void critical_path_free(struct critical_path *path);
+/* compute_s lies in the arena. */
+enum ps_status critical_path_find(const struct timeline *timeline, struct arena *arena, struct critical_path *path,
+                                  struct ps_error *error);
 
 enum advice_kind { ADVICE_NONE, ADVICE_MOVE_LAYER, ADVICE_BANDWIDTH };
 
@@ -87,7 +89,8 @@ struct busiest_link {
 };
 
 struct ps_simulation {
-    char title[256]; /* what was simulated, for captions */
+    struct arena arena; /* of its arrays but the timeline's */
+    char title[256];    /* what was simulated, for captions */
     struct ps_simulation_info info;
     struct ps_simulation_worker *worker;
     struct busiest_link link;
@@ -97,14 +100,14 @@ struct ps_simulation {
     int64_t instructions;          /* executed */
     struct critical_path critical; /* compute_s NULL: not computed */
     struct advice advice;
-    struct against *against; /* comparison with a measured run; NULL: none */
+    struct against *against; /* comparison with a measured run, in the arena; NULL: none */
 };
 
 /* What to simulate; everything is borrowed. */
 struct simulation_work {
     const struct ps_programs *programs;
-    const struct folded *folded;    /* the programs' code; NULL: it is in `programs` */
-    const struct stage_cost *costs; /* per stage, for one micro-batch at speed 1 */
+    const struct rolled_programs *rolled; /* the programs' code; NULL: it is in `programs` */
+    const struct stage_cost *costs;       /* per stage, for one micro-batch at speed 1 */
     /* The same per instance, if the workers of a stage have different types; NULL: use the stage's. */
     const struct stage_cost *instance_costs;
     const double *batch_factors; /* per mini-batch: the factor of its forwards' and backwards' times; NULL: all 1 */

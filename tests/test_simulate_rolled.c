@@ -1,4 +1,4 @@
-/* Folded programs: unfolded they are the lowered ones, and simulated they give the same to the last bit. */
+/* Rolled programs: unrolled they are the lowered ones, and simulated they give the same to the last bit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,17 +54,17 @@ static enum ps_status lower(void *context, int micro_batches, int batches, struc
     return status;
 }
 
-static struct folded *fold(struct pipe_run *run) {
-    struct folded *folded;
+static struct rolled_programs *roll(struct pipe_run *run) {
+    struct rolled_programs *rolled;
     int workers = run->workers;
     for (int s = 0; run->replicas[0] && s < run->workers; s++) workers += run->replicas[s % 3] - 1;
-    struct fold_shape shape = {.flush = run->flush,
-                               .workers = workers,
-                               .micro_batches = run->micro_batches,
-                               .batches = run->batches,
-                               .period = run->period ? run->period : 1};
-    assert_ok(fold_create(lower, run, &shape, &folded, &test_error));
-    return folded;
+    struct rolled_shape shape = {.flush = run->flush,
+                                 .workers = workers,
+                                 .micro_batches = run->micro_batches,
+                                 .batches = run->batches,
+                                 .period = run->period ? run->period : 1};
+    assert_ok(rolled_create(lower, run, &shape, &rolled, &test_error));
+    return rolled;
 }
 
 /* Weight slots are not kept, but for those that weights travel from and to. */
@@ -84,26 +84,26 @@ static void assert_same_instruction(const struct ps_programs *programs, const st
     for (int kind = 0; kind < BLOCK_KINDS; kind++) assert_int_equal(got->block[kind], wanted->block[kind]);
 }
 
-static void assert_same_code(const struct ps_programs *programs, const struct folded *folded) {
+static void assert_same_code(const struct ps_programs *programs, const struct rolled_programs *rolled) {
     struct allocation *allocation;
-    assert_ok(allocation_create(folded->programs, &allocation, &test_error));
+    assert_ok(allocation_create(rolled->programs, &allocation, &test_error));
     for (int w = 0; w < programs->workers; w++) {
-        struct folded_cursor cursor = {0};
+        struct rolled_cursor cursor = {0};
         struct instruction page[7];
         int at = 0, count;
-        assert_int_equal(fold_length(folded, w), programs->worker[w].count);
-        while ((count = fold_next(folded, w, &cursor, page, 7)) > 0)
+        assert_int_equal(rolled_length(rolled, w), programs->worker[w].count);
+        while ((count = rolled_next(rolled, w, &cursor, page, 7)) > 0)
             for (int i = 0; i < count; i++, at++) {
-                assert_ok(allocation_next(allocation, folded->programs, w, &page[i], &test_error));
+                assert_ok(allocation_next(allocation, rolled->programs, w, &page[i], &test_error));
                 assert_same_instruction(programs, &page[i], &programs->worker[w].code[at]);
             }
         assert_int_equal(at, programs->worker[w].count);
     }
     allocation_destroy(allocation);
-    assert_memory_equal(programs->slots, folded->programs->slots, (size_t)programs->instance_count * sizeof *programs->slots);
+    assert_memory_equal(programs->slots, rolled->programs->slots, (size_t)programs->instance_count * sizeof *programs->slots);
 }
 
-static void assert_same_simulation(const struct ps_programs *programs, const struct folded *folded, uint64_t round) {
+static void assert_same_simulation(const struct ps_programs *programs, const struct rolled_programs *rolled, uint64_t round) {
     struct stage_cost costs[STAGES_MAX];
     struct random_key key = test_key(round);
     assert_in_range(programs->stages, 1, STAGES_MAX);
@@ -124,8 +124,8 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
     assert_ok(simulate_programs(&work, &plain, &test_error));
-    work.programs = folded->programs;
-    work.folded = folded;
+    work.programs = rolled->programs;
+    work.rolled = rolled;
     assert_ok(simulate_programs(&work, &short_one, &test_error));
     assert_true(plain->info.makespan_s == short_one->info.makespan_s);
     assert_true(plain->info.period_s == short_one->info.period_s);
@@ -141,13 +141,13 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
 static void check(struct pipe_run *run, uint64_t round) {
     struct ps_programs *programs;
     assert_ok(lower(run, run->micro_batches, run->batches, &programs, &test_error));
-    struct folded *folded = fold(run);
-    if (!folded)
-        fail_msg("%s, %s, %d workers, %d x %d: not folded", run->schedule, run->policy, run->workers, run->micro_batches,
+    struct rolled_programs *rolled = roll(run);
+    if (!rolled)
+        fail_msg("%s, %s, %d workers, %d x %d: not rolled", run->schedule, run->policy, run->workers, run->micro_batches,
                  run->batches);
-    assert_same_code(programs, folded);
-    assert_same_simulation(programs, folded, round);
-    fold_destroy(folded);
+    assert_same_code(programs, rolled);
+    assert_same_simulation(programs, rolled, round);
+    rolled_destroy(rolled);
     ps_programs_destroy(programs);
 }
 
@@ -249,9 +249,9 @@ static void test_left_alone(void **state) {
     (void)state;
     struct pipe_run gpipe = {
         .schedule = "gpipe", .policy = "sync", .flush = true, .workers = 3, .micro_batches = 40, .batches = 2};
-    assert_null(fold(&gpipe));
+    assert_null(roll(&gpipe));
     struct pipe_run few = {.schedule = "1f1b", .policy = "sync", .flush = true, .workers = 4, .micro_batches = 8, .batches = 2};
-    assert_null(fold(&few));
+    assert_null(roll(&few));
 }
 
 int main(void) {
