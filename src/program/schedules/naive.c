@@ -1,11 +1,6 @@
 /* Naive model parallelism: one micro-batch at a time passes through all stages and back; only one worker is busy at a time. */
 #include "program/schedules/orders.h"
 
-static int one(int workers) {
-    (void)workers;
-    return 1;
-}
-
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int instance = straight_instance(programs, worker);
     for (int n = 0; instance != NO_INSTANCE && n < programs_taken(programs, instance); n++) {
@@ -21,6 +16,6 @@ const struct schedule schedule_naive = {
     .flush = true,
     .replicas = true,
     .split = true,
-    .micro_batches = one,
+    .micro_batches = straight_one_micro_batch,
     .write = write,
 };

@@ -4,11 +4,6 @@
  */
 #include "program/schedules/orders.h"
 
-static int one(int workers) {
-    (void)workers;
-    return 1;
-}
-
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
     int instance = straight_instance(programs, worker);
     if (instance == NO_INSTANCE) return PS_OK;
@@ -22,6 +17,6 @@ const struct schedule schedule_1f1b_async = {
     .flush = false,
     .replicas = true,
     .split = true,
-    .micro_batches = one,
+    .micro_batches = straight_one_micro_batch,
     .write = write,
 };

@@ -7,11 +7,6 @@
  */
 #include "program/schedules/orders.h"
 
-static int one(int workers) {
-    (void)workers;
-    return 1;
-}
-
 static int in_flight(const struct ps_programs *programs, int stage) {
     int planned = programs->plan ? programs->plan->stages[stage].in_flight : 0;
     return planned > 0 ? planned : programs->stages - stage;
@@ -33,6 +28,6 @@ const struct schedule schedule_1f1b_star = {
     .summary = "1f1b-async holding no more micro-batches than the period needs (MadPipe's 1F1B*)",
     .flush = false,
     .in_flight = true,
-    .micro_batches = one,
+    .micro_batches = straight_one_micro_batch,
     .write = write,
 };

@@ -69,26 +69,9 @@ enum ps_status straight_one_forward_one_backward(const struct ps_programs *progr
     return PS_OK;
 }
 
-enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
-                                      struct ps_error *error) {
-    int instance = straight_instance(programs, worker);
-    for (int batch = 0; instance != NO_INSTANCE && batch < programs->batches; batch++) {
-        int m = programs_share(programs, instance, batch), ahead = straight_ahead(programs, instance);
-        TRY(straight_one_forward_one_backward(programs, instance, program, batch * m, m, times * (ahead + 1) - 1, error));
-    }
-    return PS_OK;
-}
-
-enum ps_status straight_split_backward(const struct ps_programs *programs, int instance, struct program *program, int first,
-                                       int count, int warm_up, int lag, struct ps_error *error) {
-    if (warm_up > count) warm_up = count;
-    for (int n = 0; n < count + warm_up + lag; n++) {
-        int input = n - warm_up, weights = input - lag;
-        if (n < count) TRY(straight_append(programs, instance, OP_F, first + n, program, error));
-        if (input >= 0 && input < count) TRY(straight_append(programs, instance, OP_I, first + input, program, error));
-        if (weights >= 0 && weights < count) TRY(straight_append(programs, instance, OP_W, first + weights, program, error));
-    }
-    return PS_OK;
+int straight_one_micro_batch(int workers) {
+    (void)workers;
+    return 1;
 }
 
 int straight_micro_batches(int workers) {

@@ -20,16 +20,10 @@ enum ps_status straight_append(const struct ps_programs *programs, int instance,
  * micro-batches first .. first + count - 1, counted through those it runs. */
 enum ps_status straight_one_forward_one_backward(const struct ps_programs *programs, int instance, struct program *program,
                                                  int first, int count, int warm_up, struct ps_error *error);
-/* Appends all mini-batches of a worker in that way, with a flush after each. It holds the micro-batches of 1F1B, straight_ahead
- * + 1, multiplied by `times`. */
-enum ps_status straight_write_drained(const struct ps_programs *programs, int worker, int times, struct program *program,
-                                      struct ps_error *error);
-/* Appends one mini-batch with split backwards: `warm_up` as above; after each I, from the `lag`-th on, the W of the micro-batch
- * `lag` earlier; the remaining Ws at the end. */
-enum ps_status straight_split_backward(const struct ps_programs *programs, int instance, struct program *program, int first,
-                                       int count, int warm_up, int lag, struct ps_error *error);
 /* The smallest power of two that is at least twice the workers: it divides the usual batch sizes. 1 for one worker. */
 int straight_micro_batches(int workers);
+/* 1, for schedules that are not drained, and for naive. */
+int straight_one_micro_batch(int workers);
 
 /* Orders found by search: all workers together in units of time. At every time each free worker starts the best computation
  * that can run. */

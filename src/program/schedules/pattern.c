@@ -6,11 +6,6 @@
  */
 #include "program/schedules/orders.h"
 
-static int one(int workers) {
-    (void)workers;
-    return 1;
-}
-
 static int worker_of(int stage, int stages, int workers) {
     (void)stages;
     return stage % workers;
@@ -70,6 +65,6 @@ const struct schedule schedule_pattern = {
     .flush = false,
     .split = true,
     .placement = &anywhere,
-    .micro_batches = one,
+    .micro_batches = straight_one_micro_batch,
     .write = write,
 };
