@@ -114,13 +114,9 @@ static enum ps_status check_memory(const struct trial *trial, const struct ps_si
 /* The programs of a cut, for schedules that read more from the plan than which worker holds which stage. */
 static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs,
                                 struct ps_error *error) {
-    const struct search_choice *choice = &trial->tried->choice;
     struct ps_plan *plan;
-    TRY(plan_create(trial->tried->workers, trial->problem.stages, &plan, error));
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
-    snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);
-    plan->micro_batches = choice->micro_batches;
-    plan->tied = cost_table_tied(trial->tried->costs);
+    TRY(search_plan_create(trial->search, &trial->tried->choice, trial->tried->costs, "", trial->tried->workers,
+                           trial->problem.stages, &plan, error));
     enum ps_status status = set_in_flight(&trial->problem, last, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
         status = plan_stage_set(plan, s, partition_first(last, s), last[s], trial->problem.worker[s], error);
@@ -316,17 +312,8 @@ enum ps_status search_case_plan(const struct search *search, const struct search
                                 struct ps_error *error) {
     struct ps_plan *made;
     const struct search_case *chosen = &best->chosen;
-    TRY(plan_create(chosen->workers, best->stages, &made, error));
-    snprintf(made->model, sizeof made->model, "%s", search->profile->model);
-    memcpy(made->network, search->profile->network, sizeof made->network);
-    snprintf(made->method, sizeof made->method, "%s", best->method->name);
-    snprintf(made->schedule, sizeof made->schedule, "%s", chosen->choice.schedule->name);
-    snprintf(made->weights, sizeof made->weights, "%s", chosen->choice.policy->name);
-    snprintf(made->optimizer, sizeof made->optimizer, "%s", search->optimizer);
-    made->micro_batch = chosen->costs->micro_batch;
-    made->micro_batches = chosen->choice.micro_batches;
-    made->paper_prediction = search->options->paper_prediction;
-    made->tied = cost_table_tied(chosen->costs);
+    TRY(search_plan_create(search, &chosen->choice, chosen->costs, best->method->name, chosen->workers, best->stages, &made,
+                           error));
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {

@@ -337,11 +337,8 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
                                   struct ps_programs **programs, struct ps_error *error) {
     struct ps_plan *plan;
     int *workers = shapes->last; /* scratch */
-    TRY(plan_create(shapes->problem->workers, shape->stages, &plan, error));
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", shapes->choice->schedule->name);
-    snprintf(plan->weights, sizeof plan->weights, "%s", shapes->choice->policy->name);
-    plan->micro_batches = shapes->choice->micro_batches;
-    plan->tied = cost_table_tied(shapes->problem->costs);
+    TRY(search_plan_create(shapes->search, shapes->choice, shapes->problem->costs, "", shapes->problem->workers, shape->stages,
+                           &plan, error));
     enum ps_status status = PS_OK;
     for (int s = 0, worker = 0; s < shape->stages && status == PS_OK; s++) {
         int count = shapes->replicas[shape->first + s];

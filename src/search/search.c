@@ -1,11 +1,12 @@
 /*
  * The search for a plan. Cases are tried in this order: the default schedule first, all workers before fewer. A case whose
  * bound (total work divided by its workers, largest layer) is no better than the best plan is skipped. With memory limits all
- * cases are tried again with recomputation, which is then removed from stages that fit without it. The planners (planner.c)
+ * cases are tried again with recomputation, which is then removed from stages that fit without it. The planners (planner_plans.c)
  * come last.
  */
 #include "search/search.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -42,6 +43,25 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     }
     TRY(lower_check(made.schedule->name, made.policy->name, stages, made.micro_batches, error));
     *choice = made;
+    return PS_OK;
+}
+
+enum ps_status search_plan_create(const struct search *search, const struct search_choice *choice,
+                                  const struct cost_table *costs, const char *method, int workers, int stages,
+                                  struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan *made;
+    TRY(plan_create(workers, stages, &made, error));
+    snprintf(made->model, sizeof made->model, "%s", search->profile->model);
+    memcpy(made->network, search->profile->network, sizeof made->network);
+    snprintf(made->method, sizeof made->method, "%s", method);
+    snprintf(made->schedule, sizeof made->schedule, "%s", choice->schedule->name);
+    snprintf(made->weights, sizeof made->weights, "%s", choice->policy->name);
+    snprintf(made->optimizer, sizeof made->optimizer, "%s", search->optimizer);
+    made->micro_batch = costs->micro_batch;
+    made->micro_batches = choice->micro_batches;
+    made->paper_prediction = search->options->paper_prediction;
+    made->tied = cost_table_tied(costs);
+    *plan = made;
     return PS_OK;
 }
 

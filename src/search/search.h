@@ -33,6 +33,13 @@ struct search_choice {
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
                              struct ps_error *error);
 
+/* A plan of this choice with nothing but its stages missing: what it is of, and by which method, schedule, policy and
+ * optimizer. */
+struct search;
+enum ps_status search_plan_create(const struct search *search, const struct search_choice *choice,
+                                  const struct cost_table *costs, const char *method, int workers, int stages,
+                                  struct ps_plan **plan, struct ps_error *error);
+
 /* The input for lowering the programs of such a pipeline, with enough mini-batches to show the largest number of blocks in
  * use. */
 struct straight search_straight(const struct search_choice *choice, int workers);

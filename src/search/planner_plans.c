@@ -219,20 +219,9 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     return status == PS_NO_PLAN ? PS_OK : status;
 }
 
-static enum ps_status fill_plan(const struct search *search, const struct planner *planner,
-                                const struct planner_problem *problem, const struct search_choice *choice,
+static enum ps_status fill_plan(const struct search *search, const struct planner_problem *problem,
                                 const struct planner_answer *answer, struct ps_plan *plan, struct ps_error *error) {
     double solved_s = clock_now() - search->start_s;
-    snprintf(plan->model, sizeof plan->model, "%s", search->profile->model);
-    memcpy(plan->network, search->profile->network, sizeof plan->network);
-    snprintf(plan->method, sizeof plan->method, "%s", planner->name);
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", choice->schedule->name);
-    snprintf(plan->weights, sizeof plan->weights, "%s", choice->policy->name);
-    snprintf(plan->optimizer, sizeof plan->optimizer, "%s", search->optimizer);
-    plan->micro_batch = problem->costs->micro_batch;
-    plan->micro_batches = choice->micro_batches;
-    plan->paper_prediction = search->options->paper_prediction;
-    plan->tied = cost_table_tied(problem->costs);
     TRY(set_stages(plan, problem, answer, error));
     bool periodic = plan_is_periodic(answer);
     if (periodic) TRY(periodic_schedule(answer, plan, error));
@@ -252,9 +241,8 @@ static enum ps_status make_plan(const struct search *search, const struct planne
                                 const struct planner_problem *problem, const struct search_choice *choice,
                                 const struct planner_answer *answer, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *made;
-    int room = answer->stage_count;
-    TRY(plan_create(problem->workers, room, &made, error));
-    enum ps_status status = fill_plan(search, planner, problem, choice, answer, made, error);
+    TRY(search_plan_create(search, choice, problem->costs, planner->name, problem->workers, answer->stage_count, &made, error));
+    enum ps_status status = fill_plan(search, problem, answer, made, error);
     if (status == PS_OK) status = deepen(search, planner, problem, &made, error);
     if (status == PS_OK)
         *plan = made;
