@@ -41,6 +41,54 @@ static inline int case_convolution(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_CONVOLUTION, &a, draw_image(b, d));
 }
 
+/* Dilated, with other padding after a side than before it, in groups or one channel a group. */
+static inline struct attributes draw_wide_window(struct draw *d) {
+    struct attributes a = draw_window(d);
+    a.dilation_h = draw(d, 1, 2);
+    a.dilation_w = draw(d, 1, 3);
+    a.pad_extra_h = draw(d, -a.pad_h, 2);
+    a.pad_extra_w = draw(d, -a.pad_w, 2);
+    return a;
+}
+
+static inline int case_convolution_dilated(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_window(d);
+    a.groups = draw(d, 1, 2);
+    a.channels = a.groups * draw(d, 1, 20);
+    a.bias = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_CONVOLUTION, &a, build_input(b, a.groups * draw(d, 1, 9), draw(d, 5, 9), draw(d, 7, 9)));
+}
+
+static inline int case_depthwise(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_window(d);
+    a.kernel_h = draw(d, 1, 5);
+    a.kernel_w = draw(d, 2, 7);
+    a.dilation_h = a.dilation_w = draw(d, 1, 2);
+    a.groups = a.channels = draw(d, 2, 90);
+    a.bias = draw(d, 0, 1) == 1;
+    return add_one(b, OPERATOR_CONVOLUTION, &a, build_input(b, a.channels, draw(d, 9, 12), draw(d, 13, 15)));
+}
+
+static inline int case_convolution_sequence(struct builder *b, struct draw *d) {
+    struct attributes a = {.kernel_h = draw(d, 1, 3), .kernel_w = 1, .pad_h = draw(d, 0, 1), .bias = true, .dims = 1};
+    a.channels = draw(d, 1, 20);
+    a.dilation_h = draw(d, 1, 2);
+    a.dilation_w = 1;
+    return add_one(b, OPERATOR_CONVOLUTION, &a, build_input(b, draw(d, 1, 9), draw(d, 5, 9), 1));
+}
+
+static inline int case_deconvolution(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_window(d);
+    bool depthwise = draw(d, 0, 3) == 0;
+    a.groups = draw(d, 1, 3);
+    a.channels = a.groups * (depthwise ? 1 : draw(d, 1, 9));
+    a.bias = draw(d, 0, 1) == 1;
+    a.output_pad_h = draw(d, 0, a.stride_h - 1);
+    a.output_pad_w = draw(d, 0, a.stride_w - 1);
+    int channels = a.groups * (depthwise ? 1 : draw(d, 1, 9));
+    return add_one(b, OPERATOR_DECONVOLUTION, &a, build_input(b, channels, draw(d, 4, 7), draw(d, 4, 7)));
+}
+
 static inline int case_groups(struct builder *b, struct draw *d) {
     struct attributes a = draw_window(d);
     a.groups = draw(d, 2, 4);
@@ -94,6 +142,31 @@ static inline int case_average_pool_ceiling(struct builder *b, struct draw *d) {
     a.ceiling = true;
     a.count_padding = draw(d, 0, 1) == 1;
     return add_one(b, OPERATOR_AVERAGE_POOL, &a, draw_image(b, d));
+}
+
+/* Every window covers a pixel: so much padding and so large steps that rarely one does not. */
+static inline struct attributes draw_wide_pool(struct draw *d) {
+    struct attributes a = draw_wide_window(d);
+    a.kernel_h = draw(d, 2, 3);
+    a.kernel_w = draw(d, 2, 3);
+    a.pad_h = draw(d, 0, a.kernel_h - 1);
+    a.pad_w = draw(d, 0, a.kernel_w - 1);
+    a.pad_extra_h = draw(d, -a.pad_h, a.kernel_h - 1 - a.pad_h);
+    a.pad_extra_w = draw(d, -a.pad_w, a.kernel_w - 1 - a.pad_w);
+    a.ceiling = draw(d, 0, 3) == 0;
+    return a;
+}
+
+static inline int case_max_pool_dilated(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_pool(d);
+    return add_one(b, OPERATOR_MAX_POOL, &a, build_input(b, draw(d, 1, 20), draw(d, 7, 9), draw(d, 7, 9)));
+}
+
+static inline int case_average_pool_dilated(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_pool(d);
+    a.count_padding = draw(d, 0, 1) == 1;
+    if (draw(d, 0, 1) == 0) a.dilation_h = a.dilation_w = 1;
+    return add_one(b, OPERATOR_AVERAGE_POOL, &a, build_input(b, draw(d, 1, 20), draw(d, 7, 9), draw(d, 7, 9)));
 }
 
 /* Windows of uneven sizes, and more of them than pixels. */
@@ -347,6 +420,12 @@ static const struct test_case cases[] = {
     {"cast from bf16", case_cast_wide, false},
     {"concat of bf16", case_concat_narrow, false},
     {"slice of bf16", case_slice_narrow, false},
+    {"convolution, dilated", case_convolution_dilated, false},
+    {"convolution, depthwise", case_depthwise, false},
+    {"convolution of a sequence", case_convolution_sequence, false},
+    {"deconvolution", case_deconvolution, false},
+    {"max pool, dilated", case_max_pool_dilated, true},
+    {"average pool, dilated", case_average_pool_dilated, false},
 };
 
 #endif

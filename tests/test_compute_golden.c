@@ -1,7 +1,7 @@
 /*
  * Whole networks against PyTorch: loss, hits, every parameter's gradient and every running statistic after one training step,
- * on every device that computes numbers. golden/make_goldens.py made the numbers; weights and data come from a formula that
- * stands there and here.
+ * on every device that computes numbers. golden/make_goldens.py and, for single operators, golden/make_operators.py made the
+ * numbers; weights and data come from a formula that stands there and here.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,11 +46,19 @@ static struct graph *responses(void) {
     return b.graph;
 }
 
-/* Of a built-in network, or of what is called by its operator's name. */
-static struct graph *take_graph(const char *spec) {
+/* Of a network file, of a built-in network, or of what is called by its operator's name. */
+static struct graph *take_graph(json_t *golden) {
+    const char *spec = json_string_value(json_object_get(golden, "model"));
+    json_t *file = json_object_get(golden, "network");
     struct ps_network *model = NULL;
     if (strcmp(spec, "local_response_norm") == 0) return responses();
-    assert_ok(ps_network_open(spec, &model, &test_error));
+    if (file != NULL) {
+        char *text = json_dumps(file, 0);
+        assert_ok(network_parse(text, strlen(text), spec, &model, &test_error));
+        free(text);
+    } else {
+        assert_ok(ps_network_open(spec, &model, &test_error));
+    }
     struct graph *graph = model->graph;
     model->graph = NULL;
     ps_network_destroy(model);
@@ -60,7 +68,7 @@ static struct graph *take_graph(const char *spec) {
 static void check_golden(struct device *device, json_t *golden) {
     const char *spec = json_string_value(json_object_get(golden, "model"));
     int samples = (int)json_integer_value(json_object_get(golden, "samples"));
-    struct graph *graph = take_graph(spec);
+    struct graph *graph = take_graph(golden);
     struct chain *chain = chain_create(device, graph, samples, 1, NULL, 0);
     fill_parameters(chain, NORMS_PLAIN);
     fill_data(chain, json_string_value(json_object_get(golden, "data")));
@@ -86,9 +94,9 @@ static void check_golden(struct device *device, json_t *golden) {
     graph_destroy(graph);
 }
 
-static void check_device(struct device *device) {
+static void check_file(struct device *device, const char *path) {
     json_t *root = NULL;
-    assert_ok(json_read_file(TEST_DIRECTORY "/golden/goldens.json", "penstock-goldens", &root, &test_error));
+    assert_ok(json_read_file(path, "penstock-goldens", &root, &test_error));
     json_t *goldens = json_object_get(root, "goldens"), *golden;
     assert_true(json_array_size(goldens) >= 7);
     size_t i;
@@ -96,12 +104,20 @@ static void check_device(struct device *device) {
     json_decref(root);
 }
 
-static void test_goldens(void **state) {
+static void check_networks(struct device *device) { check_file(device, TEST_DIRECTORY "/golden/goldens.json"); }
+static void check_operators(struct device *device) { check_file(device, TEST_DIRECTORY "/golden/operators.json"); }
+
+static void test_networks(void **state) {
     (void)state;
-    on_real_devices(check_device);
+    on_real_devices(check_networks);
+}
+
+static void test_operators(void **state) {
+    (void)state;
+    on_real_devices(check_operators);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_goldens)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks), cmocka_unit_test(test_operators)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,9 +299,9 @@ static void test_refusals(void **state) {
         const char *message;
     } cases[] = {
         {too_small, "a kernel of 9x9 with padding 0x0 does not fit into its input of 3x8x8"},
-        {no_stride, "stride -1x-1"},
+        {no_stride, "kernel 3, stride -1"},
         {no_channels, "0 output channels"},
-        {wide_padding, "more than half of the kernel"},
+        {wide_padding, "covers padding only"},
         {image_into_linear, "flatten it before"},
         {image_into_loss, "put a linear layer between"},
         {vector_into_pool, "must be an image"},

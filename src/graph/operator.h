@@ -44,6 +44,10 @@ struct attributes {
                                                    lstm: hidden size */
     int kernel_h, kernel_w, stride_h, stride_w; /* convolution, pooling */
     int pad_h, pad_w, groups;                   /* convolution, pooling (groups: convolution) */
+    int pad_extra_h, pad_extra_w;               /* likewise: by how much the padding after a side exceeds that before it */
+    int dilation_h, dilation_w;                 /* likewise: elements from one position of the kernel to the next */
+    int output_pad_h, output_pad_w;             /* deconvolution: rows and columns more after a side */
+    int dims;                                   /* convolution, deconvolution: 1, of a sequence, or 2 */
     bool bias;                                  /* convolution, linear */
     bool count_padding;                         /* average_pool */
     bool ceiling;                               /* pooling: a window that only begins in the image counts too */
@@ -123,7 +127,7 @@ struct attribute {
     double low, high; /* accepted */
     double usual;     /* where nothing is said; NaN: it must be said */
 };
-enum { ATTRIBUTES_MAX = 8 };
+enum { ATTRIBUTES_MAX = 12 };
 
 struct operator_type {
     const char *name;
@@ -158,10 +162,10 @@ enum ps_status attribute_type(const struct attribute *attribute, const char *nam
 /* Is the value accepted? Else PS_USAGE names what would be. */
 enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error);
 
-/* What window `index` of a pooling covers along one side (of `size` elements) of its image: elements [first, end), of which a
- * mean divides by `counted` (the product of both sides'). */
+/* What window `index` of a pooling covers along one side (of `size` elements) of its image: the elements first, first + step,
+ * ... before `end`, of which a mean divides by `counted` (the product of both sides'). */
 struct pool_window {
-    int64_t first, end, counted;
+    int64_t first, end, step, counted;
 };
 enum pool_side { POOL_ROWS, POOL_COLUMNS };
 struct pool_window pool_window(const struct attributes *attributes, enum pool_side side, int64_t size, int64_t index);

@@ -157,29 +157,90 @@ unsigned any_type(int input, int input_count) {
     return (1u << TYPE_COUNT) - 1;
 }
 
-/* Positions of a window along one side. With `ceiling` it may end outside, also the first of an image that is smaller than it
- * (by less than the stride, as in PyTorch), but must begin in the image or the padding before it. */
-static int64_t window_positions(int64_t size, int kernel, int stride, int pad, bool ceiling) {
-    int64_t room = size + 2 * (int64_t)pad - kernel + (ceiling ? stride - 1 : 0);
+/* A window along one side: rows or columns. */
+struct side {
+    int64_t kernel, stride, dilation, pad, pad_end;
+};
+
+static struct side side_of(const struct attributes *a, enum pool_side side) {
+    if (side == POOL_ROWS)
+        return (struct side){a->kernel_h, a->stride_h, a->dilation_h, a->pad_h, (int64_t)a->pad_h + a->pad_extra_h};
+    return (struct side){a->kernel_w, a->stride_w, a->dilation_w, a->pad_w, (int64_t)a->pad_w + a->pad_extra_w};
+}
+
+/* Elements from the first to the last that a window can cover. */
+static int64_t extent(const struct side *s) { return (s->kernel - 1) * s->dilation + 1; }
+
+/* Positions of a window. With `ceiling` it may end outside, also the first of an image that is smaller than it (by less than
+ * the stride, as in PyTorch), but must begin in the image or the padding before it. */
+static int64_t window_positions(int64_t size, const struct side *s, bool ceiling) {
+    int64_t room = size + s->pad + s->pad_end - extent(s) + (ceiling ? s->stride - 1 : 0);
     if (room < 0) return 0;
-    int64_t positions = room / stride + 1;
-    return ceiling && (positions - 1) * stride >= size + pad ? positions - 1 : positions;
+    int64_t positions = room / s->stride + 1;
+    return ceiling && (positions - 1) * s->stride >= size + s->pad ? positions - 1 : positions;
+}
+
+void window_complete(struct attributes *a) {
+    if (a->dilation_h == 0) a->dilation_h = 1;
+    if (a->dilation_w == 0) a->dilation_w = 1;
+}
+
+enum ps_status window_check(const struct attributes *a, struct ps_error *error) {
+    for (enum pool_side i = POOL_ROWS; i <= POOL_COLUMNS; i++) {
+        struct side s = side_of(a, i);
+        if (s.kernel >= 1 && s.stride >= 1 && s.dilation >= 1 && s.pad >= 0 && s.pad_end >= 0) continue;
+        return error_set(
+            error, PS_USAGE,
+            "kernel %lld, stride %lld, dilation %lld, padding %lld before and %lld after: kernel, stride and dilation "
+            "must be at least 1, and padding at least 0",
+            (long long)s.kernel, (long long)s.stride, (long long)s.dilation, (long long)s.pad, (long long)s.pad_end);
+    }
+    return PS_OK;
+}
+
+void convolution_complete(struct attributes *a) {
+    if (a->stride_h == 0) a->stride_h = 1;
+    if (a->stride_w == 0) a->stride_w = 1;
+    if (a->groups == 0) a->groups = 1;
+    if (a->dims == 0) a->dims = 2;
+    window_complete(a);
+}
+
+enum ps_status convolution_check(const struct attributes *a, const struct shape *input, struct ps_error *error) {
+    int groups = a->groups, channels = a->channels;
+    if (channels < 1) return error_set(error, PS_USAGE, "%d output channels: at least 1 is needed", channels);
+    if (groups < 1 || channels % groups != 0 || input->dim[0] % groups != 0) {
+        return error_set(error, PS_USAGE, "%d groups do not divide %lld input and %d output channels", groups,
+                         (long long)input->dim[0], channels);
+    }
+    if (a->dims != 1 || a->kernel_w == 1) return PS_OK;
+    return error_set(error, PS_USAGE, "a kernel of %dx%d: of a sequence (dims 1) it must be 1 wide", a->kernel_h, a->kernel_w);
 }
 
 enum ps_status window_output(const struct attributes *a, const struct shape *input, int64_t channels, struct shape *output,
                              struct ps_error *error) {
-    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0) {
-        return error_set(error, PS_USAGE, "kernel %dx%d, stride %dx%d, padding %dx%d: kernel and stride must be at least 1",
-                         a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w);
-    }
-    int64_t height = window_positions(input->dim[1], a->kernel_h, a->stride_h, a->pad_h, a->ceiling);
-    int64_t width = window_positions(input->dim[2], a->kernel_w, a->stride_w, a->pad_w, a->ceiling);
+    TRY(window_check(a, error));
+    struct side rows = side_of(a, POOL_ROWS), columns = side_of(a, POOL_COLUMNS);
+    int64_t height = window_positions(input->dim[1], &rows, a->ceiling);
+    int64_t width = window_positions(input->dim[2], &columns, a->ceiling);
     if (height < 1 || width < 1) {
         char text[96];
-        return error_set(error, PS_USAGE, "a kernel of %dx%d with padding %dx%d does not fit into its input of %s", a->kernel_h,
-                         a->kernel_w, a->pad_h, a->pad_w, shape_text(input, text));
+        return error_set(error, PS_USAGE, "a kernel of %lldx%lld with padding %dx%d does not fit into its input of %s",
+                         (long long)extent(&rows), (long long)extent(&columns), a->pad_h, a->pad_w, shape_text(input, text));
     }
     *output = (struct shape){.rank = 3, .dim = {channels, height, width}};
+    return PS_OK;
+}
+
+/* No window may lie in the padding altogether: it has no largest value and no mean. */
+static enum ps_status check_windows(const struct attributes *a, enum pool_side side, int64_t size, int64_t windows,
+                                    struct ps_error *error) {
+    for (int64_t i = 0; i < windows; i++) {
+        struct pool_window window = pool_window(a, side, size, i);
+        if (window.first < window.end) continue;
+        return error_set(error, PS_USAGE, "a kernel of %dx%d with padding %dx%d: window %lld along the %s covers padding only",
+                         a->kernel_h, a->kernel_w, a->pad_h, a->pad_w, (long long)i, side == POOL_ROWS ? "height" : "width");
+    }
     return PS_OK;
 }
 
@@ -187,6 +248,7 @@ enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int 
                           struct ps_error *error) {
     (void)input_count;
     TRY(require_image(inputs, error));
+    window_complete(a);
     if (a->out_h > 0 && a->out_w > 0) {
         *output = (struct shape){.rank = 3, .dim = {inputs->dim[0], a->out_h, a->out_w}};
         a->kernel_h = (int)((inputs->dim[1] + a->out_h - 1) / a->out_h);
@@ -195,29 +257,31 @@ enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int 
     }
     if (a->stride_h == 0) a->stride_h = a->kernel_h;
     if (a->stride_w == 0) a->stride_w = a->kernel_w;
-    if (2 * (int64_t)a->pad_h > a->kernel_h || 2 * (int64_t)a->pad_w > a->kernel_w) {
-        return error_set(error, PS_USAGE, "padding %dx%d is more than half of the kernel %dx%d", a->pad_h, a->pad_w,
-                         a->kernel_h, a->kernel_w);
-    }
-    return window_output(a, inputs, inputs->dim[0], output, error);
+    TRY(window_output(a, inputs, inputs->dim[0], output, error));
+    TRY(check_windows(a, POOL_ROWS, inputs->dim[1], output->dim[1], error));
+    return check_windows(a, POOL_COLUMNS, inputs->dim[2], output->dim[2], error);
 }
 
-static struct pool_window slide(int64_t size, int64_t index, int kernel, int stride, int pad, bool count_padding) {
-    int64_t start = index * stride - pad, end = start + kernel;
-    if (end > size + pad) end = size + pad; /* what only rounding up has added counts nowhere */
-    struct pool_window window = {start < 0 ? 0 : start, end > size ? size : end, end - start};
-    if (!count_padding) window.counted = window.end - window.first;
-    return window;
+/* How many of the window's elements, which begin at `start`, lie before `limit`. */
+static int64_t elements_before(const struct side *s, int64_t start, int64_t limit) {
+    if (limit <= start) return 0;
+    int64_t count = (limit - start + s->dilation - 1) / s->dilation;
+    return count < s->kernel ? count : s->kernel;
+}
+
+/* What only rounding up has added behind the padding counts nowhere. */
+static struct pool_window slide(int64_t size, int64_t index, const struct side *s, bool count_padding) {
+    int64_t start = index * s->stride - s->pad, before = elements_before(s, start, 0), end = elements_before(s, start, size);
+    int64_t counted = count_padding ? elements_before(s, start, size + s->pad_end) : end - before;
+    return (struct pool_window){start + before * s->dilation, start + (end - 1) * s->dilation + 1, s->dilation, counted};
 }
 
 struct pool_window pool_window(const struct attributes *a, enum pool_side side, int64_t size, int64_t index) {
-    bool rows = side == POOL_ROWS;
-    int64_t out = rows ? a->out_h : a->out_w;
-    if (out == 0)
-        return slide(size, index, rows ? a->kernel_h : a->kernel_w, rows ? a->stride_h : a->stride_w,
-                     rows ? a->pad_h : a->pad_w, a->count_padding);
+    int64_t out = side == POOL_ROWS ? a->out_h : a->out_w;
+    struct side s = side_of(a, side);
+    if (out == 0) return slide(size, index, &s, a->count_padding);
     int64_t first = index * size / out, end = ((index + 1) * size + out - 1) / out;
-    return (struct pool_window){first, end, end - first};
+    return (struct pool_window){first, end, 1, end - first};
 }
 
 double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {

@@ -37,6 +37,13 @@ enum ps_status require_features(const struct shape *input, struct ps_error *erro
 /* The token numbers of the sequence's positions. */
 enum ps_status require_tokens_of(const struct shape *sequence, const struct shape *tokens, struct ps_error *error);
 
+/* What nothing was said about: a dilation of 1. */
+void window_complete(struct attributes *attributes);
+/* PS_USAGE where a kernel, a stride, a dilation or a padding cannot be. */
+enum ps_status window_check(const struct attributes *attributes, struct ps_error *error);
+/* For convolution and deconvolution: what nothing was said about, and what must hold of channels, groups and dims. */
+void convolution_complete(struct attributes *attributes);
+enum ps_status convolution_check(const struct attributes *attributes, const struct shape *input, struct ps_error *error);
 /* The output of `channels` maps of a window that slides over an image. */
 enum ps_status window_output(const struct attributes *attributes, const struct shape *input, int64_t channels,
                              struct shape *output, struct ps_error *error);

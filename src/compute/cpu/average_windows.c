@@ -24,8 +24,8 @@ static void pass_window(const struct average_windows *w, int64_t index, const fl
     struct pool_window rows = pool_window(w->attributes, POOL_ROWS, height, index / w->out[2]);
     struct pool_window columns = pool_window(w->attributes, POOL_COLUMNS, width, index % w->out[2]);
     float factor = 1 / (float)(rows.counted * columns.counted);
-    for (int64_t row = rows.first; row < rows.end; row++) {
-        for (int64_t column = columns.first; column < columns.end; column++) {
+    for (int64_t row = rows.first; row < rows.end; row += rows.step) {
+        for (int64_t column = columns.first; column < columns.end; column += columns.step) {
             int64_t pixel = (row * width + column) * channels, value = index * channels;
             add_pixel((size_t)channels, factor, from + (backward ? value : pixel), to + (backward ? pixel : value));
         }

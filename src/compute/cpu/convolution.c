@@ -1,5 +1,7 @@
 /*
- * Convolution by oneDNN. x (N, H, W, C), weights (O, C / groups, kernel_h, kernel_w) in blocks, y (N, OH, OW, O).
+ * Convolution and deconvolution by oneDNN. x (N, H, W, C), weights (O, C / groups, kernel_h, kernel_w) in blocks, y (N, OH, OW,
+ * O). A deconvolution goes from y to x: its forward is the gradient of a convolution's input, its gradient of the input a
+ * convolution. The names below are the convolution's.
  *
  * The layout. The weights have the layout in which their gradient is computed, so that gradients need no reordering, and the
  * forward is created for it. (If the forward of oneDNN 2.6 chooses freely with AVX-512, it takes another layout: up to a tenth
@@ -11,18 +13,23 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/vector.h"
+#include "compute/cpu/depthwise.h"
 #include "compute/cpu/taps.h"
 
 struct convolution {
     struct kernel kernel;
     struct cpu_device *device;
     const struct node *node;
+    bool turned;                  /* a deconvolution */
+    const int64_t *in, *out;      /* of one sample: sides of x and of y */
     struct layout canonical, own; /* of the weights */
     struct primitive forward, input, weights;
     struct primitive input_reorder;  /* from the kernel's layout to what `input` reads, where they differ */
     struct primitive weight_reorder; /* from what `weights` writes to the kernel's layout, where they differ */
     int64_t reordered_bytes[2];      /* sizes of the reordered weights, at the start of the workspace */
     struct taps *taps;               /* computes the gradient of the weights instead, where not NULL */
+    bool depthwise;                  /* so does depthwise_gradient */
 };
 
 static void destroy(struct kernel *kernel) {
@@ -36,10 +43,20 @@ static void destroy(struct kernel *kernel) {
 }
 
 /* Weights (O, C, kernel_h, kernel_w), or (groups, O / groups, C / groups, kernel_h, kernel_w), which is the same memory. */
-static const struct layout *weights_layout(struct draft *draft, const struct attributes *a, int64_t in_channels, bool any) {
-    int64_t dims[5] = {a->groups, a->channels / a->groups, in_channels / a->groups, a->kernel_h, a->kernel_w};
+static const struct layout *weights_layout(struct draft *draft, const struct convolution *c, bool any) {
+    const struct attributes *a = &c->node->attributes;
+    int64_t dims[5] = {a->groups, c->out[0] / a->groups, c->in[0] / a->groups, a->kernel_h, a->kernel_w};
     if (a->groups == 1) return draft_layout(draft, 4, dims + 1, any ? dnnl_format_tag_any : dnnl_oihw);
     return draft_layout(draft, 5, dims, any ? dnnl_format_tag_any : dnnl_goihw);
+}
+
+/* A bias that oneDNN adds. */
+static bool has_bias(const struct convolution *c) { return c->node->attributes.bias && !c->turned; }
+
+/* One channel a group. */
+static bool is_depthwise(const struct convolution *c) {
+    int groups = c->node->attributes.groups;
+    return groups > 1 && c->in[0] == groups && c->out[0] == groups;
 }
 
 struct plans {
@@ -48,34 +65,39 @@ struct plans {
 };
 
 /* Images with so short rows that oneDNN's row-by-row kernels (brgconv) are slow. */
-static bool small_images(const struct node *node) { return node->shape.dim[1] * node->shape.dim[2] <= 16; }
+static bool small_images(const struct convolution *c) { return c->out[1] * c->out[2] <= 16; }
 
-static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct node *node, struct arrays arrays, int64_t in_channels,
+static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct convolution *c, struct arrays arrays,
                                         const struct window *window, const_dnnl_primitive_desc_t hint) {
-    const struct attributes *a = &node->attributes;
+    const struct attributes *a = &c->node->attributes;
     dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_INPUT, &arrays, window, false, hint);
-    if (a->groups > 1 || !small_images(node)) return favourite;
-    int64_t dims[4] = {a->channels, in_channels, a->kernel_h, a->kernel_w};
+    if (a->groups > 1 || !small_images(c)) return favourite;
+    int64_t dims[4] = {c->out[0], c->in[0], a->kernel_h, a->kernel_w};
     arrays.weights = draft_layout(draft, 4, dims, dnnl_OIhw16o16i);
     dnnl_primitive_desc_t blocked = draft_convolution(draft, PASS_INPUT, &arrays, window, false, hint);
     return draft_slow(draft, blocked) ? favourite : blocked;
 }
 
-static struct plans make_plans(struct draft *draft, const struct convolution *c, const struct shape *in) {
+static struct plans make_plans(struct draft *draft, const struct convolution *c) {
     const struct attributes *a = &c->node->attributes;
-    const int64_t *out = c->node->shape.dim, n = c->kernel.samples;
-    const struct layout *any = weights_layout(draft, a, in->dim[0], true);
+    const int64_t *in = c->in, *out = c->out, n = c->kernel.samples;
+    const struct layout *any = weights_layout(draft, c, true);
     struct window window = window_of(a);
     struct arrays arrays = {
-        .source = draft_layout(draft, 4, (int64_t[]){n, in->dim[0], in->dim[1], in->dim[2]}, dnnl_nhwc),
+        .source = draft_layout(draft, 4, (int64_t[]){n, in[0], in[1], in[2]}, dnnl_nhwc),
         .weights = any,
-        .bias = a->bias ? draft_layout(draft, 1, (int64_t[]){out[0]}, dnnl_a) : NULL,
+        .bias = has_bias(c) ? draft_layout(draft, 1, (int64_t[]){out[0]}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 4, (int64_t[]){n, out[0], out[1], out[2]}, dnnl_nhwc),
     };
-    struct plans plans = {.canonical = weights_layout(draft, a, in->dim[0], false)};
+    struct plans plans = {.canonical = weights_layout(draft, c, false)};
     dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
+    plans.input = plan_input(draft, c, arrays, &window, favourite);
+    if (is_depthwise(c)) { /* its gradient comes in any layout */
+        plans.forward = favourite;
+        plans.own = draft_layout_of(draft, favourite, DNNL_ARG_WEIGHTS);
+        return plans;
+    }
     plans.weights = draft_convolution(draft, PASS_WEIGHTS, &arrays, &window, false, favourite);
-    plans.input = plan_input(draft, c->node, arrays, in->dim[0], &window, favourite);
     plans.own = arrays.weights = draft_layout_of(draft, plans.weights, DNNL_ARG_DIFF_WEIGHTS);
     plans.forward = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
     if (draft_slow(draft, plans.forward) && !draft_slow(draft, favourite)) {
@@ -100,28 +122,41 @@ static int64_t largest(const int64_t *values, int count) {
     return most;
 }
 
+/* What computes the gradient of the weights; `in` is a sample of the node's input. */
+static void make_gradient(struct draft *draft, struct convolution *c, const struct plans *plans, const struct shape *in) {
+    const struct attributes *a = &c->node->attributes;
+    c->depthwise = is_depthwise(c);
+    if (!c->turned && taps_fit(c->node, in, c->kernel.samples)) {
+        c->taps = taps_make(draft, c->node, in, c->kernel.samples, plans->own);
+        return;
+    }
+    const struct layout *made;
+    if (c->depthwise) {
+        made = draft_layout(draft, 5, (int64_t[]){a->groups, 1, 1, a->kernel_h, a->kernel_w}, dnnl_hwigo);
+    } else {
+        draft_primitive(
+            draft, plans->weights, "gradient of the weights",
+            (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, has_bias(c) ? DNNL_ARG_DIFF_BIAS : 0, 0},
+            &c->weights);
+        made = draft_layout_of(draft, plans->weights, DNNL_ARG_DIFF_WEIGHTS);
+    }
+    c->reordered_bytes[1] = make_reorder(draft, made, plans->own, made, &c->weight_reorder);
+}
+
 static void make(struct draft *draft, struct convolution *c, const struct shape *in) {
-    struct plans plans = make_plans(draft, c, in);
-    bool bias = c->node->attributes.bias;
+    struct plans plans = make_plans(draft, c);
+    bool bias = has_bias(c);
     draft_primitive(draft, plans.forward, "forward",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0}, &c->forward);
     draft_primitive(draft, plans.input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
                     &c->input);
     const struct layout *wanted = draft_layout_of(draft, plans.input, DNNL_ARG_WEIGHTS);
     c->reordered_bytes[0] = make_reorder(draft, plans.own, wanted, wanted, &c->input_reorder);
-    if (taps_fit(c->node, in, c->kernel.samples)) {
-        c->taps = taps_make(draft, c->node, in, c->kernel.samples, plans.own);
-    } else {
-        draft_primitive(draft, plans.weights, "gradient of the weights",
-                        (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, bias ? DNNL_ARG_DIFF_BIAS : 0, 0},
-                        &c->weights);
-        const struct layout *made = draft_layout_of(draft, plans.weights, DNNL_ARG_DIFF_WEIGHTS);
-        c->reordered_bytes[1] = make_reorder(draft, made, plans.own, made, &c->weight_reorder);
-    }
+    make_gradient(draft, c, &plans, in);
     draft_keep(draft, plans.canonical, &c->canonical);
     draft_keep(draft, plans.own, &c->own);
     c->kernel.parameter_bytes[0] = layout_bytes(plans.own);
-    c->kernel.parameter_bytes[1] = bias ? c->node->shape.dim[0] * (int64_t)sizeof(float) : 0;
+    c->kernel.parameter_bytes[1] = c->node->attributes.bias ? c->node->shape.dim[0] * (int64_t)sizeof(float) : 0;
     int64_t needs[] = {c->forward.scratchpad_bytes,
                        c->reordered_bytes[0] + c->input_reorder.scratchpad_bytes,
                        c->reordered_bytes[0] + c->input.scratchpad_bytes,
@@ -135,12 +170,18 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
     struct convolution *c = calloc(1, sizeof *c);
     if (c == NULL) return error_memory(error, "a kernel", sizeof *c);
-    c->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
+    bool turned = node->id == OPERATOR_DECONVOLUTION;
+    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
+    c->kernel =
+        (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows && !turned};
     c->device = (struct cpu_device *)device;
     c->node = node;
+    c->turned = turned;
+    c->in = turned ? node->shape.dim : input->dim;
+    c->out = turned ? input->dim : node->shape.dim;
     struct draft draft;
     draft_start(&draft, device, node);
-    make(&draft, c, &graph->nodes[node->inputs[0]].shape);
+    make(&draft, c, input);
     enum ps_status status = draft_finish(&draft, error);
     if (status != PS_OK)
         destroy(&c->kernel);
@@ -149,14 +190,16 @@ static enum ps_status create(struct device *device, const struct graph *graph, c
     return status;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    struct convolution *c = (struct convolution *)kernel;
-    const void *addresses[] = {call->input[0], call->weights[0], call->output, call->weights[1]};
+/* y = convolution of x, with `bias` where there is one */
+static enum ps_status run_forward(struct convolution *c, const struct kernel_call *call, const float *x, const float *bias,
+                                  float *y, struct ps_error *error) {
+    const void *addresses[] = {x, call->weights[0], y, bias};
     return primitive_run(&c->forward, c->device, addresses, call->workspace, error);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    struct convolution *c = (struct convolution *)kernel;
+/* dx of dy */
+static enum ps_status run_input(struct convolution *c, const struct kernel_call *call, const float *dy, float *dx,
+                                struct ps_error *error) {
     const void *weights = call->weights[0];
     char *scratchpad = (char *)call->workspace + c->reordered_bytes[0];
     if (c->input_reorder.handle != NULL) {
@@ -164,22 +207,83 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
         TRY(primitive_run(&c->input_reorder, c->device, addresses, scratchpad, error));
         weights = call->workspace;
     }
-    const void *addresses[] = {call->output_gradient, weights, call->input_gradient[0]};
+    const void *addresses[] = {dy, weights, dx};
     return primitive_run(&c->input, c->device, addresses, scratchpad, error);
+}
+
+/* dw, and db where oneDNN computes it */
+static enum ps_status run_weights(struct convolution *c, const struct kernel_call *call, const float *x, const float *dy,
+                                  struct ps_error *error) {
+    bool reorders = c->weight_reorder.handle != NULL;
+    void *made = reorders ? call->workspace : call->gradients[0];
+    char *scratchpad = (char *)call->workspace + c->reordered_bytes[1];
+    if (c->depthwise) {
+        struct depthwise depthwise = {&c->device->device, &c->node->attributes, c->kernel.samples, c->in, c->out};
+        depthwise_gradient(&depthwise, x, dy, made);
+    } else {
+        const void *addresses[] = {x, dy, made, call->gradients[1]};
+        TRY(primitive_run(&c->weights, c->device, addresses, scratchpad, error));
+    }
+    if (!reorders) return PS_OK;
+    const void *both[] = {made, call->gradients[0]};
+    return primitive_run(&c->weight_reorder, c->device, both, scratchpad, error);
+}
+
+/* db, where there is a bias */
+static void sum_pixels(const struct convolution *c, const struct kernel_call *call) {
+    const struct shape *shape = &c->node->shape;
+    if (call->gradients[1] == NULL) return;
+    cpu_sum_rows(&c->device->device, shape_rows(shape, c->kernel.samples), shape_channels(shape), call->output_gradient,
+                 call->gradients[1]);
+}
+
+/* ------------------------------------------------------------- convolution */
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    return run_forward((struct convolution *)kernel, call, call->input[0], call->weights[1], call->output, error);
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    return run_input((struct convolution *)kernel, call, call->output_gradient, call->input_gradient[0], error);
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     if (c->taps != NULL) return taps_run(c->taps, call, error);
-    bool reorders = c->weight_reorder.handle != NULL;
-    const void *made = reorders ? call->workspace : call->gradients[0];
-    char *scratchpad = (char *)call->workspace + c->reordered_bytes[1];
-    const void *addresses[] = {call->input[0], call->output_gradient, made, call->gradients[1]};
-    TRY(primitive_run(&c->weights, c->device, addresses, scratchpad, error));
-    if (!reorders) return PS_OK;
-    const void *both[] = {made, call->gradients[0]};
-    return primitive_run(&c->weight_reorder, c->device, both, scratchpad, error);
+    TRY(run_weights(c, call, call->input[0], call->output_gradient, error));
+    if (c->depthwise) sum_pixels(c, call);
+    return PS_OK;
 }
+
+/* ----------------------------------------------------------- deconvolution */
+
+static VECTOR_CLONES void add_rows(size_t rows, size_t columns, const float *restrict row, float *restrict y) {
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < columns; c++) y[r * columns + c] += row[c];
+    }
+}
+
+static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct convolution *c = (struct convolution *)kernel;
+    TRY(run_input(c, call, call->input[0], call->output, error));
+    const struct shape *shape = &c->node->shape;
+    if (call->weights[1] != NULL)
+        add_rows(shape_rows(shape, kernel->samples), shape_channels(shape), call->weights[1], call->output);
+    return PS_OK;
+}
+
+static enum ps_status turned_backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    return run_forward((struct convolution *)kernel, call, call->output_gradient, NULL, call->input_gradient[0], error);
+}
+
+static enum ps_status turned_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    struct convolution *c = (struct convolution *)kernel;
+    TRY(run_weights(c, call, call->output_gradient, call->input[0], error));
+    sum_pixels(c, call);
+    return PS_OK;
+}
+
+/* -------------------------------------------------------------- parameters */
 
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
@@ -203,6 +307,16 @@ const struct kernel_class cpu_convolution = {
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
+};
+
+const struct kernel_class cpu_deconvolution = {
+    .create = create,
+    .destroy = destroy,
+    .forward = turned_forward,
+    .backward_input = turned_backward_input,
+    .backward_weight = turned_backward_weight,
     .from_canonical = from_canonical,
     .to_canonical = to_canonical,
 };

@@ -71,6 +71,9 @@ static inline size_t plain_elements(const struct kernel *kernel) {
 /* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to);
 
+/* sums (columns) of the columns of x (rows, columns) */
+void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums);
+
 #define cpu_parallel device_parallel
 typedef parallel_body cpu_body;
 

@@ -7,6 +7,7 @@
 #include <dnnl_debug.h>
 
 #include "base/processor.h"
+#include "base/vector.h"
 
 /* --------------------------------------------------------- kernels without oneDNN */
 
@@ -27,6 +28,33 @@ enum ps_status plain_create(struct device *device, const struct graph *graph, co
 }
 
 void plain_destroy(struct kernel *kernel) { free(kernel); }
+
+/* ----------------------------------------------------------- sums of columns */
+
+struct columns {
+    size_t rows, columns;
+    const float *x;
+    float *sums;
+};
+
+static VECTOR_CLONES void add_rows(const struct columns *c, size_t first, size_t end) {
+    float *restrict sums = c->sums;
+    for (size_t i = first; i < end; i++) sums[i] = 0;
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *restrict x = c->x + r * c->columns;
+        for (size_t i = first; i < end; i++) sums[i] += x[i];
+    }
+}
+
+static void sum_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    add_rows(context, first, end);
+}
+
+void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums) {
+    struct columns all = {rows, columns, x, sums};
+    cpu_parallel(device, columns, 64, sum_part, &all);
+}
 
 /* ------------------------------------------------------------------- updates */
 

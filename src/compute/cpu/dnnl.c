@@ -134,7 +134,8 @@ struct window window_of(const struct attributes *a) {
     return (struct window){.kernel = {a->kernel_h, a->kernel_w},
                            .stride = {a->stride_h, a->stride_w},
                            .pad = {a->pad_h, a->pad_w},
-                           .pad_after = {a->pad_h, a->pad_w}};
+                           .pad_after = {a->pad_h + a->pad_extra_h, a->pad_w + a->pad_extra_w},
+                           .dilation = {a->dilation_h - 1, a->dilation_w - 1}};
 }
 
 /* The attributes of every primitive: the caller's scratchpad and, on request, a ReLU on the result. NULL once something failed.
@@ -182,17 +183,18 @@ dnnl_primitive_desc_t draft_convolution(struct draft *draft, enum pass pass, con
     switch (pass) {
     case PASS_FORWARD:
         status = dnnl_convolution_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, dnnl_convolution_direct,
-                                                                x, weights, bias, y, w->stride, w->dilation, w->pad, w->pad,
-                                                                attributes);
+                                                                x, weights, bias, y, w->stride, w->dilation, w->pad,
+                                                                w->pad_after, attributes);
         break;
     case PASS_INPUT:
         status = dnnl_convolution_backward_data_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, y,
-                                                                      w->stride, w->dilation, w->pad, w->pad, hint, attributes);
+                                                                      w->stride, w->dilation, w->pad, w->pad_after, hint,
+                                                                      attributes);
         break;
     case PASS_WEIGHTS:
-        status =
-            dnnl_convolution_backward_weights_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights, bias, y,
-                                                                    w->stride, w->dilation, w->pad, w->pad, hint, attributes);
+        status = dnnl_convolution_backward_weights_primitive_desc_create(&plan, engine, dnnl_convolution_direct, x, weights,
+                                                                         bias, y, w->stride, w->dilation, w->pad, w->pad_after,
+                                                                         hint, attributes);
         break;
     }
     return take_plan(draft, attributes, status, plan);

@@ -44,18 +44,19 @@ static void make(struct draft *draft, struct pool *pool, const struct shape *in,
 static struct window pool_window_of(const struct attributes *a, const struct shape *in, const struct shape *out) {
     struct window window = window_of(a);
     for (int d = 0; d < 2; d++) {
-        int64_t needed = (out->dim[d + 1] - 1) * window.stride[d] + window.kernel[d] - in->dim[d + 1] - window.pad[d];
+        int64_t extent = (window.kernel[d] - 1) * (window.dilation[d] + 1) + 1;
+        int64_t needed = (out->dim[d + 1] - 1) * window.stride[d] + extent - in->dim[d + 1] - window.pad[d];
         if (needed > window.pad_after[d]) window.pad_after[d] = needed;
     }
     return window;
 }
 
-/* Windows of different sizes or divisors. */
+/* Windows of different sizes or divisors, or with gaps. */
 static bool is_uneven(const struct node *node, const struct window *window) {
     const struct attributes *a = &node->attributes;
     if (node->id == OPERATOR_MAX_POOL) return false;
-    bool past_padding = window->pad_after[0] > a->pad_h || window->pad_after[1] > a->pad_w;
-    return a->out_h > 0 || (a->count_padding && past_padding);
+    bool past_padding = window->pad_after[0] > a->pad_h + a->pad_extra_h || window->pad_after[1] > a->pad_w + a->pad_extra_w;
+    return a->out_h > 0 || a->dilation_h > 1 || a->dilation_w > 1 || (a->count_padding && past_padding);
 }
 
 static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 
 /* First and number of the output positions along one side whose tap lies in the image. */
 struct range {
@@ -48,7 +47,8 @@ bool taps_fit(const struct node *node, const struct shape *input, int samples) {
     const struct attributes *a = &node->attributes;
     int64_t pixels = node->shape.dim[1] * node->shape.dim[2];
     int taps = a->kernel_h * a->kernel_w;
-    bool plain = a->stride_h == 1 && a->stride_w == 1 && a->groups == 1 && taps > 1 && taps <= 25;
+    bool plain = a->stride_h == 1 && a->stride_w == 1 && a->dilation_h == 1 && a->dilation_w == 1 && a->groups == 1 &&
+                 taps > 1 && taps <= 25;
     return plain && pixels <= 16 && pixels * samples >= 16 && input->dim[0] >= 64 && node->shape.dim[0] >= 64;
 }
 
@@ -134,13 +134,6 @@ static void gather(const struct taps *t, const struct gather *gather) {
     cpu_parallel(&t->device->device, (size_t)(gather->height * gather->samples), 1, gather_part, gather);
 }
 
-static VECTOR_CLONES void sum_rows(size_t rows, size_t columns, const float *restrict x, float *restrict sums) {
-    for (size_t c = 0; c < columns; c++) sums[c] = 0;
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < columns; c++) sums[c] += x[r * columns + c];
-    }
-}
-
 /* The taps of one column of the kernel. */
 static enum ps_status run_column(struct taps *t, const struct kernel_call *call, int kw, struct ps_error *error) {
     char *base = call->workspace;
@@ -173,7 +166,7 @@ enum ps_status taps_run(struct taps *t, const struct kernel_call *call, struct p
     TRY(primitive_run(&t->reorder, t->device, addresses, base + t->scratchpad, error));
     if (t->attributes->bias) {
         size_t rows = (size_t)(t->samples * t->out_height * t->out_width);
-        sum_rows(rows, (size_t)t->out_channels, call->output_gradient, call->gradients[1]);
+        cpu_sum_rows(&t->device->device, rows, (size_t)t->out_channels, call->output_gradient, call->gradients[1]);
     }
     return PS_OK;
 }

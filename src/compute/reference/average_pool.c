@@ -3,10 +3,10 @@
 
 #include "compute/reference/reference.h"
 
-/* The window of output i: rows [top, bottom), columns [left, right) of sample n, and one over its number of counted elements.
- */
+/* The window of output i: its rows and columns in sample n, and one over its number of counted elements. */
 struct place {
-    int64_t n, top, bottom, left, right;
+    int64_t n;
+    struct pool_window rows, columns;
     double factor;
 };
 
@@ -15,7 +15,7 @@ static struct place place_of(const struct kernel *kernel, const struct window *s
     struct pool_window rows = pool_window(a, POOL_ROWS, s->height, i / s->out_width % s->out_height);
     struct pool_window columns = pool_window(a, POOL_COLUMNS, s->width, i % s->out_width);
     double factor = 1.0 / (double)(rows.counted * columns.counted);
-    return (struct place){i / (s->out_height * s->out_width), rows.first, rows.end, columns.first, columns.end, factor};
+    return (struct place){i / (s->out_height * s->out_width), rows, columns, factor};
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
@@ -25,8 +25,8 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
         struct place at = place_of(kernel, &s, i);
         for (int64_t c = 0; c < s.channels; c++) {
             double sum = 0;
-            for (int64_t row = at.top; row < at.bottom; row++) {
-                for (int64_t column = at.left; column < at.right; column++) {
+            for (int64_t row = at.rows.first; row < at.rows.end; row += at.rows.step) {
+                for (int64_t column = at.columns.first; column < at.columns.end; column += at.columns.step) {
                     sum += (double)call->input[0][window_input(&s, at.n, row, column) + c];
                 }
             }
@@ -43,8 +43,8 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     memset(dx, 0, (size_t)window_input(&s, s.samples, 0, 0) * sizeof(float));
     for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
         struct place at = place_of(kernel, &s, i);
-        for (int64_t row = at.top; row < at.bottom; row++) {
-            for (int64_t column = at.left; column < at.right; column++) {
+        for (int64_t row = at.rows.first; row < at.rows.end; row += at.rows.step) {
+            for (int64_t column = at.columns.first; column < at.columns.end; column += at.columns.step) {
                 for (int64_t c = 0; c < s.channels; c++) {
                     float share = (float)((double)call->output_gradient[i * s.channels + c] * at.factor);
                     dx[window_input(&s, at.n, row, column) + c] += share;

@@ -30,8 +30,9 @@ struct window reference_window(const struct kernel *kernel) {
     const struct reference_kernel *k = reference_of(kernel);
     const struct attributes *a = k->attributes;
     const int64_t *in = k->input[0].dim, *out = k->output.dim;
-    return (struct window){kernel->samples, in[0],       in[1],       in[2],       out[0],   out[1],  out[2],
-                           a->kernel_h,     a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w};
+    return (struct window){kernel->samples, in[0],    in[1],       in[2],         out[0],
+                           out[1],          out[2],   a->kernel_h, a->kernel_w,   a->stride_h,
+                           a->stride_w,     a->pad_h, a->pad_w,    a->dilation_h, a->dilation_w};
 }
 
 static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {

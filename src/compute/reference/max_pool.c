@@ -1,5 +1,5 @@
-/* Max pooling. x (N, H, W, C), y (N, OH, OW, C); inner memory holds for each output the pixel (h * W + w) that won, the first
- * of equal ones. */
+/* Max pooling. x (N, H, W, C), y (N, OH, OW, C); pool_window gives the windows. Inner memory holds for each output the pixel (h
+ * * W + w) that won, the first of equal ones. */
 #include <string.h>
 
 #include "compute/reference/reference.h"
@@ -17,15 +17,15 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     int32_t *winners = (int32_t *)call->inner;
     for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
         int64_t n = i / (s.out_height * s.out_width), row = i / s.out_width % s.out_height, column = i % s.out_width;
-        int64_t top = row * s.stride_h - s.pad_h, left = column * s.stride_w - s.pad_w, h0, h1, w0, w1;
-        window_clip(top, s.kernel_h, s.height, &h0, &h1);
-        window_clip(left, s.kernel_w, s.width, &w0, &w1);
+        const struct attributes *a = reference_of(kernel)->attributes;
+        struct pool_window rows = pool_window(a, POOL_ROWS, s.height, row);
+        struct pool_window columns = pool_window(a, POOL_COLUMNS, s.width, column);
         for (int64_t c = 0; c < s.channels; c++) {
-            int64_t winner = (top + h0) * s.width + left + w0;
-            for (int64_t kh = h0; kh < h1; kh++) {
-                for (int64_t kw = w0; kw < w1; kw++) {
+            int64_t winner = rows.first * s.width + columns.first;
+            for (int64_t h = rows.first; h < rows.end; h += rows.step) {
+                for (int64_t w = columns.first; w < columns.end; w += columns.step) {
                     const float *image = call->input[0] + window_input(&s, n, 0, 0) + c;
-                    int64_t pixel = (top + kh) * s.width + left + kw;
+                    int64_t pixel = h * s.width + w;
                     if (image[pixel * s.channels] > image[winner * s.channels]) winner = pixel;
                 }
             }

@@ -35,7 +35,7 @@ static inline int64_t reference_rows(const struct kernel *kernel, const struct s
 struct window {
     int64_t samples, channels, height, width; /* of the input */
     int64_t out_channels, out_height, out_width;
-    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 };
 
 struct window reference_window(const struct kernel *kernel);
@@ -47,12 +47,6 @@ static inline int64_t window_input(const struct window *w, int64_t n, int64_t ro
 
 static inline int64_t window_output(const struct window *w, int64_t n, int64_t row, int64_t column) {
     return ((n * w->out_height + row) * w->out_width + column) * w->out_channels;
-}
-
-/* The kernel positions [first, end) of a window at `start` (may be negative) that lie within a side of `size`. */
-static inline void window_clip(int64_t start, int64_t kernel, int64_t size, int64_t *first, int64_t *end) {
-    *first = start < 0 ? -start : 0;
-    *end = start + kernel > size ? size - start : kernel;
 }
 
 #endif

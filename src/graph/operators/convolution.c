@@ -1,6 +1,8 @@
 /*
- * Convolution (cross-correlation, as everywhere): reads channels, kernel, stride (0: 1), pad, groups (0: 1), bias.
- * Weights (channels, C / groups, kernel_h, kernel_w) and bias (channels).
+ * Convolution (cross-correlation, as everywhere): reads channels, kernel, stride (0: 1), pad, pad_extra (more of it after a
+ * side than before), dilation (0: 1), groups (0: 1), bias, dims. Weights (channels, C / groups, kernel_h, kernel_w) and bias
+ * (channels). A sequence is an image 1 wide; with `dims` 1 its weights are those of PyTorch's Conv1d, (channels, C / groups,
+ * kernel_h).
  */
 #include "graph/operators.h"
 
@@ -8,16 +10,9 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
                             struct ps_error *error) {
     (void)input_count;
     TRY(require_image(inputs, error));
-    if (attributes->stride_h == 0) attributes->stride_h = 1;
-    if (attributes->stride_w == 0) attributes->stride_w = 1;
-    if (attributes->groups == 0) attributes->groups = 1;
-    int groups = attributes->groups, channels = attributes->channels;
-    if (channels < 1) return error_set(error, PS_USAGE, "%d output channels: at least 1 is needed", channels);
-    if (groups < 1 || channels % groups != 0 || inputs->dim[0] % groups != 0) {
-        return error_set(error, PS_USAGE, "%d groups do not divide %lld input and %d output channels", groups,
-                         (long long)inputs->dim[0], channels);
-    }
-    return window_output(attributes, inputs, channels, output, error);
+    convolution_complete(attributes);
+    TRY(convolution_check(attributes, inputs, error));
+    return window_output(attributes, inputs, attributes->channels, output, error);
 }
 
 static int64_t fan_in(const struct attributes *attributes, const struct shape *input) {
@@ -28,7 +23,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
     struct initial initial = initial_fan_in(fan_in(attributes, inputs));
     parameters[0] = (struct parameter){.name = "weight",
-                                       .shape = {.rank = 4,
+                                       .shape = {.rank = 2 + attributes->dims,
                                                  .dim = {attributes->channels, inputs->dim[0] / attributes->groups,
                                                          attributes->kernel_h, attributes->kernel_w}},
                                        .initial = initial};
@@ -44,7 +39,8 @@ const struct operator_type operator_convolution = {
     .name = "convolution",
     .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), SIDES("kernel", kernel_h, 1, WINDOW_MAX, REQUIRED),
                    SIDES("stride", stride_h, 1, WINDOW_MAX, 1), SIDES("pad", pad_h, 0, WINDOW_MAX, 0),
-                   INTEGER(groups, 1, FEATURES_MAX, 1), BOOLEAN(bias, 1)},
+                   SIDES("pad_extra", pad_extra_h, -WINDOW_MAX, WINDOW_MAX, 0), SIDES("dilation", dilation_h, 1, WINDOW_MAX, 1),
+                   INTEGER(groups, 1, FEATURES_MAX, 1), BOOLEAN(bias, 1), INTEGER(dims, 1, 2, 2)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
