@@ -187,10 +187,9 @@ static void change_micro_batch(struct bench *bench) {
 
 /* On the micro-batch that was not used last. */
 static enum ps_status run_forward(struct bench *bench, const struct stage_step *step, int slot, struct ps_error *error) {
-    struct stage_result result = {0};
     change_micro_batch(bench);
     start_pass(bench);
-    TRY(stage_forward(bench->stage, &bench->blocks, step, &result, error));
+    TRY(stage_forward(bench->stage, &bench->blocks, step, &bench->result, error));
     keep_pass(bench, TIME_FORWARD, slot);
     return PS_OK;
 }

@@ -46,10 +46,11 @@ struct bench {
     } other; /* the same blocks of the micro-batch that is next */
     float *moment, *predicted;
     int32_t *labels;
-    double *times;  /* of the layers: see bench_times */
-    double *pass;   /* of the current pass, by layer */
-    double since;   /* when the last operator ended */
-    bool *left_out; /* by layer of the network: not part of the stretch */
+    double *times;              /* of the layers: see bench_times */
+    double *pass;               /* of the current pass, by layer */
+    double since;               /* when the last operator ended */
+    bool *left_out;             /* by layer of the network: not part of the stretch */
+    struct stage_result result; /* of the last stage's forwards: a device with a queue may write it after they returned */
 };
 
 /* Creates the stage and allocates its memory. The caller calls bench_close, on failure too. */
