@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
     struct transport_options transport = {
         .programs = programs, .slots = slots, .processes = processes, .sizes = bench.sizes, .shared_backed = true};
     if (bench.workers[first].shared.memory.base) transport.shared = &bench.workers[first].shared;
-    check(bench.class->create(&transport, &bench.transport, &error), &error);
+    check(bench.class->create(bench.class, &transport, &bench.transport, &error), &error);
     measure(&bench, first, end);
     if (apart) check(processes_share(processes, bench.figures[first], sizeof *bench.figures, bench.figures, &error), &error);
     if (first == 0) print(&bench);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "comm/transports/ranks.h"
+#include "comm/transports/between_processes.h"
 #include "plan/cluster.h"
 #include "support.h"
 
@@ -77,7 +77,7 @@ static struct transport *open_sender(struct ps_cluster *cluster) {
     assert_ok(programs_set_instances(programs, parts, 2, &test_error));
     struct transport_options options = {
         .programs = programs, .slots = slots, .processes = &processes, .sizes = sizes, .cluster = cluster};
-    assert_ok(ranks_create(&class, &options, &transport, &test_error));
+    assert_ok(between_processes_create(&class, &options, &transport, &test_error));
     ps_programs_destroy(programs);
     return transport;
 }
@@ -99,7 +99,7 @@ static void test_order_of_a_route(void **state) {
     float *block[SLOTS] = {first, second};
     struct ps_cluster *cluster = cluster_with_cable();
     struct transport *transport = open_sender(cluster);
-    for (int slot = 0; slot < SLOTS; slot++) ranks_post(transport, 0, BLOCK_OUTPUT, slot, 1, &block[slot], 0);
+    for (int slot = 0; slot < SLOTS; slot++) between_processes_post(transport, 0, BLOCK_OUTPUT, slot, 1, &block[slot], 0);
     assert_int_equal(sent_count, 0);
     all_words(true);
     bool found = false;
@@ -108,21 +108,21 @@ static void test_order_of_a_route(void **state) {
         if (found) made[m].late = 1;
     }
     assert_true(found);
-    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_false(between_processes_settled(transport, 0, BLOCK_OUTPUT, 1));
     assert_int_equal(sent_count, 0);
-    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_false(between_processes_settled(transport, 0, BLOCK_OUTPUT, 1));
     assert_int_equal(sent_count, 1);
     assert_ptr_equal(sent[0], first);
     /* One block at a time. */
-    assert_false(ranks_settled(transport, 0, BLOCK_OUTPUT, 1));
+    assert_false(between_processes_settled(transport, 0, BLOCK_OUTPUT, 1));
     assert_int_equal(sent_count, 1);
     all_blocks_done();
-    assert_true(ranks_settled(transport, 0, BLOCK_OUTPUT, 0));
+    assert_true(between_processes_settled(transport, 0, BLOCK_OUTPUT, 0));
     assert_int_equal(sent_count, 2);
     assert_ptr_equal(sent[1], second);
     all_blocks_done();
-    assert_true(ranks_drain(transport));
-    ranks_destroy(transport);
+    assert_true(between_processes_drain(transport));
+    between_processes_destroy(transport);
     ps_cluster_destroy(cluster);
 }
 

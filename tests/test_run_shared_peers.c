@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "comm/transports/ranks.h"
+#include "comm/transports/between_processes.h"
 #include "support.h"
 
 enum { RANKS = 2, SLOTS = 3, BYTES = 4096, WORDS = BYTES / 4, ROUNDS = 20000, LATE_EVERY = 64 };
@@ -117,13 +117,13 @@ static void open_end(struct end *end) {
                                         .sizes = sizes,
                                         .shared = &end->memory,
                                         .shared_backed = true};
-    CHECK(ranks_create(&class, &options, &end->transport, &error) == PS_OK);
+    CHECK(between_processes_create(&class, &options, &end->transport, &error) == PS_OK);
     ps_programs_destroy(programs);
 }
 
 static void post(struct end *end, bool sends, int slot) {
-    ranks_post(end->transport, own_rank, sends ? end->sent : end->received, slot, 1 - own_rank,
-               sends ? &end->out[slot] : &end->in[slot], &(struct moment){.time = clock_now()});
+    between_processes_post(end->transport, own_rank, sends ? end->sent : end->received, slot, 1 - own_rank,
+                           sends ? &end->out[slot] : &end->in[slot], &(struct moment){.time = clock_now()});
 }
 
 /* Now and then one is late: a moment, or so long that the other falls asleep. */
@@ -150,21 +150,23 @@ static void exchange(struct end *end) {
     for (int round = 0; round < ROUNDS; round++) {
         int slot = round % SLOTS;
         if (own_rank == 1) {
-            CHECK(ranks_wait(end->transport, own_rank, end->received, slot) && holds(end->in[slot], -sign * (float)round));
+            CHECK(between_processes_wait(end->transport, own_rank, end->received, slot) &&
+                  holds(end->in[slot], -sign * (float)round));
             if (round + SLOTS < ROUNDS) post(end, false, slot);
         }
         be_late(round);
-        CHECK(ranks_wait(end->transport, own_rank, end->sent, slot));
+        CHECK(between_processes_wait(end->transport, own_rank, end->sent, slot));
         fill(end->out[slot], sign * (float)round);
         post(end, true, slot);
         int before = round - (SLOTS - 1), last = round == ROUNDS - 1 ? round : before;
         for (; own_rank == 0 && before >= 0 && before <= last; before++) {
             slot = before % SLOTS;
-            CHECK(ranks_wait(end->transport, own_rank, end->received, slot) && holds(end->in[slot], -sign * (float)before));
+            CHECK(between_processes_wait(end->transport, own_rank, end->received, slot) &&
+                  holds(end->in[slot], -sign * (float)before));
             if (before + SLOTS < ROUNDS) post(end, false, slot);
         }
     }
-    CHECK(ranks_drain(end->transport));
+    CHECK(between_processes_drain(end->transport));
     for (int s = 0; s < SLOTS; s++)
         for (int other = 0; other < SLOTS; other++)
             CHECK(end->in[s] != end->out[other] &&
@@ -173,7 +175,7 @@ static void exchange(struct end *end) {
 
 static void *stop(void *argument) {
     clock_sleep(0.05);
-    ranks_stop(argument);
+    between_processes_stop(argument);
     return NULL;
 }
 
@@ -183,9 +185,9 @@ static void wait_in_vain(struct end *end) {
     pthread_t thread;
     post(end, false, 0);
     CHECK(pthread_create(&thread, NULL, stop, end->transport) == 0);
-    CHECK(!ranks_wait(end->transport, own_rank, end->received, 0));
+    CHECK(!between_processes_wait(end->transport, own_rank, end->received, 0));
     pthread_join(thread, NULL);
-    CHECK(!ranks_wait(end->transport, own_rank, end->received, 0));
+    CHECK(!between_processes_wait(end->transport, own_rank, end->received, 0));
 }
 
 static int run_rank(void) {
@@ -198,7 +200,7 @@ static int run_rank(void) {
     exchange(&end);
     wait_in_vain(&end);
     CHECK(processes_leave(end.processes, PS_OK, &error) == PS_OK);
-    ranks_destroy(end.transport);
+    between_processes_destroy(end.transport);
     shared_block_release(&end.memory);
     return 0;
 }

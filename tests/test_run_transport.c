@@ -21,7 +21,7 @@ static struct transport *create(const struct transport_class *class) {
     struct transport *transport;
     assert_ok(programs_create(STAGES, STAGES, &programs, &test_error));
     struct transport_options options = {.programs = programs, .slots = slots};
-    assert_ok(class->create(&options, &transport, &test_error));
+    assert_ok(class->create(class, &options, &transport, &test_error));
     ps_programs_destroy(programs);
     assert_ptr_equal(transport->class, class);
     return transport;

@@ -3,9 +3,9 @@
  * worker p. Rank 0 coordinates: it reads the command's files, plans, distributes and gathers, and it alone writes files.
  *
  * Processes communicate in two ways. Blocks of training go by messages of the launcher's system (MPI), fast and between any two
- * ranks. Everything else goes by a TCP connection between rank 0 and each other process (processes/links.c): plans, losses, log
- * lines, failures. These connections also detect at once that a process has ended, which MPI does not, and carry a heartbeat,
- * by which a stopped process is detected.
+ * ranks. Everything else goes by a TCP connection between rank 0 and each other process (processes/control.c): plans, losses,
+ * log lines, failures. These connections also detect at once that a process has ended, which MPI does not, and carry a
+ * heartbeat, by which a stopped process is detected.
  *
  * A failure of any process ends the run for all: functions that wait return its status, and so does processes_check.
  */
@@ -74,7 +74,7 @@ struct processes {
     const struct processes_class *class; /* NULL: this process alone */
     int rank, count;
     struct process_info *info; /* by rank */
-    struct links *links;
+    struct control *control;
 };
 
 /* `class` NULL: this process alone. Every process of a launcher calls it once. */

@@ -63,8 +63,9 @@ struct transport_class {
     /* Processes of one host shall have their blocks that travel in shared memory. */
     bool shares_memory;
 
-    /* No block is known to the new transport. PS_FAILED when memory runs out. */
-    enum ps_status (*create)(const struct transport_options *options, struct transport **transport, struct ps_error *error);
+    /* `class` is this entry. No block is known to the new transport. PS_OUT_OF_MEMORY when memory runs out. */
+    enum ps_status (*create)(const struct transport_class *class, const struct transport_options *options,
+                             struct transport **transport, struct ps_error *error);
     /* Only when no worker uses it any more; blocks still posted return to their posters unchanged. */
     void (*destroy)(struct transport *transport);
 

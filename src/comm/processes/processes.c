@@ -1,4 +1,5 @@
-/* Joining and leaving a run of several processes, and their collective operations, by the links. See processes.h. */
+/* Joining and leaving a run of several processes, and their collective operations, by the control connections. See processes.h.
+ */
 #include "comm/processes.h"
 #include "base/memory.h"
 
@@ -11,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/processor.h"
-#include "comm/processes/links.h"
+#include "comm/processes/control.h"
 
 /* Outside of training larger blocks are sent in several messages. */
 enum { MOVED_AT_ONCE = 16 << 20 };
@@ -79,14 +80,14 @@ static enum ps_status start(struct processes *processes, struct ps_error *error)
     processes->info[processes->rank] = this_machine();
     processes->info[processes->rank].host_leader = host_leader;
     if (processes->count == 1) return PS_OK;
-    TRY(links_open(processes->class, processes->rank, processes->count, processes->info, &processes->links, error));
-    if (processes->rank > 0) log_forward(links_log, processes->links);
+    TRY(control_open(processes->class, processes->rank, processes->count, processes->info, &processes->control, error));
+    if (processes->rank > 0) log_forward(control_log, processes->control);
     return spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error);
 }
 
 static void destroy(struct processes *processes) {
-    if (processes->links && processes->rank > 0) log_forward(NULL, NULL);
-    links_close(processes->links);
+    if (processes->control && processes->rank > 0) log_forward(NULL, NULL);
+    control_close(processes->control);
     free(processes->info);
     free(processes);
 }
@@ -98,7 +99,7 @@ enum ps_status processes_join(const struct processes_class *class, struct proces
     enum ps_status status = start(processes, error);
     if (status == PS_OK)
         *out = processes;
-    else if (processes->links)
+    else if (processes->control)
         return processes_leave(processes, status, error);
     else
         destroy(processes);
@@ -108,29 +109,29 @@ enum ps_status processes_join(const struct processes_class *class, struct proces
 /* Waits until all processes have reached the end of the run: none may leave before. */
 static enum ps_status end_together(struct processes *processes, struct ps_error *error) {
     struct frame *frame;
-    if (processes->rank > 0) TRY(links_send(processes->links, 0, FRAME_DONE, NULL, 0, error));
+    if (processes->rank > 0) TRY(control_send(processes->control, 0, FRAME_DONE, NULL, 0, error));
     for (int rank = processes->rank > 0 ? 0 : 1; rank < (processes->rank > 0 ? 1 : processes->count); rank++) {
-        TRY(links_wait(processes->links, rank, FRAME_DONE, &frame, error));
+        TRY(control_wait(processes->control, rank, FRAME_DONE, &frame, error));
         free(frame);
     }
-    links_expect_end(processes->links);
+    control_expect_end(processes->control);
     for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
-        TRY(links_send(processes->links, rank, FRAME_DONE, NULL, 0, error));
+        TRY(control_send(processes->control, rank, FRAME_DONE, NULL, 0, error));
     return PS_OK;
 }
 
 enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
     if (!processes) return status;
     struct ps_error failure = {0};
-    if (processes->links) {
+    if (processes->control) {
         if (status == PS_OK)
             status = end_together(processes, &failure);
         else
-            links_fail(processes->links, status, error);
+            control_fail(processes->control, status, error);
         /* The caller's message about a loss may contain more than is known here. */
         struct process_loss loss;
-        bool lost = status == PS_WORKER_LOST && links_lost(processes->links, &loss);
-        enum ps_status shared = links_check(processes->links, &failure);
+        bool lost = status == PS_WORKER_LOST && control_lost(processes->control, &loss);
+        enum ps_status shared = control_check(processes->control, &failure);
         if (shared != PS_OK) status = shared;
         if (status != PS_OK && error && failure.status != PS_OK && !lost) *error = failure;
     }
@@ -143,23 +144,23 @@ enum ps_status processes_leave(struct processes *processes, enum ps_status statu
 /* ----------------------------------------------------------------- failures */
 
 enum ps_status processes_check(const struct processes *processes, struct ps_error *error) {
-    if (!processes->links) return PS_OK;
-    TRY(links_check(processes->links, error));
+    if (!processes->control) return PS_OK;
+    TRY(control_check(processes->control, error));
     const char *failure = processes->class->failure();
     return failure ? error_set(error, PS_FAILED, "%s on rank %d: %s", processes->class->name, processes->rank, failure) : PS_OK;
 }
 
 void processes_lose(struct processes *processes, const struct process_loss *loss) {
-    if (processes->links) links_lose(processes->links, loss);
+    if (processes->control) control_lose(processes->control, loss);
 }
 
 bool processes_lost(const struct processes *processes, struct process_loss *loss) {
-    return processes->links && links_lost(processes->links, loss);
+    return processes->control && control_lost(processes->control, loss);
 }
 
 void processes_drain(const struct processes *processes, double seconds) {
     struct process_loss loss;
-    if (processes_lost(processes, &loss)) links_drain(processes->links, loss.rank, seconds);
+    if (processes_lost(processes, &loss)) control_drain(processes->control, loss.rank, seconds);
 }
 
 bool processes_is_reporter(const struct processes *processes) {
@@ -185,18 +186,18 @@ static enum ps_status unpack(struct frame *frame, void **data, size_t *size, str
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error) {
     struct frame *frame;
     for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
-        TRY(links_send(processes->links, rank, FRAME_BROADCAST, *data, *size, error));
+        TRY(control_send(processes->control, rank, FRAME_BROADCAST, *data, *size, error));
     if (processes->rank == 0) return PS_OK;
-    TRY(links_wait(processes->links, 0, FRAME_BROADCAST, &frame, error));
+    TRY(control_wait(processes->control, 0, FRAME_BROADCAST, &frame, error));
     return unpack(frame, data, size, error);
 }
 
 enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
-    if (processes->rank > 0) return links_send(processes->links, 0, FRAME_GATHER, mine, size, error);
+    if (processes->rank > 0) return control_send(processes->control, 0, FRAME_GATHER, mine, size, error);
     memcpy(all, mine, size);
     for (int rank = 1; rank < processes->count; rank++) {
         struct frame *frame;
-        TRY(links_wait(processes->links, rank, FRAME_GATHER, &frame, error));
+        TRY(control_wait(processes->control, rank, FRAME_GATHER, &frame, error));
         bool fits = frame->size == size;
         if (fits) memcpy((char *)all + (size_t)rank * size, frame->data, size);
         free(frame);
@@ -229,28 +230,28 @@ bool processes_has_shared_peers(const struct processes *processes, int rank) {
 
 enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error) {
     struct frame *frame;
-    if (processes->rank > 0) return links_send(processes->links, 0, FRAME_HANDED_IN, *data, *size, error);
-    TRY(links_wait(processes->links, rank, FRAME_HANDED_IN, &frame, error));
+    if (processes->rank > 0) return control_send(processes->control, 0, FRAME_HANDED_IN, *data, *size, error);
+    TRY(control_wait(processes->control, rank, FRAME_HANDED_IN, &frame, error));
     return unpack(frame, data, size, error);
 }
 
 enum ps_status processes_tell(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
-    return links_send(processes->links, 0, FRAME_TOLD, data, size, error);
+    return control_send(processes->control, 0, FRAME_TOLD, data, size, error);
 }
 
 bool processes_hear(struct processes *processes, int *rank, void **data, size_t *size) {
-    struct frame *frame = processes->links ? links_take(processes->links, -1, FRAME_TOLD) : NULL;
+    struct frame *frame = processes->control ? control_take(processes->control, -1, FRAME_TOLD) : NULL;
     if (!frame) return false;
     *rank = frame->rank;
     return unpack(frame, data, size, NULL) == PS_OK;
 }
 
 void processes_set_state(struct processes *processes, const struct process_state *state) {
-    if (processes->links) links_set_state(processes->links, state);
+    if (processes->control) control_set_state(processes->control, state);
 }
 
 struct process_state processes_state_of(const struct processes *processes, int rank) {
-    return processes->links ? links_state_of(processes->links, rank) : (struct process_state){0};
+    return processes->control ? control_state_of(processes->control, rank) : (struct process_state){0};
 }
 
 static enum ps_status move_piece(struct processes *processes, int peer, int tag, bool outgoing, void *piece, size_t size,

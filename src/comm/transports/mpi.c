@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "comm/launch.h"
-#include "comm/transports/ranks.h"
+#include "comm/transports/between_processes.h"
 
 /* Measured between two ranks of one host with both libraries (bench/mpi.sh): smaller pieces need more calls, larger ones are
  * not faster. */
@@ -176,31 +176,21 @@ static const struct processes_class processes_mpi = {
     .failure = failure,
 };
 
-static enum ps_status create(const struct transport_options *options, struct transport **transport, struct ps_error *error) {
-    return ranks_create(&transport_mpi, options, transport, error);
-}
-
-static enum ps_status create_messages(const struct transport_options *options, struct transport **transport,
-                                      struct ps_error *error) {
-    return ranks_create(&transport_mpi_messages, options, transport, error);
-}
-
-#define RANKS                                                                                                                  \
-    .own_threads = true, .processes = &processes_mpi, .destroy = ranks_destroy, .post = ranks_post, .reduce = ranks_reduce,    \
-    .settled = ranks_settled, .settled_at = ranks_settled_at, .wait = ranks_wait, .stop = ranks_stop,                          \
-    .progress = ranks_progress, .drain = ranks_drain
+#define PROCESSES                                                                                                              \
+    .own_threads = true, .processes = &processes_mpi, .create = between_processes_create,                                      \
+    .destroy = between_processes_destroy, .post = between_processes_post, .reduce = between_processes_reduce,                  \
+    .settled = between_processes_settled, .settled_at = between_processes_settled_at, .wait = between_processes_wait,          \
+    .stop = between_processes_stop, .progress = between_processes_progress, .drain = between_processes_drain
 
 const struct transport_class transport_mpi = {
     .name = "mpi",
     .summary = "every worker is a process that mpirun started",
     .shares_memory = true,
-    .create = create,
-    RANKS,
+    PROCESSES,
 };
 
 const struct transport_class transport_mpi_messages = {
     .name = "mpi-messages",
     .summary = "the same, and blocks are messages between processes of one host, too",
-    .create = create_messages,
-    RANKS,
+    PROCESSES,
 };

@@ -8,8 +8,10 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/shared_block.h"
 
 /* A post: a block by the rank whose memory it lies in, and where there. */
@@ -51,6 +53,7 @@ struct member {
 };
 
 struct shared_peers {
+    struct arena arena;     /* of the tables */
     int rank, count;        /* of the run */
     struct member *members; /* by rank */
     struct shared_block mailbox;
@@ -80,18 +83,17 @@ static size_t list_bytes(size_t capacity) { return memory_align(sizeof(struct li
 /* Where each list is: all ranks find the same. */
 static enum ps_status lay_out(struct shared_peers *peers, const struct transport_options *options, const struct routes *routes,
                               struct ps_error *error) {
-    size_t routes_and_one = (size_t)routes->count + 1, ranks = (size_t)peers->count;
-    peers->members = calloc(ranks, sizeof *peers->members);
-    peers->mailbox_bytes = calloc(ranks, sizeof *peers->mailbox_bytes);
-    peers->list_from = calloc(routes_and_one, sizeof *peers->list_from);
-    peers->list_to = calloc(routes_and_one, sizeof *peers->list_to);
-    peers->lanes = calloc(routes_and_one, sizeof *peers->lanes);
-    size_t instances = (size_t)options->programs->instance_count;
-    peers->descriptor_at = calloc(instances + 1, sizeof *peers->descriptor_at);
-    peers->instance_worker = calloc(instances + 1, sizeof *peers->instance_worker);
-    if (!peers->members || !peers->mailbox_bytes || !peers->list_from || !peers->list_to || !peers->lanes ||
-        !peers->descriptor_at || !peers->instance_worker)
-        return error_memory(error, "a board", (ranks + routes_and_one) * sizeof *peers->lanes);
+    struct arena *arena = &peers->arena;
+    const size_t route_count = (size_t)routes->count, ranks = (size_t)peers->count;
+    const size_t instances = (size_t)options->programs->instance_count;
+    peers->members = arena_take(arena, ranks, sizeof *peers->members);
+    peers->mailbox_bytes = arena_take(arena, ranks, sizeof *peers->mailbox_bytes);
+    peers->list_from = arena_take(arena, route_count, sizeof *peers->list_from);
+    peers->list_to = arena_take(arena, route_count, sizeof *peers->list_to);
+    peers->lanes = arena_take(arena, route_count, sizeof *peers->lanes);
+    peers->descriptor_at = arena_take(arena, instances, sizeof *peers->descriptor_at);
+    peers->instance_worker = arena_take(arena, instances, sizeof *peers->instance_worker);
+    if (arena->refused > 0) return error_memory(error, "a board", arena->refused);
     for (size_t rank = 0; rank < ranks; rank++) peers->mailbox_bytes[rank] = memory_align(sizeof(struct mailbox));
     for (int r = 0; r < routes->count; r++) {
         const struct route *route = &routes->list[r];
@@ -215,9 +217,10 @@ static bool all_agree(const struct transport_options *options, const int32_t *op
 static enum ps_status join(struct shared_peers *peers, const struct transport_options *options, const struct routes *routes,
                            bool *joined, struct ps_error *error) {
     struct processes *processes = options->processes;
-    struct offer *offers = calloc((size_t)processes->count, sizeof *offers);
-    int32_t *opened = calloc((size_t)processes->count, sizeof *opened), own = 0;
-    enum ps_status status = offers && opened ? PS_OK : error_memory(error, "a board", sizeof *offers);
+    struct arena arena = {0};
+    struct offer *offers = arena_take(&arena, (size_t)processes->count, sizeof *offers);
+    int32_t *opened = arena_take(&arena, (size_t)processes->count, sizeof *opened), own = 0;
+    enum ps_status status = arena_check(&arena, "a board", error);
     struct offer offer = make_offer(peers, options);
     if (status == PS_OK) status = processes_share(processes, &offer, sizeof offer, offers, error);
     if (status == PS_OK) {
@@ -225,8 +228,7 @@ static enum ps_status join(struct shared_peers *peers, const struct transport_op
         status = processes_share(processes, &own, sizeof own, opened, error);
     }
     *joined = status == PS_OK && all_agree(options, opened);
-    free(offers);
-    free(opened);
+    arena_release(&arena);
     return status;
 }
 
@@ -237,8 +239,8 @@ enum ps_status shared_peers_create(const struct transport_options *options, cons
     bool any = false;
     for (int rank = 0; rank < processes->count; rank++) any = any || processes_has_shared_peers(processes, rank);
     if (!any) return PS_OK;
-    struct shared_peers *peers = calloc(1, sizeof *peers);
-    if (!peers) return error_memory(error, "a board", sizeof *peers);
+    struct shared_peers *peers;
+    TRY(memory_new(&peers, 1, "a board", error));
     *peers = (struct shared_peers){.rank = processes->rank, .count = processes->count};
     bool joined = false;
     enum ps_status status = lay_out(peers, options, routes, error);
@@ -263,13 +265,7 @@ void shared_peers_destroy(struct shared_peers *peers) {
         memory_block_release(&peers->members[rank].blocks);
     }
     shared_block_release(&peers->mailbox);
-    free(peers->members);
-    free(peers->mailbox_bytes);
-    free(peers->list_from);
-    free(peers->list_to);
-    free(peers->lanes);
-    free(peers->descriptor_at);
-    free(peers->instance_worker);
+    arena_release(&peers->arena);
     free(peers);
 }
 

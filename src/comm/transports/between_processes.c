@@ -11,17 +11,19 @@
  *
  * A route between two instances of one worker has both ends in this process and uses the channels.
  */
-#include "comm/transports/ranks.h"
+#include "comm/transports/between_processes.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "comm/emulation.h"
-#include "comm/transports/channels.h"
 #include "comm/transports/rank_sums.h"
 #include "comm/transports/shared_peers.h"
+#include "comm/transports/within_process.h"
 #include "program/routes.h"
 
 /* A waiting rank sleeps between two polls for a twentieth of the time that it has waited so far: so a poll is late by little,
@@ -57,6 +59,7 @@ struct pending {
 
 struct ranks {
     struct transport transport;
+    struct arena arena;          /* of the tables and of staged blocks */
     struct processes *processes; /* NULL: all instances are in this process */
     struct device *device;       /* of the worker here */
     struct transport *inside;    /* channels, for routes within this process */
@@ -80,32 +83,26 @@ static struct pending *find(const struct transport *transport, int instance, enu
     return ranks->processes && ranks->pending_posts[instance][kind] ? &ranks->pending_posts[instance][kind][slot] : NULL;
 }
 
+/* The places of one kind of an instance's blocks, which end with one without a message. */
 static enum ps_status make_places(struct ranks *ranks, const struct transport_options *options, int instance,
                                   enum block_kind kind, struct ps_error *error) {
-    int slots = stage_slots_of(&options->slots[instance], kind);
-    int64_t bytes = stage_block_bytes(&options->sizes[options->programs->instances[instance].stage], kind);
-    struct pending *pending_posts = calloc((size_t)slots + 1, sizeof *pending_posts);
-    if (!pending_posts) return error_memory(error, "transport", (size_t)slots * sizeof *pending_posts);
-    ranks->pending_posts[instance][kind] = pending_posts;
-    for (int slot = 0; slot < slots; slot++) {
-        pending_posts[slot].bytes = (size_t)bytes;
-        TRY(ranks->transport.class->processes->message_create((size_t)bytes, &pending_posts[slot].message, error));
-        if (!device_in_host(options->device)) {
-            pending_posts[slot].staging = malloc((size_t)bytes + 1);
-            if (!pending_posts[slot].staging) return error_memory(error, "staged blocks", (size_t)bytes);
-        }
-        if (options->cluster) TRY(ranks->transport.class->processes->message_create(1, &pending_posts[slot].word, error));
+    const struct processes_class *processes = ranks->transport.class->processes;
+    const int slots = stage_slots_of(&options->slots[instance], kind);
+    const size_t bytes = (size_t)stage_block_bytes(&options->sizes[options->programs->instances[instance].stage], kind);
+    struct pending *places = arena_take(&ranks->arena, (size_t)slots + 1, sizeof *places);
+    ranks->pending_posts[instance][kind] = places;
+    for (int slot = 0; slot < slots && places; slot++) {
+        places[slot].bytes = bytes;
+        TRY(processes->message_create(bytes, &places[slot].message, error));
+        if (!device_in_host(options->device)) places[slot].staging = arena_take(&ranks->arena, bytes, 1);
+        if (options->cluster) TRY(processes->message_create(1, &places[slot].word, error));
     }
     return PS_OK;
 }
 
 /* Which routes share a link with others of the same sender. */
-static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *cluster, struct ps_error *error) {
+static void find_media(struct ranks *ranks, const struct ps_cluster *cluster) {
     const struct routes *routes = &ranks->routes;
-    size_t count = (size_t)routes->count + 1;
-    ranks->shared_link = malloc(count * sizeof *ranks->shared_link);
-    ranks->sending = calloc(count, sizeof(*ranks->sending));
-    if (!ranks->shared_link || !ranks->sending) return error_memory(error, "transport", count * sizeof(*ranks->sending));
     for (int route = 0; route < routes->count; route++) {
         int from = ranks->instance_worker[routes->list[route].from], to = ranks->instance_worker[routes->list[route].to];
         const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
@@ -118,67 +115,64 @@ static enum ps_status find_media(struct ranks *ranks, const struct ps_cluster *c
                 *shared_link = ranks->shared_link[other];
         }
     }
-    return PS_OK;
 }
 
 static enum ps_status make_roads(struct ranks *ranks, const struct transport_options *options, struct ps_error *error) {
-    size_t instances = (size_t)ranks->instance_count;
+    const struct instance *instances = options->programs->instances;
+    struct arena *arena = &ranks->arena;
     TRY(routes_create(options->programs, &ranks->routes, error));
-    ranks->instance_worker = calloc(instances + 1, sizeof *ranks->instance_worker);
-    ranks->pending_posts = calloc(instances + 1, sizeof *ranks->pending_posts);
-    if (!ranks->instance_worker || !ranks->pending_posts)
-        return error_memory(error, "transport", instances * sizeof *ranks->pending_posts);
+    const size_t routes = (size_t)ranks->routes.count, count = (size_t)ranks->instance_count;
+    ranks->instance_worker = arena_take(arena, count, sizeof *ranks->instance_worker);
+    ranks->pending_posts = arena_take(arena, count, sizeof *ranks->pending_posts);
+    ranks->shared_link = arena_take(arena, routes, sizeof *ranks->shared_link);
+    ranks->sending = arena_take(arena, routes, sizeof(*ranks->sending));
+    if (arena->refused > 0) return error_memory(error, "transport", arena->refused);
     for (int instance = 0; instance < ranks->instance_count; instance++)
-        ranks->instance_worker[instance] = options->programs->instances[instance].worker;
-    TRY(find_media(ranks, options->cluster, error));
+        ranks->instance_worker[instance] = instances[instance].worker;
+    find_media(ranks, options->cluster);
     for (int instance = 0; instance < ranks->instance_count; instance++)
-        for (int kind = 0; kind < BLOCK_PLACES && ranks->instance_worker[instance] == ranks->processes->rank; kind++)
+        for (int kind = 0; kind < BLOCK_PLACES && instances[instance].worker == ranks->processes->rank; kind++)
             if (kind != BLOCK_WEIGHT_GRADIENTS &&
-                (kind != BLOCK_WEIGHTS || programs_split(options->programs, options->programs->instances[instance].stage)))
+                (kind != BLOCK_WEIGHTS || programs_split(options->programs, instances[instance].stage)))
                 TRY(make_places(ranks, options, instance, (enum block_kind)kind, error));
+    if (arena->refused > 0) return error_memory(error, "transport", arena->refused);
     if (ranks->transport.class->shares_memory) TRY(shared_peers_create(options, &ranks->routes, &ranks->peers, error));
     TRY(rank_sums_create(ranks->transport.class->processes, ranks->peers, options, &ranks->sums, error));
     if (!options->emulated) return PS_OK;
     return emulation_create(options->emulated, options->programs, &ranks->routes, options->sizes, &ranks->emulation, error);
 }
 
-enum ps_status ranks_create(const struct transport_class *class, const struct transport_options *options,
-                            struct transport **out, struct ps_error *error) {
-    struct ranks *ranks = calloc(1, sizeof *ranks);
-    if (!ranks) return error_memory(error, "transport", sizeof *ranks);
+enum ps_status between_processes_create(const struct transport_class *class, const struct transport_options *options,
+                                        struct transport **out, struct ps_error *error) {
+    struct ranks *ranks;
+    TRY(memory_new(&ranks, 1, "transport", error));
     *ranks = (struct ranks){.transport.class = class, .instance_count = options->programs->instance_count};
     ranks->device = options->device;
     ranks->pending_end = &ranks->pending;
     if (options->processes && options->processes->count > 1) ranks->processes = options->processes;
-    enum ps_status status = channels_create(class, options, &ranks->inside, error);
+    enum ps_status status = within_process_create(class, options, &ranks->inside, error);
     if (status == PS_OK && ranks->processes) status = make_roads(ranks, options, error);
     if (status != PS_OK) {
-        ranks_destroy(&ranks->transport);
+        between_processes_destroy(&ranks->transport);
         return status;
     }
     *out = &ranks->transport;
     return PS_OK;
 }
 
-static void free_places(const struct transport_class *class, struct pending *pending_posts) {
-    for (struct pending *pending = pending_posts; pending_posts && pending->message; pending++) {
-        class->processes->message_destroy(pending->message);
-        class->processes->message_destroy(pending->word);
-        free(pending->staging);
-    }
-    free(pending_posts);
-}
-
-void ranks_destroy(struct transport *transport) {
+void between_processes_destroy(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     if (!ranks) return;
-    channels_destroy(ranks->inside);
+    within_process_destroy(ranks->inside);
     for (int instance = 0; ranks->pending_posts && instance < ranks->instance_count; instance++)
-        for (int kind = 0; kind < BLOCK_PLACES; kind++) free_places(transport->class, ranks->pending_posts[instance][kind]);
-    free(ranks->pending_posts);
-    free(ranks->instance_worker);
-    free(ranks->shared_link);
-    free(ranks->sending);
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) {
+            const struct pending *places = ranks->pending_posts[instance][kind];
+            for (const struct pending *place = places; place && place->message; place++) {
+                transport->class->processes->message_destroy(place->message);
+                transport->class->processes->message_destroy(place->word);
+            }
+        }
+    arena_release(&ranks->arena);
     emulation_destroy(ranks->emulation);
     rank_sums_destroy(ranks->sums);
     shared_peers_destroy(ranks->peers);
@@ -224,14 +218,14 @@ static void start(struct ranks *ranks, struct pending *pending) {
     if (pending->waits) begin_next(ranks);
 }
 
-void ranks_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                const struct moment *when) {
+void between_processes_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
+                            const struct moment *when) {
     struct ranks *ranks = (struct ranks *)transport;
     struct pending *pending = find(transport, instance, kind, slot);
     int peer = pending ? ranks->instance_worker[other] : 0;
     if (!pending || peer == ranks->processes->rank) {
         if (pending) pending->travels = false;
-        channels_post(ranks->inside, instance, kind, slot, other, block, when);
+        within_process_post(ranks->inside, instance, kind, slot, other, block, when);
         return;
     }
     assert(!pending->pending);
@@ -304,12 +298,12 @@ static void look(struct ranks *ranks) {
     begin_next(ranks);
 }
 
-void ranks_reduce(struct transport *transport, int instance, const struct transport_share *share) {
+void between_processes_reduce(struct transport *transport, int instance, const struct transport_share *share) {
     struct ranks *ranks = (struct ranks *)transport;
     if (ranks->processes)
         rank_sums_start(ranks->sums, instance, share);
     else
-        channels_reduce(ranks->inside, instance, share);
+        within_process_reduce(ranks->inside, instance, share);
 }
 
 /* Is the last sum done? */
@@ -318,21 +312,22 @@ static bool sum_settled(struct ranks *ranks, int instance) {
     return rank_sums_settled(ranks->sums, instance);
 }
 
-bool ranks_settled(struct transport *transport, int instance, enum block_kind kind, int slot) {
+bool between_processes_settled(struct transport *transport, int instance, enum block_kind kind, int slot) {
     if (kind == BLOCK_WEIGHT_GRADIENTS && ((struct ranks *)transport)->processes)
         return sum_settled((struct ranks *)transport, instance);
     struct pending *pending = find(transport, instance, kind, slot);
-    if (!pending || !pending->travels) return channels_settled(((struct ranks *)transport)->inside, instance, kind, slot);
+    if (!pending || !pending->travels) return within_process_settled(((struct ranks *)transport)->inside, instance, kind, slot);
     if (pending->pending) look((struct ranks *)transport);
     return !pending->pending && (!((struct ranks *)transport)->emulation || pending->when.time <= clock_now());
 }
 
-struct moment ranks_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
+struct moment between_processes_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
     const struct ranks *ranks = (const struct ranks *)transport;
     if (kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes)
         return (struct moment){.time = rank_sums_settled_at(ranks->sums, instance)};
     const struct pending *pending = find(transport, instance, kind, slot);
-    if (!pending || !pending->travels) return channels_settled_at(((struct ranks *)transport)->inside, instance, kind, slot);
+    if (!pending || !pending->travels)
+        return within_process_settled_at(((struct ranks *)transport)->inside, instance, kind, slot);
     return pending->when;
 }
 
@@ -355,21 +350,21 @@ static bool pause_before_look(struct ranks *ranks, double since) {
 }
 
 /* Within a process only its one worker could settle the post that it waits for. */
-bool ranks_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
+bool between_processes_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
     struct ranks *ranks = (struct ranks *)transport;
     const struct pending *pending = find(transport, instance, kind, slot);
     bool sum = kind == BLOCK_WEIGHT_GRADIENTS && ranks->processes;
-    if (!sum && (!pending || !pending->travels)) return channels_wait(ranks->inside, instance, kind, slot);
+    if (!sum && (!pending || !pending->travels)) return within_process_wait(ranks->inside, instance, kind, slot);
     double since = clock_now();
     for (;;) {
         prepare_to_pause(ranks);
-        if (ranks_settled(transport, instance, kind, slot)) return true;
+        if (between_processes_settled(transport, instance, kind, slot)) return true;
         if (!pause_before_look(ranks, since)) return false;
     }
 }
 
 /* Otherwise a block that the other end takes late would never be sent, since nothing here would poll any more. */
-bool ranks_drain(struct transport *transport) {
+bool between_processes_drain(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     double since = clock_now();
     for (;;) {
@@ -380,14 +375,14 @@ bool ranks_drain(struct transport *transport) {
     }
 }
 
-void ranks_stop(struct transport *transport) {
+void between_processes_stop(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     atomic_store(&ranks->stopped, true);
     if (ranks->peers) shared_peers_wake(ranks->peers);
-    channels_stop(ranks->inside);
+    within_process_stop(ranks->inside);
 }
 
-void ranks_progress(struct transport *transport) {
+void between_processes_progress(struct transport *transport) {
     struct ranks *ranks = (struct ranks *)transport;
     if (!ranks->processes) return;
     double now = clock_now();

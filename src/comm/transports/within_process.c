@@ -1,16 +1,18 @@
 /*
- * Transfers without copying. The first post waits in the channel's queue; the second one swaps the two table entries: the full
- * block moves to the receiver, the empty one to the sender. All blocks of a cut are equally large, so it does not matter whose
- * memory they came from.
+ * The transports `threads` and `serial`: transfers without copying. The first post waits in the channel's queue; the second one
+ * swaps the two table entries: the full block moves to the receiver, the empty one to the sender. All blocks of a cut are
+ * equally large, so it does not matter whose memory they came from.
  */
-#include "comm/transports/channels.h"
+#include "comm/transports/within_process.h"
 
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "comm/emulation.h"
 #include "comm/transports/sum.h"
 #include "program/routes.h"
@@ -59,14 +61,14 @@ struct reduce_member {
 
 struct channels {
     struct transport transport;
+    struct arena arena; /* of all that follows */
     struct routes routes;
-    struct emulation *emulation; /* NULL: none */
-    struct channel *channel;     /* per route */
-    int started;                 /* channels whose lock and condition exist */
-    int instance_count;
+    struct emulation *emulation;                    /* NULL: none */
+    struct channel *channel;                        /* per route */
     struct pending *(*pending_posts)[BLOCK_PLACES]; /* by instance, kind and slot */
     struct reduce_group *reduce_groups;             /* per stage; of a group's stages the first one's is used */
     int stages;
+    bool started;                  /* the locks and conditions of channels and reduce groups exist */
     struct reduce_member *members; /* per instance */
 };
 
@@ -75,106 +77,98 @@ static struct pending *pending_of(const struct transport *transport, int instanc
     return &channels->pending_posts[instance][kind][slot];
 }
 
-static enum ps_status start_channel(struct channels *channels, const struct transport_options *options, int route,
-                                    struct ps_error *error) {
+static void make_channel(struct channels *channels, const struct transport_options *options, int route) {
     const struct route *of = &channels->routes.list[route];
     struct channel *channel = &channels->channel[route];
-    pthread_mutex_init(&channel->lock, NULL);
-    pthread_cond_init(&channel->changed, NULL);
-    channels->started++;
     int senders = stage_slots_of(&options->slots[of->from], traffic_table[of->traffic].sent);
     int receivers = stage_slots_of(&options->slots[of->to], traffic_table[of->traffic].received);
     channel->capacity = (senders > receivers ? senders : receivers) + 1;
-    channel->queue = calloc((size_t)channel->capacity, sizeof(*channel->queue));
-    return channel->queue ? PS_OK : error_memory(error, "transport", (size_t)channel->capacity * sizeof(*channel->queue));
+    channel->queue = arena_take(&channels->arena, (size_t)channel->capacity, sizeof(*channel->queue));
 }
 
-static enum ps_status make_places(struct channels *channels, const struct transport_options *options, struct ps_error *error) {
-    for (int instance = 0; instance < channels->instance_count; instance++)
-        for (int kind = 0; kind < BLOCK_PLACES; kind++) {
-            size_t slots = (size_t)stage_slots_of(&options->slots[instance], (enum block_kind)kind);
-            channels->pending_posts[instance][kind] = calloc(slots + 1, sizeof **channels->pending_posts[instance]);
-            if (!channels->pending_posts[instance][kind])
-                return error_memory(error, "transport", slots * sizeof **channels->pending_posts[instance]);
-        }
+static void make_places(struct channels *channels, const struct transport_options *options) {
+    struct arena *arena = &channels->arena;
+    const size_t instances = (size_t)options->programs->instance_count;
+    channels->pending_posts = arena_take(arena, instances, sizeof *channels->pending_posts);
+    for (size_t instance = 0; channels->pending_posts && instance < instances; instance++)
+        for (int kind = 0; kind < BLOCK_PLACES; kind++)
+            channels->pending_posts[instance][kind] =
+                arena_take(arena, (size_t)stage_slots_of(&options->slots[instance], (enum block_kind)kind),
+                           sizeof **channels->pending_posts[instance]);
+}
+
+static void make_reduce_group(struct channels *channels, const struct ps_programs *programs, int stage) {
+    struct reduce_group *group = &channels->reduce_groups[stage];
+    const struct sum_group of_stage = programs_sum_group(programs, stage);
+    group->size = of_stage.size;
+    group->first = programs_replicas(programs, of_stage.stages[0]);
+    group->shares = arena_take(&channels->arena, (size_t)group->size, sizeof *group->shares);
+}
+
+static void join_group(struct channels *channels, const struct ps_programs *programs, int instance) {
+    const struct instance *of = &programs->instances[instance];
+    const struct sum_group of_stage = programs_sum_group(programs, of->stage);
+    struct reduce_group *group = &channels->reduce_groups[of_stage.number];
+    const int index = of->stage == of_stage.number ? of->replica : group->first + of->replica;
+    channels->members[instance] = (struct reduce_member){.group = group, .index = index};
+}
+
+/* Everything that is allocated, in the arena, and then the locks and conditions. */
+static enum ps_status make_tables(struct channels *channels, const struct transport_options *options, struct ps_error *error) {
+    struct arena *arena = &channels->arena;
+    const struct ps_programs *programs = options->programs;
+    channels->stages = programs->stages;
+    channels->channel = arena_take(arena, (size_t)channels->routes.count, sizeof *channels->channel);
+    channels->reduce_groups = arena_take(arena, (size_t)programs->stages, sizeof *channels->reduce_groups);
+    channels->members = arena_take(arena, (size_t)programs->instance_count, sizeof *channels->members);
+    make_places(channels, options);
+    TRY(arena_check(arena, "transport", error));
+    for (int route = 0; route < channels->routes.count; route++) make_channel(channels, options, route);
+    for (int stage = 0; stage < programs->stages; stage++) make_reduce_group(channels, programs, stage);
+    for (int instance = 0; instance < programs->instance_count; instance++) join_group(channels, programs, instance);
+    TRY(arena_check(arena, "transport", error));
+    for (int route = 0; route < channels->routes.count; route++) {
+        pthread_mutex_init(&channels->channel[route].lock, NULL);
+        pthread_cond_init(&channels->channel[route].changed, NULL);
+    }
+    for (int stage = 0; stage < programs->stages; stage++) {
+        pthread_mutex_init(&channels->reduce_groups[stage].lock, NULL);
+        pthread_cond_init(&channels->reduce_groups[stage].changed, NULL);
+    }
+    channels->started = true;
     return PS_OK;
 }
 
-static enum ps_status make_reduce_groups(struct channels *channels, const struct ps_programs *programs,
-                                         struct ps_error *error) {
-    channels->reduce_groups = calloc((size_t)programs->stages, sizeof *channels->reduce_groups);
-    channels->members = calloc((size_t)programs->instance_count, sizeof *channels->members);
-    if (!channels->reduce_groups || !channels->members)
-        return error_memory(error, "transport", (size_t)programs->instance_count * sizeof *channels->members);
-    for (; channels->stages < programs->stages; channels->stages++) {
-        struct reduce_group *group = &channels->reduce_groups[channels->stages];
-        struct sum_group of_stage = programs_sum_group(programs, channels->stages);
-        group->size = of_stage.size;
-        group->first = programs_replicas(programs, of_stage.stages[0]);
-        pthread_mutex_init(&group->lock, NULL);
-        pthread_cond_init(&group->changed, NULL);
-        group->shares = calloc((size_t)group->size, sizeof *group->shares);
-        if (!group->shares) {
-            channels->stages++;
-            return error_memory(error, "transport", (size_t)group->size * sizeof *group->shares);
-        }
-    }
-    for (int instance = 0; instance < programs->instance_count; instance++) {
-        const struct instance *of = &programs->instances[instance];
-        struct sum_group of_stage = programs_sum_group(programs, of->stage);
-        struct reduce_group *group = &channels->reduce_groups[of_stage.number];
-        int index = of->stage == of_stage.number ? of->replica : group->first + of->replica;
-        channels->members[instance] = (struct reduce_member){.group = group, .index = index};
-    }
-    return PS_OK;
-}
-
-enum ps_status channels_create(const struct transport_class *class, const struct transport_options *options,
-                               struct transport **out, struct ps_error *error) {
-    struct channels *channels = calloc(1, sizeof *channels);
-    if (!channels) return error_memory(error, "transport", sizeof *channels);
+enum ps_status within_process_create(const struct transport_class *class, const struct transport_options *options,
+                                     struct transport **out, struct ps_error *error) {
+    struct channels *channels;
+    TRY(memory_new(&channels, 1, "transport", error));
     channels->transport.class = class;
-    channels->instance_count = options->programs->instance_count;
-    channels->pending_posts = calloc((size_t)channels->instance_count, sizeof *channels->pending_posts);
     enum ps_status status = routes_create(options->programs, &channels->routes, error);
-    if (status == PS_OK) channels->channel = calloc((size_t)channels->routes.count + 1, sizeof *channels->channel);
-    if (status == PS_OK && (!channels->pending_posts || !channels->channel))
-        status = error_memory(error, "transport", (size_t)channels->routes.count * sizeof *channels->channel);
-    if (status == PS_OK) status = make_places(channels, options, error);
-    for (int route = 0; status == PS_OK && route < channels->routes.count; route++)
-        status = start_channel(channels, options, route, error);
+    if (status == PS_OK) status = make_tables(channels, options, error);
     if (status == PS_OK && options->emulated)
         status = emulation_create(options->emulated, options->programs, &channels->routes, options->sizes, &channels->emulation,
                                   error);
-    if (status == PS_OK) status = make_reduce_groups(channels, options->programs, error);
     if (status != PS_OK) {
-        channels_destroy(&channels->transport);
+        within_process_destroy(&channels->transport);
         return status;
     }
     *out = &channels->transport;
     return PS_OK;
 }
 
-void channels_destroy(struct transport *transport) {
+void within_process_destroy(struct transport *transport) {
     struct channels *channels = (struct channels *)transport;
     if (!channels) return;
-    for (int i = 0; i < channels->started; i++) {
-        struct channel *channel = &channels->channel[i];
-        pthread_mutex_destroy(&channel->lock);
-        pthread_cond_destroy(&channel->changed);
-        free(channel->queue);
+    for (int route = 0; channels->started && route < channels->routes.count; route++) {
+        pthread_mutex_destroy(&channels->channel[route].lock);
+        pthread_cond_destroy(&channels->channel[route].changed);
     }
-    for (int instance = 0; channels->pending_posts && instance < channels->instance_count; instance++)
-        for (int kind = 0; kind < BLOCK_PLACES; kind++) free(channels->pending_posts[instance][kind]);
-    for (int stage = 0; stage < channels->stages; stage++) {
+    for (int stage = 0; channels->started && stage < channels->stages; stage++) {
         pthread_mutex_destroy(&channels->reduce_groups[stage].lock);
         pthread_cond_destroy(&channels->reduce_groups[stage].changed);
-        free(channels->reduce_groups[stage].shares);
     }
-    free(channels->reduce_groups);
-    free(channels->members);
-    free(channels->pending_posts);
-    free(channels->channel);
+    arena_release(&channels->arena);
     emulation_destroy(channels->emulation);
     routes_free(&channels->routes);
     free(channels);
@@ -194,8 +188,8 @@ static void exchange(struct channels *channels, struct channel *channel, struct 
     pthread_cond_broadcast(&channel->changed);
 }
 
-void channels_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
-                   const struct moment *when) {
+void within_process_post(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
+                         const struct moment *when) {
     struct channels *channels = (struct channels *)transport;
     bool sends = false;
     int route = routes_between(&channels->routes, instance, other, kind, &sends), end = sends ? SENDER : RECEIVER;
@@ -233,7 +227,7 @@ static void make_sum(struct reduce_group *group, const struct transport_share *l
     group->settled_at.time = came + last->takes_s;
 }
 
-void channels_reduce(struct transport *transport, int instance, const struct transport_share *share) {
+void within_process_reduce(struct transport *transport, int instance, const struct transport_share *share) {
     struct reduce_member *own = &((struct channels *)transport)->members[instance];
     struct reduce_group *group = own->group;
     pthread_mutex_lock(&group->lock);
@@ -261,7 +255,7 @@ static bool sum_settled(struct reduce_member *own, bool wait) {
     return settled;
 }
 
-bool channels_settled(struct transport *transport, int instance, enum block_kind kind, int slot) {
+bool within_process_settled(struct transport *transport, int instance, enum block_kind kind, int slot) {
     if (kind == BLOCK_WEIGHT_GRADIENTS) return sum_settled(&((struct channels *)transport)->members[instance], false);
     const struct pending *pending = pending_of(transport, instance, kind, slot);
     if (!pending->channel) return true;
@@ -271,7 +265,7 @@ bool channels_settled(struct transport *transport, int instance, enum block_kind
     return settled;
 }
 
-struct moment channels_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
+struct moment within_process_settled_at(struct transport *transport, int instance, enum block_kind kind, int slot) {
     if (kind == BLOCK_WEIGHT_GRADIENTS) return ((struct channels *)transport)->members[instance].settled_at;
     const struct pending *pending = pending_of(transport, instance, kind, slot);
     if (!pending->channel) return (struct moment){0};
@@ -281,7 +275,7 @@ struct moment channels_settled_at(struct transport *transport, int instance, enu
     return when;
 }
 
-bool channels_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
+bool within_process_wait(struct transport *transport, int instance, enum block_kind kind, int slot) {
     if (kind == BLOCK_WEIGHT_GRADIENTS) return sum_settled(&((struct channels *)transport)->members[instance], true);
     const struct pending *pending = pending_of(transport, instance, kind, slot);
     struct channel *channel = pending->channel;
@@ -295,9 +289,9 @@ bool channels_wait(struct transport *transport, int instance, enum block_kind ki
     return settled;
 }
 
-void channels_stop(struct transport *transport) {
+void within_process_stop(struct transport *transport) {
     struct channels *channels = (struct channels *)transport;
-    for (int i = 0; i < channels->started; i++) {
+    for (int i = 0; i < channels->routes.count; i++) {
         pthread_mutex_lock(&channels->channel[i].lock);
         channels->channel[i].stopped = true;
         pthread_cond_broadcast(&channels->channel[i].changed);
@@ -310,3 +304,32 @@ void channels_stop(struct transport *transport) {
         pthread_mutex_unlock(&channels->reduce_groups[stage].lock);
     }
 }
+
+extern const struct transport_class transport_threads, transport_serial;
+
+const struct transport_class transport_threads = {
+    .name = "threads",
+    .summary = "every worker is a thread of this process",
+    .own_threads = true,
+    .create = within_process_create,
+    .destroy = within_process_destroy,
+    .post = within_process_post,
+    .reduce = within_process_reduce,
+    .settled = within_process_settled,
+    .settled_at = within_process_settled_at,
+    .wait = within_process_wait,
+    .stop = within_process_stop,
+};
+
+/* Slow and deterministic: tests compare other transports with it. */
+const struct transport_class transport_serial = {
+    .name = "serial",
+    .summary = "one thread runs all workers in turn",
+    .create = within_process_create,
+    .destroy = within_process_destroy,
+    .post = within_process_post,
+    .reduce = within_process_reduce,
+    .settled = within_process_settled,
+    .settled_at = within_process_settled_at,
+    .stop = within_process_stop,
+};
