@@ -5,8 +5,8 @@
 #ifndef PENSTOCK_COMPUTE_ATTENTION_H
 #define PENSTOCK_COMPUTE_ATTENTION_H
 
+#include "compute/kernel.h"
 #include "compute/token.h"
-#include "graph/graph.h"
 
 enum attention_part { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE };
 
@@ -18,20 +18,22 @@ struct attention_shape {
     int tokens; /* the input with the keys' tokens; -1: none */
 };
 
-static inline struct attention_shape attention_shape(const struct attributes *attributes, const struct shape *inputs,
-                                                     int input_count, int samples) {
-    bool packed = input_count < 3;
-    int64_t features = packed ? inputs[0].dim[0] / 3 : inputs[0].dim[0];
-    return (struct attention_shape){.samples = samples,
+static inline struct attention_shape attention_shape(const struct kernel *kernel) {
+    const struct attributes *attributes = &kernel->node->attributes;
+    const int64_t *query = kernel_input(kernel, 0)->dim;
+    int inputs = kernel->node->input_count;
+    bool packed = inputs < 3;
+    int64_t features = packed ? query[0] / 3 : query[0];
+    return (struct attention_shape){.samples = kernel->samples,
                                     .heads = attributes->heads,
-                                    .queries = inputs[0].dim[1],
-                                    .keys = packed ? inputs[0].dim[1] : inputs[1].dim[1],
+                                    .queries = query[1],
+                                    .keys = packed ? query[1] : kernel_input(kernel, 1)->dim[1],
                                     .features = features,
                                     .each = features / attributes->heads,
-                                    .stride = inputs[0].dim[0],
+                                    .stride = query[0],
                                     .packed = packed,
                                     .causal = attributes->causal,
-                                    .tokens = input_count % 2 == 0 ? input_count - 1 : -1};
+                                    .tokens = inputs % 2 == 0 ? inputs - 1 : -1};
 }
 
 /* Scores of all samples and heads. */

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
 
@@ -18,8 +17,7 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct plain_kernel *k = plain_of(kernel);
-    const struct shape *query = &k->graph->nodes[k->node->inputs[0]].shape, *value = &k->graph->nodes[k->node->inputs[2]].shape;
+    const struct shape *query = kernel_input(kernel, 0), *value = kernel_input(kernel, 2);
     return (struct sizes){(size_t)kernel->samples, (size_t)query->dim[1], (size_t)value->dim[1], (size_t)query->dim[0],
                           (size_t)value->dim[0]};
 }
@@ -27,12 +25,11 @@ static struct sizes sizes_of(const struct kernel *kernel) {
 /* Of one sample, in floats. */
 static size_t share_of(const struct sizes *s) { return (s->queries + s->keys + 1) * s->units + s->keys; }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(plain_create(device, graph, node, samples, relu_follows, kernel, error));
-    struct sizes s = sizes_of(*kernel);
-    (*kernel)->inner_bytes = (int64_t)(s.samples * s.queries * s.keys * sizeof(float));
-    (*kernel)->workspace_bytes = (int64_t)((s.units + s.samples * share_of(&s)) * sizeof(float));
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
+    kernel->inner_bytes = (int64_t)(s.samples * s.queries * s.keys * sizeof(float));
+    kernel->workspace_bytes = (int64_t)((s.units + s.samples * share_of(&s)) * sizeof(float));
     return PS_OK;
 }
 
@@ -154,7 +151,7 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct work work = start(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, work.sizes.samples, 1, forward_samples, &work);
+    device_parallel(kernel->device, work.sizes.samples, 1, forward_samples, &work);
     return PS_OK;
 }
 
@@ -204,7 +201,7 @@ static void backward_samples(const void *context, int part, size_t first, size_t
 static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct work work = start(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, work.sizes.samples, 1, backward_samples, &work);
+    device_parallel(kernel->device, work.sizes.samples, 1, backward_samples, &work);
     return PS_OK;
 }
 
@@ -233,7 +230,7 @@ static void input_samples(const void *context, int part, size_t first, size_t en
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct work work = start(kernel, call);
-    cpu_parallel(plain_of(kernel)->device, work.sizes.samples, 1, input_samples, &work);
+    device_parallel(kernel->device, work.sizes.samples, 1, input_samples, &work);
     return PS_OK;
 }
 
@@ -259,8 +256,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_additive_attention = {
-    .create = create,
-    .destroy = plain_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -8,10 +8,8 @@
  * no random numbers: ds = d dp' - p sum(d dp').
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 #include "compute/attention.h"
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
@@ -19,15 +17,14 @@
 enum product { SCORES, OUTPUT, VALUE_GRADIENT, WEIGHT_GRADIENT, QUERY_GRADIENT, KEY_GRADIENT, PRODUCTS };
 
 struct attention {
-    struct plain_kernel plain;
+    struct kernel kernel;
     struct attention_shape shape;
     struct primitive products[PRODUCTS];
 };
 
-static void destroy(struct kernel *kernel) {
+static void release(struct kernel *kernel) {
     struct attention *attention = (struct attention *)kernel;
     for (int p = 0; p < PRODUCTS; p++) primitive_release(&attention->products[p]);
-    free(attention);
 }
 
 /* The arrays of a product: rows x columns for every sample and head. */
@@ -74,38 +71,19 @@ static size_t score_bytes(const struct attention_shape *s) { return (size_t)atte
 
 /* The workspace without oneDNN's. */
 static size_t own_workspace(const struct attention *attention) {
-    size_t arrays = attention->plain.node->attributes.rate > 0 ? 2 : 1;
+    size_t arrays = attention->kernel.node->attributes.rate > 0 ? 2 : 1;
     return arrays * memory_align(score_bytes(&attention->shape));
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct attention *attention = calloc(1, sizeof *attention);
-    if (attention == NULL) return error_memory(error, "a kernel", sizeof *attention);
-    struct shape inputs[GRAPH_INPUTS_MAX];
-    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    attention->plain = (struct plain_kernel){.kernel = {.type = device->type->kernels[node->id], .samples = samples},
-                                             .device = device,
-                                             .graph = graph,
-                                             .node = node};
-    attention->shape = attention_shape(&node->attributes, inputs, node->input_count, samples);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    struct attention *attention = (struct attention *)kernel;
+    attention->shape = attention_shape(kernel);
     struct draft draft;
-    draft_start(&draft, device, node);
+    draft_start(&draft, kernel->device, kernel->node);
     make(&draft, attention);
-    enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK) {
-        destroy(&attention->plain.kernel);
-        return status;
-    }
-    int64_t scratchpad = 0;
-    for (int p = 0; p < PRODUCTS; p++) {
-        if (attention->products[p].scratchpad_bytes > scratchpad) scratchpad = attention->products[p].scratchpad_bytes;
-    }
-    attention->plain.kernel.inner_bytes = (int64_t)score_bytes(&attention->shape);
-    attention->plain.kernel.workspace_bytes = (int64_t)own_workspace(attention) + scratchpad;
-    *kernel = &attention->plain.kernel;
-    return PS_OK;
+    kernel->inner_bytes = (int64_t)score_bytes(&attention->shape);
+    kernel->workspace_bytes = (int64_t)own_workspace(attention) + largest_scratchpad(attention->products, PRODUCTS);
+    return draft_finish(&draft, error);
 }
 
 static enum ps_status multiply(const struct attention *attention, enum product product, const struct kernel_call *call,
@@ -113,7 +91,7 @@ static enum ps_status multiply(const struct attention *attention, enum product p
     struct primitive *primitive = (struct primitive *)&attention->products[product];
     void *scratchpad = (char *)call->workspace + own_workspace(attention);
     const void *addresses[] = {left, right, result};
-    return primitive_run(primitive, (struct cpu_device *)attention->plain.device, addresses, scratchpad, error);
+    return primitive_run(primitive, cpu_of(&attention->kernel), addresses, scratchpad, error);
 }
 
 /* --------------------------------------------------------------------- rows */
@@ -189,10 +167,10 @@ static const float *input_of(const struct attention_shape *s, const struct kerne
 
 /* The weights by which the values are multiplied: with dropout those in the workspace after the scores' gradients. */
 static const float *drop_weights(const struct attention *attention, const struct kernel_call *call) {
-    float rate = attention->plain.node->attributes.rate;
+    float rate = attention->kernel.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;
     float *dropped = (float *)((char *)call->workspace + memory_align(score_bytes(&attention->shape)));
-    cpu_drop(attention->plain.device, call->key, rate, (size_t)attention_scores(&attention->shape), call->inner, dropped);
+    cpu_drop(attention->kernel.device, call->key, rate, (size_t)attention_scores(&attention->shape), call->inner, dropped);
     return dropped;
 }
 
@@ -202,7 +180,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner,
                  error));
     struct rows rows = rows_of(attention, call, call->inner, NULL);
-    cpu_parallel(attention->plain.device, row_count(s), 8, softmax_part, &rows);
+    device_parallel(attention->kernel.device, row_count(s), 8, softmax_part, &rows);
     const float *weights = drop_weights(attention, call);
     return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output, error);
 }
@@ -219,15 +197,16 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     if (query == NULL && key == NULL) return PS_OK;
     TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores, error));
     struct rows rows = rows_of(attention, call, scores, weights);
-    cpu_parallel(attention->plain.device, row_count(s), 8, gradient_part, &rows);
+    device_parallel(attention->kernel.device, row_count(s), 8, gradient_part, &rows);
     if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query, error));
     if (key == NULL) return PS_OK;
     return multiply(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), key, error);
 }
 
 const struct kernel_class cpu_attention = {
-    .create = create,
-    .destroy = destroy,
+    .size = sizeof(struct attention),
+    .prepare = prepare,
+    .release = release,
     .forward = forward,
     .backward_input = backward_input,
 };

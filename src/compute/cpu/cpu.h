@@ -41,6 +41,8 @@
         _Pragma("omp simd") for (size_t i = first; i < end; i++) { STATEMENT; }                                                \
     }
 
+static inline struct cpu_device *cpu_of(const struct kernel *kernel) { return (struct cpu_device *)kernel->device; }
+
 /* A kernel without oneDNN. */
 struct plain_kernel {
     struct kernel kernel;
@@ -66,6 +68,12 @@ static inline const struct shape *cpu_layout_shape(const struct graph *graph, co
 /* Elements of the output, all samples together. */
 static inline size_t plain_elements(const struct kernel *kernel) {
     return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);
+}
+
+static inline int64_t largest_scratchpad(const struct primitive *primitives, int count) {
+    int64_t most = 0;
+    for (int p = 0; p < count; p++) most = primitives[p].scratchpad_bytes > most ? primitives[p].scratchpad_bytes : most;
+    return most;
 }
 
 /* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */

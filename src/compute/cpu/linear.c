@@ -16,40 +16,34 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 #include "compute/cpu/cpu.h"
 
 enum { PIECE = 1024 /* features, for each thread */ };
 
+enum { FORWARD, INPUT, WEIGHTS, PRIMITIVES };
+
 struct linear {
     struct kernel kernel;
-    struct cpu_device *device;
-    const struct node *node;
-    struct shape input_shape;
-    bool tied;                /* the weights are shared with an embedding */
     int64_t piece;            /* features of the forward's plain products; 0: it is `forward` */
     struct layout plain, own; /* of the weights, features x D: plain rows; the kernel's */
-    struct primitive forward, input, weights;
+    struct primitive primitives[PRIMITIVES];
 };
 
-static void destroy(struct kernel *kernel) {
+static void release(struct kernel *kernel) {
     struct linear *linear = (struct linear *)kernel;
-    primitive_release(&linear->forward);
-    primitive_release(&linear->input);
-    primitive_release(&linear->weights);
+    for (int p = 0; p < PRIMITIVES; p++) primitive_release(&linear->primitives[p]);
     layout_release(&linear->plain);
     layout_release(&linear->own);
-    free(linear);
 }
 
 /* The forward of `n` rows, on `arrays`; `weights` NULL: in the best layout for so many rows. */
 static dnnl_primitive_desc_t plan_forward(struct draft *draft, const struct linear *linear, int64_t n,
                                           const struct layout *weights, struct arrays *arrays) {
-    int64_t d = linear->input_shape.dim[0], features = linear->node->shape.dim[0];
+    int64_t d = kernel_input(&linear->kernel, 0)->dim[0], features = linear->kernel.node->shape.dim[0];
     *arrays = (struct arrays){
         .source = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
         .weights = weights != NULL ? weights : draft_layout_weights(draft, n, features, d),
-        .bias = linear->node->attributes.bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
+        .bias = linear->kernel.node->attributes.bias ? draft_layout(draft, 1, (int64_t[]){features}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
     };
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, arrays, linear->kernel.fuses_relu, NULL);
@@ -58,12 +52,15 @@ static dnnl_primitive_desc_t plan_forward(struct draft *draft, const struct line
 }
 
 static void make(struct draft *draft, struct linear *linear, const struct shape *layout_shape) {
-    int64_t n = (int64_t)shape_rows(&linear->input_shape, linear->kernel.samples), d = linear->input_shape.dim[0];
-    int64_t features = linear->node->shape.dim[0], layout_rows = (int64_t)shape_rows(layout_shape, linear->kernel.samples);
-    bool bias = linear->node->attributes.bias;
+    int64_t n = (int64_t)shape_rows(kernel_input(&linear->kernel, 0), linear->kernel.samples),
+            d = kernel_input(&linear->kernel, 0)->dim[0];
+    int64_t features = linear->kernel.node->shape.dim[0],
+            layout_rows = (int64_t)shape_rows(layout_shape, linear->kernel.samples);
+    bool bias = linear->kernel.node->attributes.bias;
+    bool tied = linear->kernel.graph->parameters[linear->kernel.node->parameter_first].tied; /* shared with an embedding */
     const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
     struct arrays arrays;
-    dnnl_primitive_desc_t forward = plan_forward(draft, linear, layout_rows, linear->tied ? plain : NULL, &arrays);
+    dnnl_primitive_desc_t forward = plan_forward(draft, linear, layout_rows, tied ? plain : NULL, &arrays);
     if (n != layout_rows) forward = plan_forward(draft, linear, n, arrays.weights, &arrays);
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
@@ -74,41 +71,25 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     }
     if (linear->piece == 0)
         draft_primitive(draft, forward, "forward",
-                        (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0}, &linear->forward);
+                        (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
+                        &linear->primitives[FORWARD]);
     draft_primitive(draft, input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
-                    &linear->input);
+                    &linear->primitives[INPUT]);
     draft_primitive(draft, weights, "gradient of the weights",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, bias ? DNNL_ARG_DIFF_BIAS : 0, 0},
-                    &linear->weights);
+                    &linear->primitives[WEIGHTS]);
     draft_keep(draft, plain, &linear->plain);
     draft_keep(draft, arrays.weights, &linear->own);
     linear->kernel.parameter_bytes[0] = layout_bytes(arrays.weights);
-    linear->kernel.parameter_bytes[1] = bias ? features * (int64_t)sizeof(float) : 0;
-    const struct primitive *all[] = {&linear->forward, &linear->input, &linear->weights};
-    for (int i = 0; i < 3; i++) {
-        int64_t bytes = all[i]->scratchpad_bytes;
-        if (bytes > linear->kernel.workspace_bytes) linear->kernel.workspace_bytes = bytes;
-    }
+    linear->kernel.workspace_bytes = largest_scratchpad(linear->primitives, PRIMITIVES);
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    struct linear *linear = calloc(1, sizeof *linear);
-    if (linear == NULL) return error_memory(error, "a kernel", sizeof *linear);
-    linear->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows};
-    linear->device = (struct cpu_device *)device;
-    linear->node = node;
-    linear->input_shape = graph->nodes[node->inputs[0]].shape;
-    linear->tied = graph->parameters[node->parameter_first].tied;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct draft draft;
-    draft_start(&draft, device, node);
-    make(&draft, linear, cpu_layout_shape(graph, node));
-    enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK)
-        destroy(&linear->kernel);
-    else
-        *kernel = &linear->kernel;
-    return status;
+    kernel->fuses_relu = kernel->relu_follows;
+    draft_start(&draft, kernel->device, kernel->node);
+    make(&draft, (struct linear *)kernel, cpu_layout_shape(kernel->graph, kernel->node));
+    return draft_finish(&draft, error);
 }
 
 static VECTOR_CLONES void rectify(size_t count, float *y) {
@@ -135,21 +116,21 @@ static void finish_rows(const void *context, int part, size_t first, size_t end)
 }
 
 static enum ps_status forward_in_pieces(const struct linear *linear, const struct kernel_call *call, struct ps_error *error) {
-    const int64_t n = (int64_t)shape_rows(&linear->input_shape, linear->kernel.samples), d = linear->input_shape.dim[0],
-                  features = linear->node->shape.dim[0];
+    const int64_t n = (int64_t)shape_rows(kernel_input(&linear->kernel, 0), linear->kernel.samples),
+                  d = kernel_input(&linear->kernel, 0)->dim[0], features = linear->kernel.node->shape.dim[0];
     for (int64_t first = 0; first < features; first += linear->piece) {
         const int64_t width = features - first < linear->piece ? features - first : linear->piece;
         dnnl_status_t status = dnnl_sgemm('N', 'T', n, width, d, 1, call->input[0], d, call->weights[0] + first * d, d, 0,
                                           call->output + first, features);
         if (status != dnnl_success)
-            return error_set(error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s", linear->node->name,
+            return error_set(error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s", linear->kernel.node->name,
                              dnnl_status2str(status));
         const struct finish finish = {.y = call->output + first,
-                                      .bias = linear->node->attributes.bias ? call->weights[1] + first : NULL,
+                                      .bias = linear->kernel.node->attributes.bias ? call->weights[1] + first : NULL,
                                       .width = (size_t)width,
                                       .stride = (size_t)features,
                                       .relu = linear->kernel.fuses_relu};
-        if (finish.bias != NULL || finish.relu) cpu_parallel(&linear->device->device, (size_t)n, 16, finish_rows, &finish);
+        if (finish.bias != NULL || finish.relu) device_parallel(linear->kernel.device, (size_t)n, 16, finish_rows, &finish);
     }
     return PS_OK;
 }
@@ -158,30 +139,30 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     struct linear *linear = (struct linear *)kernel;
     if (linear->piece > 0) return forward_in_pieces(linear, call, error);
     const void *addresses[] = {call->input[0], call->weights[0], call->output, call->weights[1]};
-    return primitive_run(&linear->forward, linear->device, addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[FORWARD], cpu_of(&linear->kernel), addresses, call->workspace, error);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->output_gradient, call->weights[0], call->input_gradient[0]};
-    return primitive_run(&linear->input, linear->device, addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[INPUT], cpu_of(&linear->kernel), addresses, call->workspace, error);
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->input[0], call->output_gradient, call->gradients[0], call->gradients[1]};
-    return primitive_run(&linear->weights, linear->device, addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[WEIGHTS], cpu_of(&linear->kernel), addresses, call->workspace, error);
 }
 
 /* Do features have another order in memory than canonically? */
 static bool turned(const struct linear *linear) {
-    int64_t channels = linear->input_shape.image[0];
-    return channels > 1 && channels < linear->input_shape.dim[0];
+    int64_t channels = kernel_input(&linear->kernel, 0)->image[0];
+    return channels > 1 && channels < kernel_input(&linear->kernel, 0)->dim[0];
 }
 
 /* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */
 static void change_order(const struct linear *linear, const float *from, float *to, bool from_canonical) {
-    int64_t channels = linear->input_shape.image[0], pixels = linear->input_shape.dim[0] / channels;
+    int64_t channels = kernel_input(&linear->kernel, 0)->image[0], pixels = kernel_input(&linear->kernel, 0)->dim[0] / channels;
     for (int64_t c = 0; c < channels; c++) {
         for (int64_t p = 0; p < pixels; p++) {
             int64_t canonical = c * pixels + p, memory = p * channels + c;
@@ -195,10 +176,10 @@ static void change_order(const struct linear *linear, const float *from, float *
 
 /* Converts plain rows between the order in memory and the canonical one, row by row, without memory for all of them. */
 static enum ps_status make_canonical(const struct linear *linear, float *weights, struct ps_error *error) {
-    const size_t d = (size_t)linear->input_shape.dim[0];
+    const size_t d = (size_t)kernel_input(&linear->kernel, 0)->dim[0];
     float *row = malloc(d * sizeof *row);
     if (row == NULL) return error_memory(error, "one row of weights", d * sizeof *row);
-    for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) {
+    for (int64_t r = 0; r < linear->kernel.node->shape.dim[0]; r++) {
         memcpy(row, weights + (size_t)r * d, d * sizeof *row);
         change_order(linear, row, weights + (size_t)r * d, false);
     }
@@ -206,24 +187,22 @@ static enum ps_status make_canonical(const struct linear *linear, float *weights
     return PS_OK;
 }
 
-static void copy_bias(const struct linear *linear, const float *from, float *to) {
-    for (int64_t i = 0; i < linear->node->shape.dim[0]; i++) to[i] = from[i];
+static enum ps_status copy_bias(const struct linear *linear, const float *from, float *to) {
+    memcpy(to, from, (size_t)linear->kernel.parameter_bytes[1]);
+    return PS_OK;
 }
 
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
-    if (parameter != 0) {
-        copy_bias(linear, canonical, own);
-        return PS_OK;
-    }
-    if (!turned(linear)) return layout_convert(linear->device, &linear->plain, canonical, &linear->own, own, error);
-    const int64_t d = linear->input_shape.dim[0];
+    if (parameter != 0) return copy_bias(linear, canonical, own);
+    if (!turned(linear)) return layout_convert(cpu_of(&linear->kernel), &linear->plain, canonical, &linear->own, own, error);
+    const int64_t d = kernel_input(&linear->kernel, 0)->dim[0];
     struct memory_block block; /* freed before training begins */
     TRY(memory_block_take(&block, (size_t)layout_bytes(&linear->plain), "the weights of a linear layer", error));
     float *rows = memory_block_carve(&block, block.size);
-    for (int64_t r = 0; r < linear->node->shape.dim[0]; r++) change_order(linear, canonical + r * d, rows + r * d, true);
-    enum ps_status status = layout_convert(linear->device, &linear->plain, rows, &linear->own, own, error);
+    for (int64_t r = 0; r < linear->kernel.node->shape.dim[0]; r++) change_order(linear, canonical + r * d, rows + r * d, true);
+    enum ps_status status = layout_convert(cpu_of(&linear->kernel), &linear->plain, rows, &linear->own, own, error);
     memory_block_release(&block);
     return status;
 }
@@ -231,17 +210,15 @@ static enum ps_status from_canonical(struct kernel *kernel, int parameter, const
 static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
                                    struct ps_error *error) {
     struct linear *linear = (struct linear *)kernel;
-    if (parameter != 0) {
-        copy_bias(linear, own, canonical);
-        return PS_OK;
-    }
-    TRY(layout_convert(linear->device, &linear->own, own, &linear->plain, canonical, error));
+    if (parameter != 0) return copy_bias(linear, own, canonical);
+    TRY(layout_convert(cpu_of(&linear->kernel), &linear->own, own, &linear->plain, canonical, error));
     return turned(linear) ? make_canonical(linear, canonical, error) : PS_OK;
 }
 
 const struct kernel_class cpu_linear = {
-    .create = create,
-    .destroy = destroy,
+    .size = sizeof(struct linear),
+    .prepare = prepare,
+    .release = release,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -14,34 +14,29 @@
  * of the input, its gradient and the outputs of the positions before, transposed (T, N, D or H), and for a step the state's
  * part of the gates (N, 4H), state (N, H), cells (N, H).
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/vector.h"
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
 
+enum { INPUT, STEP, STEP_BACK, INPUT_BACK, WEIGHTS, STATE_WEIGHTS, PRIMITIVES };
+
 struct lstm {
     struct kernel kernel;
-    struct cpu_device *device;
-    const struct node *node;
     int64_t steps, features, hidden; /* T, D, H */
     bool padded;                     /* the tokens are an input */
     struct layout plain[2], own[2];  /* of weight_ih and weight_hh: rows; the kernels' */
-    struct primitive input, step, step_back, input_back, weights[2];
+    struct primitive primitives[PRIMITIVES];
     int64_t turned, rows, state, cells, scratch; /* where the parts of the workspace begin, in floats; the first: 0 */
 };
 
-static void destroy(struct kernel *kernel) {
+static void release(struct kernel *kernel) {
     struct lstm *lstm = (struct lstm *)kernel;
-    struct primitive *all[] = {&lstm->input,      &lstm->step,       &lstm->step_back,
-                               &lstm->input_back, &lstm->weights[0], &lstm->weights[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) primitive_release(all[i]);
+    for (int p = 0; p < PRIMITIVES; p++) primitive_release(&lstm->primitives[p]);
     for (int i = 0; i < 2; i++) {
         layout_release(&lstm->plain[i]);
         layout_release(&lstm->own[i]);
     }
-    free(lstm);
 }
 
 /* x (rows, columns), weights (4H, columns), y (rows, 4H); `weights` NULL: in the layout that oneDNN chooses. */
@@ -68,11 +63,12 @@ static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int
     dnnl_primitive_desc_t back = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
     draft_primitive(draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS, 0},
-                    &lstm->input);
+                    &lstm->primitives[INPUT]);
     draft_primitive(draft, back, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
-                    &lstm->input_back);
+                    &lstm->primitives[INPUT_BACK]);
     draft_primitive(draft, weights, "gradient of the weights",
-                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0}, &lstm->weights[0]);
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0},
+                    &lstm->primitives[WEIGHTS]);
     draft_keep(draft, arrays.weights, &lstm->own[0]);
 }
 
@@ -85,11 +81,11 @@ static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, i
     struct arrays all = arrays_of(draft, lstm, rows, lstm->hidden, arrays.weights, false);
     dnnl_primitive_desc_t hint = draft_linear(draft, PASS_FORWARD, &all, false, NULL);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &all, false, hint);
-    draft_primitive(draft, forward, "step", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &lstm->step);
+    draft_primitive(draft, forward, "step", (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &lstm->primitives[STEP]);
     draft_primitive(draft, back, "backward step", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
-                    &lstm->step_back);
+                    &lstm->primitives[STEP_BACK]);
     draft_primitive(draft, weights, "gradient of the weights",
-                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0}, &lstm->weights[1]);
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, 0}, &lstm->primitives[STATE_WEIGHTS]);
     draft_keep(draft, arrays.weights, &lstm->own[1]);
 }
 
@@ -103,44 +99,28 @@ static void plan_memory(struct lstm *lstm) {
         used += (parts[i] + 15) / 16 * 16;
         *starts[i] = used;
     }
-    const struct primitive *run[] = {&lstm->input,      &lstm->step,       &lstm->step_back,
-                                     &lstm->input_back, &lstm->weights[0], &lstm->weights[1]};
-    int64_t scratchpad = 0;
-    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
-        if (run[i]->scratchpad_bytes > scratchpad) scratchpad = run[i]->scratchpad_bytes;
-    }
-    lstm->kernel.workspace_bytes = used * (int64_t)sizeof(float) + scratchpad;
+    lstm->kernel.workspace_bytes = used * (int64_t)sizeof(float) + largest_scratchpad(lstm->primitives, PRIMITIVES);
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct lstm *lstm = calloc(1, sizeof *lstm);
-    if (lstm == NULL) return error_memory(error, "a kernel", sizeof *lstm);
-    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
-    lstm->kernel =
-        (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .state_floats = 2 * node->shape.dim[0]};
-    lstm->device = (struct cpu_device *)device;
-    lstm->node = node;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    struct lstm *lstm = (struct lstm *)kernel;
+    const struct node *node = kernel->node;
+    const struct shape *input = kernel_input(kernel, 0);
     lstm->features = input->dim[0], lstm->steps = input->dim[1], lstm->hidden = node->shape.dim[0];
     lstm->padded = node->input_count > 1;
+    kernel->state_floats = 2 * lstm->hidden;
     struct draft draft;
-    draft_start(&draft, device, node);
-    int64_t columns[] = {lstm->features, lstm->hidden}, gates = 4 * lstm->hidden;
-    make_input(&draft, lstm, samples * lstm->steps, (int64_t)shape_rows(cpu_layout_shape(graph, node), samples));
+    draft_start(&draft, kernel->device, node);
+    int64_t samples = kernel->samples, columns[] = {lstm->features, lstm->hidden}, gates = 4 * lstm->hidden;
+    int64_t layout_rows = (int64_t)shape_rows(cpu_layout_shape(kernel->graph, node), kernel->samples);
+    make_input(&draft, lstm, samples * lstm->steps, layout_rows);
     make_step(&draft, lstm, samples, samples * lstm->steps);
     for (int i = 0; i < 2; i++) {
         draft_keep(&draft, draft_layout(&draft, 2, (int64_t[]){gates, columns[i]}, dnnl_ab), &lstm->plain[i]);
-        lstm->kernel.parameter_bytes[i] = layout_bytes(&lstm->own[i]);
-        lstm->kernel.parameter_bytes[2 + i] = gates * (int64_t)sizeof(float);
+        kernel->parameter_bytes[i] = layout_bytes(&lstm->own[i]);
     }
     plan_memory(lstm);
-    enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK)
-        destroy(&lstm->kernel);
-    else
-        *kernel = &lstm->kernel;
-    return status;
+    return draft_finish(&draft, error);
 }
 
 /* ------------------------------------------------------------------ turning */
@@ -190,8 +170,8 @@ static struct turn turn_of(const struct lstm *lstm, const float *from, float *to
 /* `values` with positions first, in the workspace; if `before`, those of the position before in time. */
 static const float *turned(const struct lstm *lstm, float *workspace, const float *values, int64_t features, bool before) {
     struct turn turn = turn_of(lstm, values, workspace + lstm->turned, features);
-    if (before) turn.shift = lstm->node->attributes.reverse ? 1 : -1;
-    cpu_parallel(&lstm->device->device, (size_t)lstm->steps, 1, positions_first, &turn);
+    if (before) turn.shift = lstm->kernel.node->attributes.reverse ? 1 : -1;
+    device_parallel(lstm->kernel.device, (size_t)lstm->steps, 1, positions_first, &turn);
     return turn.to;
 }
 
@@ -270,7 +250,7 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
 }
 
 static struct step step_of(const struct lstm *lstm, const struct kernel_call *call, int64_t k) {
-    bool reverse = lstm->node->attributes.reverse;
+    bool reverse = lstm->kernel.node->attributes.reverse;
     int64_t position = reverse ? lstm->steps - 1 - k : k;
     return (struct step){lstm, call, position, k == 0 ? -1 : position + (reverse ? 1 : -1), call->workspace};
 }
@@ -301,15 +281,16 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     void *scratch = workspace + lstm->scratch;
     const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
     const void *input[] = {x, call->weights[0], call->inner, call->weights[2]};
-    TRY(primitive_run(&lstm->input, lstm->device, input, scratch, error));
+    TRY(primitive_run(&lstm->primitives[INPUT], cpu_of(&lstm->kernel), input, scratch, error));
     memset(workspace + lstm->rows, 0, 4 * state);
     memset(workspace + lstm->cells, 0, state);
     if (call->state != NULL) take_state(lstm, call);
     for (int64_t k = 0; k < lstm->steps; k++) {
         const void *rows[] = {workspace + lstm->state, call->weights[1], workspace + lstm->rows};
-        if (k > 0 || call->state != NULL) TRY(primitive_run(&lstm->step, lstm->device, rows, scratch, error));
+        if (k > 0 || call->state != NULL)
+            TRY(primitive_run(&lstm->primitives[STEP], cpu_of(&lstm->kernel), rows, scratch, error));
         struct step step = step_of(lstm, call, k);
-        cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, forward_samples, &step);
+        device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, forward_samples, &step);
     }
     if (call->state != NULL) keep_state(lstm, call);
     return PS_OK;
@@ -363,9 +344,10 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
     memset(workspace + lstm->rows, 0, hidden);
     for (int64_t k = lstm->steps - 1; k >= 0; k--) {
         struct step step = step_of(lstm, call, k);
-        cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, backward_samples, &step);
+        device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, backward_samples, &step);
         const void *rows[] = {gradients_of(&step), call->weights[1], workspace + lstm->state};
-        if (k > 0) TRY(primitive_run(&lstm->step_back, lstm->device, rows, workspace + lstm->scratch, error));
+        if (k > 0)
+            TRY(primitive_run(&lstm->primitives[STEP_BACK], cpu_of(&lstm->kernel), rows, workspace + lstm->scratch, error));
     }
     return PS_OK;
 }
@@ -375,9 +357,9 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     float *workspace = call->workspace;
     if (call->input_gradient[0] == NULL) return PS_OK;
     const void *addresses[] = {workspace, call->weights[0], workspace + lstm->turned};
-    TRY(primitive_run(&lstm->input_back, lstm->device, addresses, workspace + lstm->scratch, error));
+    TRY(primitive_run(&lstm->primitives[INPUT_BACK], cpu_of(&lstm->kernel), addresses, workspace + lstm->scratch, error));
     struct turn turn = turn_of(lstm, workspace + lstm->turned, call->input_gradient[0], lstm->features);
-    cpu_parallel(&lstm->device->device, (size_t)kernel->samples, 1, samples_first, &turn);
+    device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, samples_first, &turn);
     return PS_OK;
 }
 
@@ -386,39 +368,40 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     float *workspace = call->workspace, *scratch = workspace + lstm->scratch;
     const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
     const void *input[] = {x, workspace, call->gradients[0], call->gradients[2]};
-    TRY(primitive_run(&lstm->weights[0], lstm->device, input, scratch, error));
+    TRY(primitive_run(&lstm->primitives[WEIGHTS], cpu_of(&lstm->kernel), input, scratch, error));
     const float *before = turned(lstm, workspace, call->output, lstm->hidden, true);
     const void *state[] = {before, workspace, call->gradients[1]};
-    TRY(primitive_run(&lstm->weights[1], lstm->device, state, scratch, error));
+    TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, error));
     memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
     return PS_OK;
 }
 
 /* -------------------------------------------------------------- parameters */
 
+static enum ps_status convert(const struct lstm *lstm, int parameter, const struct layout *from, const float *source,
+                              const struct layout *to, float *destination, struct ps_error *error) {
+    if (parameter < 2)
+        return layout_convert(cpu_of(&lstm->kernel), &from[parameter], source, &to[parameter], destination, error);
+    memcpy(destination, source, (size_t)lstm->kernel.parameter_bytes[parameter]);
+    return PS_OK;
+}
+
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
-    struct lstm *lstm = (struct lstm *)kernel;
-    if (parameter < 2) {
-        return layout_convert(lstm->device, &lstm->plain[parameter], canonical, &lstm->own[parameter], own, error);
-    }
-    memcpy(own, canonical, (size_t)kernel->parameter_bytes[parameter]);
-    return PS_OK;
+    const struct lstm *lstm = (const struct lstm *)kernel;
+    return convert(lstm, parameter, lstm->plain, canonical, lstm->own, own, error);
 }
 
 static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
                                    struct ps_error *error) {
-    struct lstm *lstm = (struct lstm *)kernel;
-    if (parameter < 2) {
-        return layout_convert(lstm->device, &lstm->own[parameter], own, &lstm->plain[parameter], canonical, error);
-    }
-    memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
-    return PS_OK;
+    const struct lstm *lstm = (const struct lstm *)kernel;
+    return convert(lstm, parameter, lstm->own, own, lstm->plain, canonical, error);
 }
 
 const struct kernel_class cpu_lstm = {
-    .create = create,
-    .destroy = destroy,
+    .size = sizeof(struct lstm),
+    .prepare = prepare,
+    .release = release,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -16,16 +16,15 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct reference_kernel *k = reference_of(kernel);
-    return (struct sizes){kernel->samples, k->input[0].dim[1], k->input[1].dim[1], k->input[0].dim[0], k->input[2].dim[0]};
+    return (struct sizes){kernel->samples, kernel_input(kernel, 0)->dim[1], kernel_input(kernel, 1)->dim[1],
+                          kernel_input(kernel, 0)->dim[0], kernel_input(kernel, 2)->dim[0]};
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
-    struct sizes s = sizes_of(*kernel);
-    (*kernel)->inner_bytes = s.samples * s.queries * s.keys * (int64_t)sizeof(float);
-    (*kernel)->workspace_bytes = (*kernel)->inner_bytes; /* ds */
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
+    kernel->inner_bytes = s.samples * s.queries * s.keys * (int64_t)sizeof(float);
+    kernel->workspace_bytes = kernel->inner_bytes; /* ds */
     return PS_OK;
 }
 
@@ -162,8 +161,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_additive_attention = {
-    .create = create,
-    .destroy = reference_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -12,22 +12,16 @@
 #include "compute/attention.h"
 #include "compute/reference/reference.h"
 
-static struct attention_shape shape_of(const struct kernel *kernel) {
-    const struct reference_kernel *k = reference_of(kernel);
-    return attention_shape(k->attributes, k->input, k->input_count, kernel->samples);
-}
-
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
-    struct attention_shape s = shape_of(*kernel);
-    (*kernel)->inner_bytes = attention_scores(&s) * (int64_t)sizeof(float);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    struct attention_shape s = attention_shape(kernel);
+    kernel->inner_bytes = attention_scores(&s) * (int64_t)sizeof(float);
     return PS_OK;
 }
 
 /* The weight with this number after dropout. */
 static double dropped(const struct kernel *kernel, const struct kernel_call *call, int64_t number, double value) {
-    float rate = reference_of(kernel)->attributes->rate;
+    float rate = kernel->node->attributes.rate;
     if (!call->training || rate == 0) return value;
     return random_uniform(call->key, (uint64_t)number) >= rate ? value / (1 - (double)rate) : 0;
 }
@@ -53,7 +47,7 @@ static void weigh(const struct attention_shape *s, const struct kernel_call *cal
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    struct attention_shape s = shape_of(kernel);
+    struct attention_shape s = attention_shape(kernel);
     for (int64_t row = 0; row < s.samples * s.heads * s.queries; row++) {
         int64_t query = row % s.queries, head = row / s.queries % s.heads, n = row / s.queries / s.heads;
         float *p = call->inner + row * s.keys, *y = call->output + (n * s.queries + query) * s.features + head * s.each;
@@ -101,15 +95,13 @@ static void backward_row(const struct kernel *kernel, const struct kernel_call *
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    struct attention_shape s = shape_of(kernel);
-    const struct reference_kernel *k = reference_of(kernel);
-    for (int i = 0; i < k->input_count; i++) {
-        size_t bytes = (size_t)(kernel->samples * shape_bytes(&k->input[i]));
+    struct attention_shape s = attention_shape(kernel);
+    for (int i = 0; i < kernel->node->input_count; i++) {
+        size_t bytes = (size_t)(kernel->samples * shape_bytes(kernel_input(kernel, i)));
         if (call->input_gradient[i] != NULL) memset(call->input_gradient[i], 0, bytes);
     }
     for (int64_t row = 0; row < s.samples * s.heads * s.queries; row++) backward_row(kernel, call, &s, row);
     return PS_OK;
 }
 
-const struct kernel_class reference_attention = {
-    .create = create, .destroy = reference_destroy, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_attention = {.prepare = prepare, .forward = forward, .backward_input = backward_input};

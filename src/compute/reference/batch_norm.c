@@ -9,10 +9,9 @@
 
 #include "compute/reference/reference.h"
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
-    (*kernel)->inner_bytes = 2 * node->shape.dim[0] * (int64_t)sizeof(double);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->inner_bytes = 2 * kernel->node->shape.dim[0] * (int64_t)sizeof(double);
     return PS_OK;
 }
 
@@ -21,7 +20,7 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct shape *shape = &reference_of(kernel)->output;
+    const struct shape *shape = &kernel->node->shape;
     return (struct sizes){kernel->samples * shape_elements(shape) / shape->dim[0], shape->dim[0]};
 }
 
@@ -44,7 +43,7 @@ static void move(float *running, double value, double momentum) {
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
     struct sizes s = sizes_of(kernel);
-    const struct attributes *attributes = reference_of(kernel)->attributes;
+    const struct attributes *attributes = &kernel->node->attributes;
     double *means = (double *)(void *)call->inner, *inverses = means + s.channels;
     for (int64_t c = 0; c < s.channels; c++) {
         double mean = (double)call->statistics[2][c], variance = (double)call->statistics[3][c];
@@ -106,8 +105,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_batch_norm = {
-    .create = create,
-    .destroy = reference_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -3,36 +3,28 @@
 
 #include "compute/reference/reference.h"
 
-/* Copies piece by piece, with elements of any type: `bytes` at y + offset belong to input j at x_j + position * bytes.
- */
-static void each_piece(struct kernel *kernel, const struct kernel_call *call, bool backward) {
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t positions = reference_rows(kernel, &k->output), offset = 0;
-    for (int64_t p = 0; p < positions; p++) {
-        for (int j = 0; j < k->input_count; j++) {
-            int64_t bytes = k->input[j].dim[0] * (int64_t)number_types[k->output.type].bytes;
-            if (!backward) {
-                memcpy((char *)call->output + offset, (const char *)call->input[j] + p * bytes, (size_t)bytes);
-            } else if (call->input_gradient[j] != NULL) {
-                memcpy((char *)call->input_gradient[j] + p * bytes, (const char *)call->output_gradient + offset,
-                       (size_t)bytes);
-            }
+/* Copies piece by piece, with elements of any type: `bytes` at y + offset belong to input j at x_j + row * bytes. */
+static void each_piece(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end, bool backward) {
+    size_t each = number_types[kernel->node->shape.type].bytes, offset = first * kernel_features(kernel) * each;
+    for (size_t row = first; row < end; row++) {
+        for (int j = 0; j < kernel->node->input_count; j++) {
+            size_t bytes = shape_channels(kernel_input(kernel, j)) * each;
+            if (!backward)
+                memcpy((char *)call->output + offset, (const char *)call->input[j] + row * bytes, bytes);
+            else if (call->input_gradient[j] != NULL)
+                memcpy((char *)call->input_gradient[j] + row * bytes, (const char *)call->output_gradient + offset, bytes);
             offset += bytes;
         }
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    each_piece(kernel, call, false);
-    return PS_OK;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    each_piece(kernel, call, first, end, false);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    each_piece(kernel, call, true);
-    return PS_OK;
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    each_piece(kernel, call, first, end, true);
 }
 
-const struct kernel_class reference_concat = {
-    .create = reference_create, .destroy = reference_destroy, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_concat = {.forward_loop = {OVER_ROWS, forward},
+                                              .backward_input_loop = {OVER_ROWS, backward}};

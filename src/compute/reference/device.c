@@ -27,9 +27,8 @@ enum ps_status reference_create(struct device *device, const struct graph *graph
 void reference_destroy(struct kernel *kernel) { free(kernel); }
 
 struct window reference_window(const struct kernel *kernel) {
-    const struct reference_kernel *k = reference_of(kernel);
-    const struct attributes *a = k->attributes;
-    const int64_t *in = k->input[0].dim, *out = k->output.dim;
+    const struct attributes *a = &kernel->node->attributes;
+    const int64_t *in = kernel_input(kernel, 0)->dim, *out = kernel->node->shape.dim;
     return (struct window){kernel->samples, in[0],    in[1],       in[2],         out[0],
                            out[1],          out[2],   a->kernel_h, a->kernel_w,   a->stride_h,
                            a->stride_w,     a->pad_h, a->pad_w,    a->dilation_h, a->dilation_w};

@@ -17,30 +17,15 @@ static struct share share_of(double x, bool tanh_form) {
     return (struct share){(1 + t) / 2, (1 - t * t) / 2 * a * (1 + 3 * b * x * x)};
 }
 
-static int64_t elements_of(const struct kernel *kernel) {
-    return kernel->samples * shape_elements(&reference_of(kernel)->output);
+static double value(double x, bool tanh_form) { return x * share_of(x, tanh_form).value; }
+
+static double slope(double x, bool tanh_form) {
+    struct share share = share_of(x, tanh_form);
+    return share.value + x * share.slope;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    bool tanh_form = reference_of(kernel)->attributes->tanh_form;
-    for (int64_t i = 0; i < elements_of(kernel); i++) {
-        double x = (double)call->input[0][i];
-        call->output[i] = (float)(x * share_of(x, tanh_form).value);
-    }
-    return PS_OK;
-}
+ELEMENTWISE(forward, y[i] = (float)value((double)x[i], a->tanh_form))
+ELEMENTWISE(backward, dx[i] = (float)((double)dy[i] * slope((double)x[i], a->tanh_form)))
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    bool tanh_form = reference_of(kernel)->attributes->tanh_form;
-    for (int64_t i = 0; i < elements_of(kernel); i++) {
-        double x = (double)call->input[0][i];
-        struct share share = share_of(x, tanh_form);
-        call->input_gradient[0][i] = (float)((double)call->output_gradient[i] * (share.value + x * share.slope));
-    }
-    return PS_OK;
-}
-
-const struct kernel_class reference_gelu = {
-    .create = reference_create, .destroy = reference_destroy, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_gelu = {.forward_loop = {OVER_ELEMENTS, forward},
+                                            .backward_input_loop = {OVER_ELEMENTS, backward}};

@@ -10,9 +10,10 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t features = k->input[0].dim[0], channels = k->input[0].image[0] > 0 ? k->input[0].image[0] : features;
-    return (struct sizes){reference_rows(kernel, &k->input[0]), features, k->output.dim[0], channels, features / channels};
+    int64_t features = kernel_input(kernel, 0)->dim[0],
+            channels = kernel_input(kernel, 0)->image[0] > 0 ? kernel_input(kernel, 0)->image[0] : features;
+    return (struct sizes){(int64_t)shape_rows(kernel_input(kernel, 0), kernel->samples), features, kernel->node->shape.dim[0],
+                          channels, features / channels};
 }
 
 static int64_t column_of(const struct sizes *s, int64_t position, int64_t channel) { return channel * s->positions + position; }
@@ -77,8 +78,6 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_linear = {
-    .create = reference_create,
-    .destroy = reference_destroy,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

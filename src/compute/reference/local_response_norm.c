@@ -8,14 +8,15 @@
 #include "compute/reference/reference.h"
 
 /* Channels [first, end) of the window around `channel`. */
-static void window_around(const struct reference_kernel *k, int64_t channel, int64_t *first, int64_t *end) {
-    int64_t before = k->attributes->window / 2, after = (k->attributes->window - 1) / 2, channels = k->output.dim[0];
+static void window_around(const struct kernel *k, int64_t channel, int64_t *first, int64_t *end) {
+    int64_t before = k->node->attributes.window / 2, after = (k->node->attributes.window - 1) / 2,
+            channels = k->node->shape.dim[0];
     *first = channel < before ? 0 : channel - before;
     *end = channel + after + 1 > channels ? channels : channel + after + 1;
 }
 
-static double scale_of(const struct reference_kernel *k, const float *x, int64_t channel) {
-    const struct attributes *a = k->attributes;
+static double scale_of(const struct kernel *k, const float *x, int64_t channel) {
+    const struct attributes *a = &k->node->attributes;
     int64_t first, end;
     double sum = 0;
     window_around(k, channel, &first, &end);
@@ -23,49 +24,34 @@ static double scale_of(const struct reference_kernel *k, const float *x, int64_t
     return (double)a->shift + (double)a->alpha / a->window * sum;
 }
 
-static int64_t rows_of(const struct kernel *kernel) {
-    const struct shape *shape = &reference_of(kernel)->output;
-    return kernel->samples * shape_elements(shape) / shape->dim[0];
-}
-
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t channels = k->output.dim[0];
-    for (int64_t row = 0; row < rows_of(kernel); row++) {
-        const float *x = call->input[0] + row * channels;
-        for (int64_t c = 0; c < channels; c++)
-            call->output[row * channels + c] = (float)((double)x[c] * pow(scale_of(k, x, c), -(double)k->attributes->beta));
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t channels = kernel_features(kernel);
+    double beta = (double)kernel->node->attributes.beta;
+    for (size_t i = first; i < end; i++) {
+        const float *x = call->input[0] + i / channels * channels;
+        int64_t c = (int64_t)(i % channels);
+        call->output[i] = (float)((double)x[c] * pow(scale_of(kernel, x, c), -beta));
     }
-    return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t channels = k->output.dim[0];
-    double alpha = (double)k->attributes->alpha, beta = (double)k->attributes->beta;
-    for (int64_t row = 0; row < rows_of(kernel); row++) {
-        const float *x = call->input[0] + row * channels, *dy = call->output_gradient + row * channels;
-        for (int64_t j = 0; j < channels; j++) {
-            double sum = 0;
-            for (int64_t c = 0; c < channels; c++) {
-                int64_t first, end;
-                window_around(k, c, &first, &end);
-                if (j < first || j >= end) continue;
-                sum += (double)dy[c] * (double)x[c] * pow(scale_of(k, x, c), -beta - 1);
-            }
-            double own = (double)dy[j] * pow(scale_of(k, x, j), -beta);
-            call->input_gradient[0][row * channels + j] =
-                (float)(own - 2 * alpha * beta / k->attributes->window * (double)x[j] * sum);
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct attributes *a = &kernel->node->attributes;
+    size_t channels = kernel_features(kernel);
+    double alpha = (double)a->alpha, beta = (double)a->beta;
+    for (size_t i = first; i < end; i++) {
+        const float *x = call->input[0] + i / channels * channels, *dy = call->output_gradient + i / channels * channels;
+        int64_t j = (int64_t)(i % channels);
+        double sum = 0;
+        for (int64_t c = 0; c < (int64_t)channels; c++) {
+            int64_t begin, stop;
+            window_around(kernel, c, &begin, &stop);
+            if (j < begin || j >= stop) continue;
+            sum += (double)dy[c] * (double)x[c] * pow(scale_of(kernel, x, c), -beta - 1);
         }
+        double own = (double)dy[j] * pow(scale_of(kernel, x, j), -beta);
+        call->input_gradient[0][i] = (float)(own - 2 * alpha * beta / a->window * (double)x[j] * sum);
     }
-    return PS_OK;
 }
 
-const struct kernel_class reference_local_response_norm = {
-    .create = reference_create,
-    .destroy = reference_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
+const struct kernel_class reference_local_response_norm = {.forward_loop = {OVER_ELEMENTS, forward},
+                                                           .backward_input_loop = {OVER_ELEMENTS, backward}};

@@ -18,18 +18,17 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct reference_kernel *k = reference_of(kernel);
-    return (struct sizes){kernel->samples, k->input[0].dim[1], k->input[0].dim[0], k->output.dim[0], k->attributes->reverse};
+    return (struct sizes){kernel->samples, kernel_input(kernel, 0)->dim[1], kernel_input(kernel, 0)->dim[0],
+                          kernel->node->shape.dim[0], kernel->node->attributes.reverse};
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
-    struct sizes s = sizes_of(*kernel);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    struct sizes s = sizes_of(kernel);
     int64_t cells = s.samples * s.steps * s.hidden * (int64_t)sizeof(float);
-    (*kernel)->inner_bytes = 5 * cells;
-    (*kernel)->state_floats = 2 * s.hidden;
-    (*kernel)->workspace_bytes = 4 * cells + 2 * s.hidden * (int64_t)sizeof(float);
+    kernel->inner_bytes = 5 * cells;
+    kernel->state_floats = 2 * s.hidden;
+    kernel->workspace_bytes = 4 * cells + 2 * s.hidden * (int64_t)sizeof(float);
     return PS_OK;
 }
 
@@ -183,8 +182,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_lstm = {
-    .create = create,
-    .destroy = reference_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

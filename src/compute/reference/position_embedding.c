@@ -5,44 +5,34 @@
  */
 #include "compute/reference/reference.h"
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t features = k->output.dim[0], positions = k->output.dim[1];
-    for (int64_t i = 0; i < kernel->samples * positions * features; i++) {
-        int64_t row = k->attributes->everywhere ? 0 : i / features % positions;
-        call->output[i] = call->input[0][i] + call->weights[0][row * features + i % features];
-    }
-    return PS_OK;
+static size_t row_of(const struct kernel *kernel, size_t element) {
+    size_t position = element / kernel_features(kernel) % (size_t)kernel->node->shape.dim[1];
+    return kernel->node->attributes.everywhere ? 0 : position;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    for (int64_t i = 0; i < kernel->samples * shape_elements(&reference_of(kernel)->output); i++) {
-        call->input_gradient[0][i] = call->output_gradient[i];
-    }
-    return PS_OK;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t features = kernel_features(kernel);
+    for (size_t i = first; i < end; i++)
+        call->output[i] = call->input[0][i] + call->weights[0][row_of(kernel, i) * features + i % features];
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct reference_kernel *k = reference_of(kernel);
-    int64_t features = k->output.dim[0], positions = k->output.dim[1];
-    for (int64_t e = 0; e < k->attributes->count * features; e++) {
-        double sum = 0;
-        for (int64_t i = e % features; i < kernel->samples * positions * features; i += features) {
-            int64_t row = k->attributes->everywhere ? 0 : i / features % positions;
-            if (row == e / features) sum += (double)call->output_gradient[i];
+ELEMENTWISE(backward_input, dx[i] = dy[i])
+
+static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t features = kernel_features(kernel), elements = kernel_elements(kernel);
+    for (size_t d = first; d < end; d++) {
+        for (size_t row = 0; row < (size_t)kernel->node->attributes.count; row++) {
+            double sum = 0;
+            for (size_t i = d; i < elements; i += features) {
+                if (row_of(kernel, i) == row) sum += (double)call->output_gradient[i];
+            }
+            call->gradients[0][row * features + d] = (float)sum;
         }
-        call->gradients[0][e] = (float)sum;
     }
-    return PS_OK;
 }
 
 const struct kernel_class reference_position_embedding = {
-    .create = reference_create,
-    .destroy = reference_destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
+    .forward_loop = {OVER_ELEMENTS, forward},
+    .backward_input_loop = {OVER_ELEMENTS, backward_input},
+    .backward_weight_loop = {OVER_FEATURES, backward_weight},
 };

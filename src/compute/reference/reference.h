@@ -31,6 +31,19 @@ static inline int64_t reference_rows(const struct kernel *kernel, const struct s
     return kernel->samples * (shape_elements(shape) / shape->dim[0]);
 }
 
+/* A loop over the elements of the output (struct kernel_loop in compute/kernel.h): STATEMENT computes element `i` of the output
+ * `y`, or of `dx`, the gradient of the first input `x`, from `dy`; `a` are the node's attributes. */
+#define ELEMENTWISE(name, STATEMENT)                                                                                           \
+    static void name(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {                  \
+        const struct attributes *a = &kernel->node->attributes;                                                                \
+        const float *x = call->input[0], *dy = call->output_gradient;                                                          \
+        float *y = call->output, *dx = call->input_gradient[0];                                                                \
+        (void)a, (void)x, (void)dy, (void)y, (void)dx;                                                                         \
+        for (size_t i = first; i < end; i++) {                                                                                 \
+            STATEMENT;                                                                                                         \
+        }                                                                                                                      \
+    }
+
 /* A window that slides over images: convolution and pooling. */
 struct window {
     int64_t samples, channels, height, width; /* of the input */
