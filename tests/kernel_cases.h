@@ -365,6 +365,93 @@ static inline int case_slice_narrow(struct builder *b, struct draw *d) {
     return build_slice(b, build_cast(b, x, "narrow", TYPE_BF16), "node", draw(d, 0, 1), positions - 1);
 }
 
+/* ----------------------------------------------------------------- functions */
+
+/* Where a function is defined and smooth, and its attributes; others are tested from -1 to 1 with alpha 0.7 and beta 0.3. */
+struct domain {
+    int kind;
+    float low, high; /* equal: numbers that are spread, with the function's kinks between them */
+    float alpha, beta;
+};
+static inline struct domain unary_domain(int kind) {
+    static const struct domain domains[] = {
+        {UNARY_LOG, 0.5f, 4, 1, 0},         {UNARY_SQRT, 0.5f, 4, 1, 0},      {UNARY_RECIPROCAL, 0.5f, 3, 1, 0},
+        {UNARY_ASIN, -0.7f, 0.7f, 1, 0},    {UNARY_ACOS, -0.7f, 0.7f, 1, 0},  {UNARY_ACOSH, 1.5f, 4, 1, 0},
+        {UNARY_ATANH, -0.7f, 0.7f, 1, 0},   {UNARY_SIGMOID, -9, 9, 1, 0},     {UNARY_TANH, -4, 4, 1, 0},
+        {UNARY_SOFTPLUS, -9, 9, 1, 0},      {UNARY_MISH, -9, 9, 1, 0},        {UNARY_SILU, -9, 9, 1, 0},
+        {UNARY_SIN, -9, 9, 1, 0},           {UNARY_COS, -9, 9, 1, 0},         {UNARY_ERF, -3, 3, 1, 0},
+        {UNARY_ROUND, 0.6f, 1.4f, 1, 0},    {UNARY_POWER, 0.5f, 2, 1.7f, 0},  {UNARY_ABS, 0, 0, 1, 0},
+        {UNARY_SIGN, 0, 0, 1, 0},           {UNARY_FLOOR, 0, 0, 1, 0},        {UNARY_CEIL, 0, 0, 1, 0},
+        {UNARY_SOFTSIGN, 0, 0, 1, 0},       {UNARY_HARDSWISH, 0, 0, 1, 0},    {UNARY_HARDSIGMOID, 0, 0, 0.25f, 0.5f},
+        {UNARY_LEAKY_RELU, 0, 0, 0.01f, 0}, {UNARY_CLIP, 0, 0, -0.4f, 0.6f},  {UNARY_THRESHOLD, 0, 0, 0.4f, 0},
+        {UNARY_ELU, 0.1f, 3, 0.8f, 0},      {UNARY_CELU, -3, -0.1f, 0.8f, 0}, {UNARY_SELU, -3, -0.1f, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
+        if (domains[i].kind == kind) return domains[i];
+    return (struct domain){kind, -1, 1, 0.7f, 0.3f};
+}
+
+static inline struct attributes unary_attributes(int kind) {
+    const struct domain domain = unary_domain(kind);
+    return (struct attributes){.kind = kind, .alpha = domain.alpha, .beta = domain.beta};
+}
+
+#define UNARY(NAME, name, value, slope, reads, flops)                                                                          \
+    static inline int case_unary_##name(struct builder *b, struct draw *d) {                                                   \
+        struct attributes a = unary_attributes(UNARY_##NAME);                                                                  \
+        return add_one(b, OPERATOR_UNARY, &a, draw_image(b, d));                                                               \
+    }
+#include "graph/functions.def"
+
+/* Where the function reads its output, or nothing, it may run in place. */
+static inline int case_unary_in_place(struct builder *b, struct draw *d) {
+    static const int kinds[] = {UNARY_SIGMOID, UNARY_NEG, UNARY_CLIP, UNARY_AFFINE};
+    struct attributes a = unary_attributes(kinds[draw(d, 0, 3)]);
+    int pool = build_max_pool(b, draw_image(b, d), "pool", 1, 1, 0);
+    return add_one(b, OPERATOR_UNARY, &a, pool);
+}
+
+/* An input of the network of so many sides, each drawn, or from `whole`, or sometimes 1. */
+static inline int draw_value(struct builder *b, struct draw *d, const char *name, enum number_type type,
+                             const struct integers *whole, int ones) {
+    struct attributes a = {.type = type, .sides = *whole};
+    for (int s = 0; s < a.sides.count; s++)
+        if (draw(d, 1, 100) <= ones) a.sides.at[s] = 1;
+    return graph_add(b->graph, OPERATOR_INPUT, name, &a, NULL, 0, b->error);
+}
+
+static inline struct integers draw_sides(struct draw *d, int least, int most) {
+    struct integers sides = {.count = draw(d, least, most)};
+    for (int s = 0; s < sides.count; s++) sides.at[s] = draw(d, 1, s == 0 ? 9 : 4);
+    return sides;
+}
+
+static inline int add_binary(struct builder *b, struct draw *d, int kind) {
+    struct attributes a = {.kind = kind};
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    int ones = draw(d, 0, 2) * 30, left = draw_value(b, d, "left", TYPE_F32, &sides, ones),
+        right = draw_value(b, d, "right", TYPE_F32, &sides, ones);
+    return graph_add(b->graph, OPERATOR_BINARY, "node", &a, (const int[]){left, right}, 2, b->error);
+}
+
+#define BINARY(NAME, name, value, slope_a, slope_b, reads, flops)                                                              \
+    static inline int case_binary_##name(struct builder *b, struct draw *d) { return add_binary(b, d, BINARY_##NAME); }
+#include "graph/functions.def"
+
+/* Rows longer than the pieces that kernels work in. */
+static inline int case_binary_long(struct builder *b, struct draw *d) {
+    struct attributes a = {.kind = draw(d, 0, 1) == 1 ? BINARY_MUL : BINARY_SUB};
+    struct integers sides = {2, {draw(d, 500, 1300), draw(d, 1, 3)}};
+    int left = draw_value(b, d, "left", TYPE_F32, &sides, 40), right = draw_value(b, d, "right", TYPE_F32, &sides, 40);
+    return graph_add(b->graph, OPERATOR_BINARY, "node", &a, (const int[]){left, right}, 2, b->error);
+}
+
+static inline int case_binary_in_place(struct builder *b, struct draw *d) {
+    struct attributes a = {.kind = draw(d, 0, 1) == 1 ? BINARY_ADD : BINARY_SUB};
+    int data = draw_image(b, d), left = build_max_pool(b, data, "pool", 1, 1, 0);
+    return graph_add(b->graph, OPERATOR_BINARY, "node", &a, (const int[]){left, data}, 2, b->error);
+}
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -387,6 +474,12 @@ static const struct test_case cases[] = {
     {"batch norm on vectors", case_batch_norm_vector, false},
     {"batch norm with relu", case_batch_norm_relu, false},
     {"add", case_add, false},
+#define UNARY(NAME, name, value, slope, reads, flops) {"unary " #name, case_unary_##name, false},
+#define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) {"binary " #name, case_binary_##name, false},
+#include "graph/functions.def"
+    {"unary in place", case_unary_in_place, false},
+    {"binary of long rows", case_binary_long, false},
+    {"binary in place", case_binary_in_place, false},
     {"concat", case_concat, false},
     {"concat of vectors", case_concat_vectors, false},
     {"dropout", case_dropout, false},

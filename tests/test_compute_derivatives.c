@@ -11,7 +11,7 @@ static double objective(struct device *device, const struct problem *p) {
     set_up(&bench, device, p);
     run_forward(&bench, p, &answer);
     double sum = 0.25 * answer.loss;
-    bool loss = (operator_get(p->node->id)->flags & OPERATOR_LOSS) != 0;
+    bool loss = (p->node->flags & OPERATOR_LOSS) != 0;
     for (int64_t i = 0; i < p->output && !loss; i++) sum += (double)answer.output[i] * (double)p->output_gradient[i];
     free_answer(&answer);
     tear_down(&bench);

@@ -365,7 +365,7 @@ static void test_refusals(void **state) {
     graph_destroy(b.graph);
 
     graph = graph_create();
-    int node = graph_add(graph, OPERATOR_OPAQUE, "data", NULL, NULL, 0, &test_error);
+    int node = graph_add(graph, OPERATOR_INPUT, "data", NULL, NULL, 0, &test_error);
     node = graph_add(graph, OPERATOR_OPAQUE, "a", NULL, &node, 1, &test_error);
     graph_add(graph, OPERATOR_OPAQUE, "b", NULL, &node, 1, &test_error);
     assert_ok(graph_finish(graph, &test_error));

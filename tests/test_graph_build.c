@@ -218,7 +218,7 @@ static void test_opaque_chain(void **state) {
     graph_destroy(graph);
 
     graph = graph_create(); /* the data may be opaque too */
-    node = graph_add(graph, OPERATOR_OPAQUE, "data", &data, NULL, 0, &test_error);
+    node = graph_add(graph, OPERATOR_INPUT, "data", &data, NULL, 0, &test_error);
     graph_add(graph, OPERATOR_OPAQUE, "layer", NULL, &node, 1, &test_error);
     assert_ok(graph_finish(graph, &test_error));
     assert_int_equal(graph->layer_count, 1);
@@ -271,7 +271,7 @@ static int no_inputs(struct builder *b, int data) {
     return graph_add(b->graph, OPERATOR_OPAQUE, "wrong", NULL, NULL, 0, b->error);
 }
 static int late_data(struct builder *b, int data) {
-    const struct attributes attributes = {.sides = {3}};
+    const struct attributes attributes = {.sides = {1, {3}}};
     build_relu(b, data, "relu1");
     return graph_add(b->graph, OPERATOR_INPUT, "wrong", &attributes, NULL, 0, b->error);
 }
@@ -312,8 +312,8 @@ static void test_refusals(void **state) {
         {flattened_otherwise, "add before flattening"},
         {rate_of_one, "rate 1 must be"},
         {groups, "2 groups do not divide 3 input and 4 output channels"},
-        {one_input, "1 inputs: from 2 to 8"},
-        {no_inputs, "only data may be without inputs"},
+        {one_input, "1 inputs: from 2 to 64"},
+        {no_inputs, "node 'wrong' (opaque): 0 inputs: from 1 to 64 are accepted"},
         {late_data, "must stand before the nodes that read them"},
         {huge, "output would have more than"},
         {huge_weights, "weight would have more than"},
@@ -402,7 +402,7 @@ static void test_types(void **state) {
     graph_destroy(b.graph);
 
     b = start();
-    struct attributes half = {.sides = {3}, .type = TYPE_BF16};
+    struct attributes half = {.sides = {1, {3}}, .type = TYPE_BF16};
     graph_add(b.graph, OPERATOR_INPUT, "data", &half, NULL, 0, &test_error);
     assert_status(b.graph->status, PS_USAGE, "node 'data' (input): data of the type bf16: f32 and i32 are accepted");
     graph_destroy(b.graph);

@@ -317,7 +317,7 @@ static void test_every_model(void **state) {
         struct ps_network *model = create(spec);
         const struct graph *graph = model->graph;
         const struct node *end = &graph->nodes[graph->node_count - 1];
-        assert_true(operator_get(end->id)->flags & OPERATOR_LOSS);
+        assert_true(end->flags & OPERATOR_LOSS);
         assert_int_equal(end->shape.dim[0], 13);
         assert_int_equal(graph_cut_count(graph, 0), 1);
         assert_int_equal(graph_cut_count(graph, graph->layer_count), 0);

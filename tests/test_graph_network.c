@@ -39,10 +39,9 @@ static void assert_same_node(const struct node *a, const struct node *b) {
     assert_int_equal(a->layer, b->layer);
     assert_int_equal(a->root, b->root);
     assert_int_equal(a->data, b->data);
-    if (op->flags & OPERATOR_RANDOM) assert_int_equal(a->random_number, b->random_number);
+    if (a->flags & OPERATOR_RANDOM) assert_int_equal(a->random_number, b->random_number);
     for (const struct attribute *attribute = op->attributes; attribute->name != NULL; attribute++)
-        for (int side = 0; side < attribute_sides(attribute); side++)
-            assert_true(attribute_get(&a->attributes, attribute, side) == attribute_get(&b->attributes, attribute, side));
+        assert_true(attribute_equal(&a->attributes, &b->attributes, attribute));
     assert_int_equal(a->parameter_first, b->parameter_first);
     assert_int_equal(a->parameter_count, b->parameter_count);
 }
@@ -104,6 +103,28 @@ static struct ps_network_builder *begin(void) {
     assert_non_null(builder);
     assert_int_equal(ps_network_builder_input(builder, "data", "f32", (const int64_t[]){1, 28, 28}, 3), 0);
     return builder;
+}
+
+/* All kinds of attributes. */
+static void test_general(void **state) {
+    (void)state;
+    struct ps_network *network = open_fixture("general.json"), *again = read_back(network);
+    assert_same(network, again);
+    assert_int_equal(network->graph->nodes[2].attributes.kind, UNARY_SILU);
+    ps_network_destroy(again);
+    ps_network_destroy(network);
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"unary", "node 'f': kind is missing"},
+        {"unary,kind=sigmoit", "node 'f': kind: 'sigmoit' is not known; did you mean 'sigmoid'?"},
+        {"unary,kind=clip,alpha=2,beta=1", "node 'f' (unary): clip: the least, alpha=2, is more than the largest, beta=1"},
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_network_builder *builder = begin();
+        assert_int_equal(ps_network_builder_node(builder, "f", wrong[w].text, NULL, 0), -1);
+        assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, wrong[w].message);
+    }
 }
 
 /* LeNet-5 by the generator, by hand and by the builder. */
@@ -356,9 +377,11 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back), cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_types),     cmocka_unit_test(test_lengths),    cmocka_unit_test(test_target),
-        cmocka_unit_test(test_by_hand),   cmocka_unit_test(test_refused),    cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back),  cmocka_unit_test(test_general),
+        cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_types),      cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_target),     cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_builder_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

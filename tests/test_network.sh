@@ -62,6 +62,20 @@ well train --plan blocks.plan --model "$networks/blocks.json" --data synthetic:i
 well evaluate --run blocks --data synthetic:images,samples=20
 well profile --model "$networks/blocks.json,split=conv1:3" --device fpga:vcu118 --micro-batch 4
 
+begins "general operators"
+data="--data synthetic:images,samples=48"
+for workers in 1 3; do
+    # shellcheck disable=SC2086
+    well train --model "$networks/general.json" --workers $workers --method uniform --schedule 1f1b --batch 12 --micro-batch 3 $data \
+        --optimizer adam --lr 0.01 --epochs 12 --out general.$workers -q
+done
+for workers in 1 3; do
+    well export --run general.$workers --format safetensors -o general.$workers.safetensors
+done
+cmp general.1.safetensors general.3.safetensors || complain "general operators: the weights are not the same on three workers"
+well evaluate --run general.3 $data --json
+grep -qE '"accuracy": (1|0\.[89])' out || complain "general operators: did not learn: $(cat out)"
+
 begins "the documentation"
 "$PENSTOCK" models --operators | sed 's/ *$//' >operators
 while read -r line; do

@@ -469,7 +469,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     far->kernel.device = device;
     for (int i = 0; i < node->input_count; i++) far->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
     far->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
-    far->label_count = operator_get(node->id)->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
+    far->label_count = node->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
     return PS_OK;
 }
 

@@ -15,7 +15,7 @@ static enum ps_status check_request(const struct device *device, const struct gr
         return error_set(error, PS_USAGE, "micro-batch of %d samples: from 1 to %d are accepted", samples, 1 << 20);
     }
     const struct node *end = &graph->nodes[graph->node_count - 1];
-    if (last == graph->layer_count - 1 && device->type->real && !(operator_get(end->id)->flags & OPERATOR_LOSS)) {
+    if (last == graph->layer_count - 1 && device->type->real && !(end->flags & OPERATOR_LOSS)) {
         return error_set(error, PS_USAGE, "the network ends in node '%s' (%s): only a loss can end it", end->name,
                          operator_get(end->id)->name);
     }
@@ -27,7 +27,7 @@ static enum ps_status create_kernels(struct stage *stage, struct ps_error *error
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         node->node = &graph->nodes[stage->node_first + i];
-        if (operator_get(node->node->id)->flags & OPERATOR_VIEW) continue;
+        if (node->node->flags & OPERATOR_VIEW) continue;
         const struct node *next = i + 1 < stage->node_count ? node->node + 1 : NULL;
         bool relu_follows = next != NULL && next->id == OPERATOR_RELU && next->inputs[0] == stage->node_first + i &&
                             next->root == node->node->root;
@@ -59,7 +59,7 @@ static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
 /* A last stage's labels and result in the device's own memory; a few bytes, which no plan counts. */
 static enum ps_status take_labels(struct stage *stage, struct ps_error *error) {
     const struct node *end = stage->nodes[stage->node_count - 1].node;
-    if (device_in_host(stage->device) || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
+    if (device_in_host(stage->device) || !(end->flags & OPERATOR_LOSS)) return PS_OK;
     const size_t labels = memory_align((size_t)(stage->samples * graph_labels(stage->graph)) * sizeof *stage->labels);
     TRY(device_take(stage->device, &stage->own_memory, labels + memory_align(sizeof *stage->result), "labels", error));
     stage->labels = memory_block_carve(&stage->own_memory, labels);

@@ -117,7 +117,7 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct layer *layer = &stage->graph->layers[number];
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
-        if (node->root != root || node->data || (operator_get(node->id)->flags & OPERATOR_LOSS)) continue;
+        if (node->root != root || node->data || (node->flags & OPERATOR_LOSS)) continue;
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
         if (!stage_crosses(stage->graph, number + 1, root)) {

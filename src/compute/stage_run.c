@@ -41,7 +41,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         call.weights[p] = at(run, node->weights[p]);
         call.statistics[p] = at(run, node->statistics[p]);
     }
-    if (operator_get(node->node->id)->flags & OPERATOR_RANDOM) {
+    if (node->node->flags & OPERATOR_RANDOM) {
         uint64_t number = (uint64_t)node->node->random_number;
         call.key = random_key(step->seed, RANDOM_DROPOUT, step->step, (uint64_t)step->micro_batch << 32 | number);
     }
@@ -60,9 +60,9 @@ enum ps_status action_forward(const struct stage_run *run, const struct action *
 static struct kernel_call prepare_backward(const struct stage_run *run, const struct action *action) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
-    unsigned flags = operator_get(node->node->id)->flags;
-    for (int i = 0; i < node->node->input_count && (flags & OPERATOR_USES_INPUT); i++) call.input[i] = at(run, node->input[i]);
-    if (flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
+    for (int i = 0; i < node->node->input_count; i++)
+        if (node_keeps_input(run->stage->graph, node->node, i)) call.input[i] = at(run, node->input[i]);
+    if (node->node->flags & OPERATOR_USES_OUTPUT) call.output = at(run, node->output);
     call.output_gradient = at(run, action->from);
     return call;
 }
@@ -152,7 +152,7 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
 static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
-    if (!stage->device->type->real || !(operator_get(end->id)->flags & OPERATOR_LOSS)) return PS_OK;
+    if (!stage->device->type->real || !(end->flags & OPERATOR_LOSS)) return PS_OK;
     int64_t each = graph_labels(stage->graph), classes = end->shape.dim[0];
     for (int64_t n = 0; n < counted_samples(run) * each; n++) {
         int32_t label = run->step->labels[n];
@@ -202,7 +202,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
     struct stage_run run = start(stage, blocks, NULL, NULL);
     const struct stage_node *end = &stage->nodes[stage->node_count - 1];
-    assert(operator_get(end->node->id)->flags & OPERATOR_LOSS);
+    assert(end->node->flags & OPERATOR_LOSS);
     return at(&run, end->output);
 }
 

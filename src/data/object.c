@@ -200,8 +200,8 @@ static enum ps_status check_input(const struct ps_input *input, struct ps_error 
 }
 
 static enum ps_status check_listed(const struct ps_dataset_source *source, struct ps_error *error) {
-    if (source->input_count < 1 || source->input_count > GRAPH_INPUTS_MAX)
-        return error_set(error, PS_USAGE, "input_count: %d is not from 1 to %d", source->input_count, GRAPH_INPUTS_MAX);
+    if (source->input_count < 1 || source->input_count > NETWORK_INPUTS_MAX)
+        return error_set(error, PS_USAGE, "input_count: %d is not from 1 to %d", source->input_count, NETWORK_INPUTS_MAX);
     for (int i = 0; i < source->input_count; i++)
         if (check_input(&source->inputs[i], error) != PS_OK) {
             error_prefix(error, "inputs[%d]", i);
@@ -295,7 +295,7 @@ void ps_dataset_destroy(struct ps_dataset *dataset) {
     if (!dataset) return;
     samples_close(&dataset->opened);
     pthread_mutex_destroy(&dataset->reading);
-    for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free((char *)dataset->inputs[i].name);
+    for (int i = 0; i < NETWORK_INPUTS_MAX; i++) free((char *)dataset->inputs[i].name);
     free((char *)dataset->target.name);
     free(dataset->name);
     free(dataset);

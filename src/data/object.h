@@ -17,7 +17,7 @@ struct ps_dataset {
     const struct ps_dataset *words;                   /* by whose words text is numbered; NULL: nobody says */
     struct samples opened;                            /* for a network, once for all; dataset NULL: each user opens them */
     struct ps_dataset_source source;                  /* where given; its inputs are those below */
-    struct ps_input inputs[GRAPH_INPUTS_MAX], target; /* with names of our own */
+    struct ps_input inputs[NETWORK_INPUTS_MAX], target; /* with names of our own */
     pthread_mutex_t reading;                          /* then, one sample at a time */
 };
 

@@ -26,12 +26,12 @@ int build_node(struct builder *builder, int input, enum operator_id id, const ch
 }
 
 int build_input(struct builder *builder, int channels, int height, int width) {
-    struct attributes attributes = {.sides = {channels, height, width}};
+    struct attributes attributes = {.sides = {1 + (height > 0) + (width > 0), {channels, height, width}}};
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
 }
 
 int build_tokens(struct builder *builder, int positions) {
-    struct attributes attributes = {.sides = {1, positions, 1}, .type = TYPE_I32};
+    struct attributes attributes = {.sides = {3, {1, positions, 1}}, .type = TYPE_I32};
     return graph_add(builder->graph, OPERATOR_INPUT, "data", &attributes, NULL, 0, builder->error);
 }
 

@@ -101,20 +101,19 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
         return error_set(error, PS_USAGE, "%d inputs: from %d to %d are accepted", node->input_count, op->inputs_min,
                          op->inputs_max);
     }
-    if (graph->node_count == 0 && node->input_count > 0)
-        return error_set(error, PS_USAGE, "the first node must be the data, without inputs");
-    if (node->input_count == 0 && node->id != OPERATOR_INPUT && graph->node_count > 0)
-        return error_set(error, PS_USAGE, "only data may be without inputs");
-    if (node->input_count == 0 && graph->input_count < graph->node_count)
+    const bool input = node->id == OPERATOR_INPUT;
+    if (graph->node_count == 0 && !input) return error_set(error, PS_USAGE, "the first node must be the data, without inputs");
+    if (input && graph->input_count < graph->node_count)
         return error_set(error, PS_USAGE, "data must stand before the nodes that read them");
-    if (node->input_count == 0 && graph->input_count == GRAPH_INPUTS_MAX)
-        return error_set(error, PS_USAGE, "a network may have %d inputs", GRAPH_INPUTS_MAX);
+    if (input && graph->input_count == NETWORK_INPUTS_MAX)
+        return error_set(error, PS_USAGE, "a network may have %d inputs", NETWORK_INPUTS_MAX);
     TRY(check_types(graph, node, error));
     struct shape inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
-    node->data = node->input_count == 0 || (op->flags & OPERATOR_MOVES) != 0;
-    node->sources = node->input_count == 0 ? 1u << graph->node_count : 0;
+    node->flags = op->flags | (op->more_flags != NULL ? op->more_flags(&node->attributes, node->input_count) : 0);
+    node->data = input || (node->flags & OPERATOR_MOVES) != 0;
+    node->sources = input ? 1u << graph->node_count : 0;
     for (int i = 0; i < node->input_count; i++) {
         node->data &= graph->nodes[node->inputs[i]].data;
         node->sources |= graph->nodes[node->inputs[i]].sources;
@@ -156,7 +155,7 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
         return -1;
     }
     graph->nodes[graph->node_count] = node;
-    graph->input_count += input_count == 0;
+    graph->input_count += id == OPERATOR_INPUT;
     return graph->node_count++;
 }
 
@@ -241,12 +240,12 @@ static enum ps_status check_names(const struct graph *graph, struct ps_error *er
 static enum ps_status check_uses(const struct graph *graph, const int *consumers, struct ps_error *error) {
     for (int i = 0; i < graph->node_count - 1; i++) {
         const struct node *node = &graph->nodes[i];
-        const struct operator_type *op = operator_get(node->id);
-        if (op->flags & OPERATOR_LOSS) {
-            return error_set(error, PS_USAGE, "node '%s' (%s): a loss must be the last node", node->name, op->name);
+        const char *kind = operator_get(node->id)->name;
+        if (node->flags & OPERATOR_LOSS) {
+            return error_set(error, PS_USAGE, "node '%s' (%s): a loss must be the last node", node->name, kind);
         }
         if (consumers[i] == 0) {
-            return error_set(error, PS_USAGE, "node '%s' (%s): no node reads its output", node->name, op->name);
+            return error_set(error, PS_USAGE, "node '%s' (%s): no node reads its output", node->name, kind);
         }
     }
     return PS_OK;
@@ -261,11 +260,9 @@ static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     for (int i = 0; i < graph->input_count; i++) graph->nodes[i].layer = -1;
     for (int i = graph->input_count; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
-        const struct operator_type *op = operator_get(node->id);
-        bool starts = (op->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == graph->input_count;
-        if (starts) {
-            graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = op->name};
-        }
+        const char *kind = operator_get(node->id)->name;
+        bool starts = (node->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == graph->input_count;
+        if (starts) graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = kind};
         node->layer = graph->layer_count - 1;
         graph->layers[node->layer].node_count++;
     }
@@ -277,15 +274,16 @@ static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
  * memory, and no backward wants one of them exactly as it was. The data are never written over. */
 static bool may_run_in_place(const struct graph *graph, int i, const int *consumers) {
     const struct node *node = &graph->nodes[i];
-    unsigned flags = operator_get(node->id)->flags;
-    if (!(flags & OPERATOR_IN_PLACE)) return false;
-    int root = graph->nodes[node->inputs[0]].root;
+    if (!(node->flags & OPERATOR_IN_PLACE)) return false;
+    const struct node *input = &graph->nodes[node->inputs[0]];
+    int root = input->root;
     if (graph->nodes[root].layer != node->layer) return false;
+    if (input->shape.type != node->shape.type || shape_elements(&input->shape) != shape_elements(&node->shape)) return false;
     for (int j = root; j < i; j++) {
         if (graph->nodes[j].root != root) continue;
         if (consumers[j] != 1) return false;
-        bool exact = (operator_get(graph->nodes[j].id)->flags & OPERATOR_USES_OUTPUT) != 0;
-        if (exact && !(flags & OPERATOR_KEEPS_ZEROS)) return false;
+        bool exact = (graph->nodes[j].flags & OPERATOR_USES_OUTPUT) != 0;
+        if (exact && !(node->flags & OPERATOR_KEEPS_ZEROS)) return false;
     }
     return true;
 }
@@ -293,7 +291,7 @@ static bool may_run_in_place(const struct graph *graph, int i, const int *consum
 static void find_roots(struct graph *graph, const int *consumers) {
     for (int i = 0; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
-        bool shares = (operator_get(node->id)->flags & OPERATOR_VIEW) != 0 || may_run_in_place(graph, i, consumers);
+        bool shares = (node->flags & OPERATOR_VIEW) != 0 || may_run_in_place(graph, i, consumers);
         node->root = shares ? graph->nodes[node->inputs[0]].root : i;
     }
 }
@@ -376,7 +374,7 @@ int64_t graph_cut_bytes(const struct graph *graph, int cut) {
 
 int64_t graph_labels(const struct graph *graph) {
     const struct node *end = &graph->nodes[graph->node_count - 1];
-    return operator_get(end->id)->flags & OPERATOR_LOSS ? shape_elements(&end->shape) / end->shape.dim[0] : 1;
+    return end->flags & OPERATOR_LOSS ? shape_elements(&end->shape) / end->shape.dim[0] : 1;
 }
 
 /* Of the first embedding that reads one of these inputs. */
@@ -393,16 +391,19 @@ int graph_vocabulary(const struct graph *graph) { return find_vocabulary(graph, 
 
 int graph_input_vocabulary(const struct graph *graph, int input) { return find_vocabulary(graph, 1u << input); }
 
+bool node_keeps_input(const struct graph *graph, const struct node *node, int input) {
+    const bool integers = graph->nodes[node->inputs[input]].shape.type == TYPE_I32;
+    return (node->flags & (OPERATOR_USES_INPUT | (integers ? OPERATOR_USES_INTEGERS : 0u))) != 0;
+}
+
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root) {
     if (graph->nodes[root].layer < 0) return false;
     const struct layer *layer = &graph->layers[graph->nodes[root].layer];
     for (int i = layer->node_first; i < layer->node_first + layer->node_count; i++) {
         const struct node *node = &graph->nodes[i];
-        unsigned flags = operator_get(node->id)->flags;
-        if (node->root == root && (flags & OPERATOR_USES_OUTPUT)) return true;
-        for (int j = 0; j < node->input_count; j++) {
-            if (graph->nodes[node->inputs[j]].root == root && (flags & OPERATOR_USES_INPUT)) return true;
-        }
+        if (node->root == root && (node->flags & OPERATOR_USES_OUTPUT)) return true;
+        for (int j = 0; j < node->input_count; j++)
+            if (graph->nodes[node->inputs[j]].root == root && node_keeps_input(graph, node, j)) return true;
     }
     return false;
 }

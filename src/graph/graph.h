@@ -20,6 +20,7 @@ struct node {
     struct attributes attributes;
     int inputs[GRAPH_INPUTS_MAX], input_count; /* node numbers, all smaller than this node's */
     struct shape shape;                        /* of the output, for one sample */
+    unsigned flags;                            /* enum operator_flags: the operator's with those of its attributes */
     int layer;                                 /* -1: an input of the network */
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
@@ -63,8 +64,8 @@ void graph_destroy(struct graph *graph);
  * keep its parameters' names.
  *
  * Adds a node and returns its number, or -1 with `error` set. Once something failed, further calls return -1 and touch nothing,
- * so a network is written without a check at each line and checked at the end by graph_finish. The first nodes, without inputs,
- * are the network's inputs, at most GRAPH_INPUTS_MAX. */
+ * so a network is written without a check at each line and checked at the end by graph_finish. The first nodes are the
+ * network's inputs (OPERATOR_INPUT), 1 to NETWORK_INPUTS_MAX. */
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
               const int *inputs, int input_count, struct ps_error *error);
 
@@ -96,6 +97,8 @@ int graph_vocabulary(const struct graph *graph);
 /* How many tokens one of the network's inputs is numbered by, as the first embedding that reads it says; 0: none does. */
 int graph_input_vocabulary(const struct graph *graph, int input);
 
+/* Whether the node's backward reads its input number `input`. */
+bool node_keeps_input(const struct graph *graph, const struct node *node, int input);
 /* Whether a backward of the layer that makes the value (a root) reads it: as its own output, or as a node's input. */
 bool graph_output_kept_by_own_layer(const struct graph *graph, int root);
 

@@ -44,11 +44,11 @@ static void hash_attributes(uint64_t *hash, const struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     const struct attributes usual = attributes_usual(op);
     for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++) {
-        for (int side = 0; side < attribute_sides(a); side++) {
-            double value = attribute_get(&node->attributes, a, side);
-            if (value == attribute_get(&usual, a, side)) continue;
+        for (int e = 0; e < attribute_count(&node->attributes, a); e++) {
+            double value = attribute_get(&node->attributes, a, e);
+            if (a->kind != ATTRIBUTE_LIST && value == attribute_get(&usual, a, e)) continue;
             hash_text(hash, a->name);
-            hash_integer(hash, side);
+            hash_integer(hash, e);
             hash_number(hash, value);
         }
     }
@@ -66,7 +66,7 @@ static void hash_parameter(uint64_t *hash, const struct parameter *parameter) {
 }
 
 bool network_keeps_random_number(const struct graph *graph, const struct node *node) {
-    return (operator_get(node->id)->flags & OPERATOR_RANDOM) && node->random_number != node - graph->nodes;
+    return (node->flags & OPERATOR_RANDOM) && node->random_number != node - graph->nodes;
 }
 
 static uint64_t hash_network(const struct ps_network *network) {
@@ -77,7 +77,7 @@ static uint64_t hash_network(const struct ps_network *network) {
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
         hash_text(&hash, operator_get(node->id)->name);
         hash_text(&hash, node->name);
-        if (node->input_count == 0) {
+        if (node->id == OPERATOR_INPUT) {
             hash_text(&hash, number_types[node->shape.type].name);
             hash_shape(&hash, &node->shape);
         }
@@ -133,7 +133,7 @@ static void note_interface(struct ps_network *network) {
 static enum ps_status check(const struct ps_network *network, struct ps_error *error) {
     const struct graph *graph = network->graph;
     const struct node *end = &graph->nodes[graph->node_count - 1];
-    if (!(operator_get(end->id)->flags & OPERATOR_LOSS))
+    if (!(end->flags & OPERATOR_LOSS))
         return error_set(error, PS_USAGE, "node '%s' (%s): the last node must be a loss, as cross_entropy", end->name,
                          operator_get(end->id)->name);
     if (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX)
@@ -234,7 +234,7 @@ int network_source(const struct ps_network *network) {
 static struct attributes attributes_at(const struct ps_network *whole, const struct node *node, int source, int target) {
     const int before = network_source(whole);
     struct attributes attributes = node->attributes;
-    if (node->input_count == 0) attributes.sides[1] = source + target;
+    if (node->id == OPERATOR_INPUT) attributes.sides.at[1] = source + target;
     if (node->id != OPERATOR_SLICE || node->inputs[0] != 0) return attributes;
     if (attributes.first == 0 && attributes.count == before) attributes.count = source;
     if (attributes.first == before && attributes.count == whole->labels) {

@@ -23,7 +23,7 @@ struct ps_network {
     struct graph *graph;
     uint64_t hash;          /* of the structure: equal for networks that compute the same from the same initial values */
     int64_t input_shape[3]; /* of the first input: C, H, W; of tokens 1, T, 1; of features C, 1, 1 */
-    struct ps_input inputs[GRAPH_INPUTS_MAX], target;
+    struct ps_input inputs[NETWORK_INPUTS_MAX], target;
     int classes;
     int labels;     /* of a sample */
     int vocabulary; /* of tokens; 0: it reads images */

@@ -58,7 +58,7 @@ int network_builder_add(struct ps_network_builder *builder, const char *name, en
         if (inputs[i] < 0 || inputs[i] > last)
             FAIL(builder, "node '%s': input %d: %d is not the number of a node before it", name, i, inputs[i]);
     if (builder->status != PS_OK) return -1;
-    bool follows = input_count == 0 && id != OPERATOR_INPUT;
+    bool follows = input_count == 0 && operator_get(id)->inputs_max > 0;
     int added = graph_add(graph, id, name, attributes, follows ? &last : inputs, follows ? 1 : input_count, &builder->error);
     builder->status = graph->status;
     return added;
@@ -80,13 +80,13 @@ int ps_network_builder_input(struct ps_network_builder *builder, const char *nam
             FAIL(builder, "input '%s': shape: %lld is not from 1 to %d", name, (long long)shape[d], most);
     }
     if (builder->status != PS_OK) return -1;
-    struct attributes attributes = {.type = of};
-    for (int d = 0; d < rank; d++) attributes.sides[d] = (int)shape[d];
-    if (tokens && rank == 1) memcpy(attributes.sides, (const int[]){1, (int)shape[0], 1}, 3 * sizeof(int));
+    struct attributes attributes = {.type = of, .sides.count = rank};
+    for (int d = 0; d < rank; d++) attributes.sides.at[d] = (int)shape[d];
+    if (tokens && rank == 1) attributes.sides = (struct integers){3, {1, (int)shape[0], 1}};
     return network_builder_add(builder, name, OPERATOR_INPUT, &attributes, NULL, 0);
 }
 
-/* One attribute as "5", "3x5" or "0.1" says. */
+/* One attribute as "5", "3x5", "0.1" or a word says. */
 static enum ps_status read_attribute(struct options *options, const struct attribute *attribute, struct attributes *out,
                                      struct ps_error *error) {
     const char *text = NULL;
@@ -94,16 +94,18 @@ static enum ps_status read_attribute(struct options *options, const struct attri
     if (text == NULL && isnan(attribute->usual)) return error_set(error, PS_USAGE, "%s is missing", attribute->name);
     if (text == NULL) return PS_OK;
     char *end;
-    double value[2];
+    double value[SHAPE_RANK_MAX] = {0};
+    int count = 1, most = attribute->kind == ATTRIBUTE_LIST ? SHAPE_RANK_MAX : attribute->kind == ATTRIBUTE_SIDES ? 2 : 1;
     value[0] = value[1] = number_read(text, &end);
-    if (attribute->kind == ATTRIBUTE_SIDES && *end == 'x') value[1] = number_read(end + 1, &end);
-    if (attribute->kind == ATTRIBUTE_TYPE)
-        TRY(attribute_type(attribute, text, value, error));
+    while (*end == 'x' && end != text && count < most) value[count++] = number_read(end + 1, &end);
+    if (attribute_in_words(attribute))
+        TRY(attribute_number(attribute, text, value, error));
     else if (*end != '\0')
         return error_set(error, PS_USAGE, "%s=%s: is no number", attribute->name, text);
-    for (int side = 0; side < attribute_sides(attribute); side++) {
-        TRY(attribute_check(attribute, value[side], error));
-        attribute_set(out, attribute, side, value[side]);
+    if (attribute->kind == ATTRIBUTE_SIDES) count = 2;
+    for (int e = 0; e < count; e++) {
+        TRY(attribute_check(attribute, value[e], error));
+        attribute_set(out, attribute, e, value[e]);
     }
     return PS_OK;
 }
@@ -256,24 +258,49 @@ static void add_attribute(struct text *rows, const struct attribute *attribute) 
     if (isnan(attribute->usual)) return;
     if (attribute->kind == ATTRIBUTE_BOOLEAN)
         text_add(rows, "=%s", attribute->usual != 0 ? "true" : "false");
-    else
+    else if (attribute_in_words(attribute))
+        text_add(rows, "=%s", attribute_word(attribute, attribute->usual));
+    else if (attribute->kind != ATTRIBUTE_LIST)
         text_add(rows, "=%g", attribute->usual);
 }
 
+/* The words of a choice, some in each row. */
+static void add_words(struct text *rows, const struct operator_type *op, const struct attribute *attribute) {
+    enum { WIDTH = 90 };
+    size_t used = 0;
+    text_add(rows, "%s %s\t", op->name, attribute->name);
+    for (int w = 0; w <= (int)attribute->high; w++) {
+        const char *word = attribute_word(attribute, w);
+        if (used > 0 && used + strlen(word) > WIDTH) {
+            text_add(rows, "\n\t");
+            used = 0;
+        }
+        text_add(rows, "%s%s", word, w < (int)attribute->high ? ", " : "");
+        used += strlen(word) + 2;
+    }
+    text_add(rows, "\n");
+}
+
 char *ps_network_operators(void) {
-    struct text rows = {0};
+    struct text rows = {0}, words = {0};
     text_add(&rows, "operator\tinputs\tattributes\n");
+    text_add(&words, "attribute\tone of\n");
     for (int id = 0; id < OPERATOR_COUNT; id++) {
         const struct operator_type *op = operator_get((enum operator_id)id);
-        if (op->inputs_min == 0) continue;
+        if (!operator_in_files((enum operator_id)id)) continue;
         text_add(&rows, "%s\t%d", op->name, op->inputs_min);
         if (op->inputs_max > op->inputs_min) text_add(&rows, "-%d", op->inputs_max);
         text_add(&rows, "\t");
         for (int a = 0; a < ATTRIBUTES_MAX && op->attributes[a].name != NULL; a++) {
             text_add(&rows, a > 0 ? ", " : "");
             add_attribute(&rows, &op->attributes[a]);
+            if (op->attributes[a].kind == ATTRIBUTE_CHOICE) add_words(&words, op, &op->attributes[a]);
         }
         text_add(&rows, "\n");
     }
-    return text_take_table(&rows);
+    struct text out = {0};
+    text_add_table(&out, &rows);
+    text_add(&out, "\n");
+    text_add_table(&out, &words);
+    return text_take(&out);
 }

@@ -95,14 +95,31 @@ static enum ps_status read_sides(const struct json_place *node, const struct att
     return PS_OK;
 }
 
+static enum ps_status read_list(const struct json_place *node, const struct attribute *attribute, double *values, int *count,
+                                struct ps_error *error) {
+    struct json_place list, item;
+    size_t length;
+    TRY(json_field(node, attribute->name, false, &list, error));
+    TRY(json_array_length(&list, &length, error));
+    if (length < 1 || length > SHAPE_RANK_MAX)
+        return json_error(&list, error, "%zu numbers; 1 to %d are accepted", length, SHAPE_RANK_MAX);
+    for (size_t i = 0; i < length; i++) {
+        TRY(json_item(&list, i, &item, error));
+        if (!json_is_integer(item.value)) return json_error(&item, error, "must be an integer");
+        values[i] = (double)json_integer_value(item.value);
+    }
+    *count = (int)length;
+    return PS_OK;
+}
+
 static enum ps_status read_attribute(const struct json_place *node, const struct attribute *attribute, struct attributes *out,
                                      struct ps_error *error) {
     const char *name = attribute->name;
     struct json_place place;
     struct ps_error refusal;
-    double value[2] = {0};
-    const char *type;
-    int number = 0;
+    double value[SHAPE_RANK_MAX] = {0};
+    const char *word;
+    int number = 0, count = 1;
     bool truth = false;
     TRY(json_field(node, name, isnan(attribute->usual), &place, error));
     if (place.value == NULL) return PS_OK;
@@ -113,6 +130,10 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
         break;
     case ATTRIBUTE_SIDES:
         TRY(read_sides(node, attribute, value, error));
+        count = 2;
+        break;
+    case ATTRIBUTE_LIST:
+        TRY(read_list(node, attribute, value, &count, error));
         break;
     case ATTRIBUTE_NUMBER:
         TRY(json_get_number(node, name, true, attribute->low, attribute->high, &value[0], error));
@@ -122,13 +143,18 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
         value[0] = truth;
         break;
     case ATTRIBUTE_TYPE:
-        TRY(json_get_string(node, name, true, &type, error));
-        if (attribute_type(attribute, type, value, &refusal) != PS_OK) return json_error(node, error, "%s", refusal.message);
+    case ATTRIBUTE_CHOICE:
+        TRY(json_get_string(node, name, true, &word, error));
+        if (attribute_number(attribute, word, value, &refusal) != PS_OK) {
+            json_error(node, error, "%s", refusal.message);
+            error_hint(error, "%s", refusal.hint);
+            return PS_BAD_INPUT;
+        }
         break;
     }
-    for (int side = 0; side < attribute_sides(attribute); side++) {
-        if (attribute_check(attribute, value[side], &refusal) != PS_OK) return json_error(node, error, "%s", refusal.message);
-        attribute_set(out, attribute, side, value[side]);
+    for (int e = 0; e < count; e++) {
+        if (attribute_check(attribute, value[e], &refusal) != PS_OK) return json_error(node, error, "%s", refusal.message);
+        attribute_set(out, attribute, e, value[e]);
     }
     return PS_OK;
 }
@@ -271,8 +297,8 @@ static enum ps_status read_parts(struct reading *reading, const struct json_plac
     TRY(passed(reading, root, error));
     TRY(json_field(root, "inputs", true, &inputs, error));
     TRY(json_array_length(&inputs, &count, error));
-    if (count < 1 || count > GRAPH_INPUTS_MAX)
-        return json_error(&inputs, error, "%zu of them; a network has 1 to %d", count, GRAPH_INPUTS_MAX);
+    if (count < 1 || count > NETWORK_INPUTS_MAX)
+        return json_error(&inputs, error, "%zu of them; a network has 1 to %d", count, NETWORK_INPUTS_MAX);
     for (size_t i = 0; i < count; i++) {
         TRY(json_item(&inputs, i, &item, error));
         TRY(read_input(reading, &item, error));
@@ -372,7 +398,15 @@ static json_t *attribute_json(const struct attributes *attributes, const struct 
     case ATTRIBUTE_BOOLEAN:
         return json_boolean(value != 0);
     case ATTRIBUTE_TYPE:
-        return json_string(number_types[(int)value].name);
+    case ATTRIBUTE_CHOICE:
+        return json_string(attribute_word(attribute, value));
+    case ATTRIBUTE_LIST: {
+        json_t *list = json_array();
+        const int count = attribute_count(attributes, attribute);
+        for (int e = 0; e < count; e++)
+            json_array_append_new(list, json_integer((json_int_t)attribute_get(attributes, attribute, e)));
+        return json_whole(list, count);
+    }
     }
     return NULL;
 }
@@ -382,10 +416,8 @@ static void put_attributes(json_t *object, const struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     const struct attributes usual = attributes_usual(op);
     for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++) {
-        bool same = true;
-        for (int side = 0; side < attribute_sides(a); side++)
-            same = same && attribute_get(&node->attributes, a, side) == attribute_get(&usual, a, side);
-        if (!same || isnan(a->usual)) json_object_set_new(object, a->name, attribute_json(&node->attributes, a));
+        if (!attribute_equal(&node->attributes, &usual, a) || isnan(a->usual))
+            json_object_set_new(object, a->name, attribute_json(&node->attributes, a));
     }
 }
 
@@ -428,7 +460,7 @@ static void put_parameters(json_t *object, const struct graph *graph, const stru
 static json_t *node_json(const struct graph *graph, int number) {
     const struct node *node = &graph->nodes[number];
     json_t *object = json_pack("{s:s, s:s}", "name", node->name, "operator", operator_get(node->id)->name);
-    if (node->input_count != 1 || node->inputs[0] != number - 1) {
+    if (node->input_count > 0 && (node->input_count != 1 || node->inputs[0] != number - 1)) {
         json_t *inputs = json_array();
         for (int i = 0; i < node->input_count; i++)
             json_array_append_new(inputs, json_string(graph->nodes[node->inputs[i]].name));

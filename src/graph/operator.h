@@ -22,7 +22,8 @@ enum operator_id {
     OPERATOR_COUNT
 };
 
-enum { GRAPH_INPUTS_MAX = 8, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 6 };
+/* NETWORK_INPUTS_MAX: of the network; GRAPH_INPUTS_MAX: of a node. */
+enum { NETWORK_INPUTS_MAX = 8, GRAPH_INPUTS_MAX = 64, GRAPH_PARAMETERS_MAX = 4, SHAPE_RANK_MAX = 6 };
 
 /* What a value or a parameter is: its sides, and the type of its elements. */
 struct shape {
@@ -37,6 +38,13 @@ struct shape {
 
 int64_t shape_elements(const struct shape *shape);
 int64_t shape_bytes(const struct shape *shape);
+/* The sides of so many samples in the order of memory, from the outermost: samples, dim 1, 2, ..., dim 0. Returns how many. */
+int shape_memory(const struct shape *shape, int64_t samples, int64_t sides[SHAPE_RANK_MAX + 1]);
+
+/* A list in attributes: sides, an order, axes. */
+struct integers {
+    int count, at[SHAPE_RANK_MAX];
+};
 
 /* One flat struct for all operators; each documents what it reads. */
 struct attributes {
@@ -58,17 +66,18 @@ struct attributes {
     int vocabulary;                             /* embedding: tokens there are */
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;          /* slice: the positions first .. first + count - 1; position_embedding: count
-                                  vectors */
-    bool everywhere;           /* position_embedding: the first vector at every position */
-    bool tanh_form;            /* gelu: the approximation by the hyperbolic tangent */
-    enum number_type type;     /* input: of the data; cast: of the output */
-    int sides[SHAPE_RANK_MAX]; /* input: its shape, up to the first 0 */
-    int heads;                 /* attention */
-    bool causal;               /* attention: no position sees those after it */
-    bool reverse;              /* lstm: from the last position to the first */
-    int window;                /* local_response_norm: channels that are added up */
-    float alpha, beta, shift;  /* local_response_norm: PyTorch's alpha, beta, k */
+    int first, count;         /* slice: the positions first .. first + count - 1; position_embedding: count
+                                 vectors */
+    bool everywhere;          /* position_embedding: the first vector at every position */
+    bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
+    enum number_type type;    /* input: of the data; cast: of the output */
+    struct integers sides;    /* input: its shape */
+    int kind;                 /* unary, binary: which function, of a list of names */
+    int heads;                /* attention */
+    bool causal;              /* attention: no position sees those after it */
+    bool reverse;             /* lstm: from the last position to the first */
+    int window;               /* local_response_norm: channels that are added up */
+    float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     struct layer_times time;
     double sum_s;
@@ -109,7 +118,8 @@ enum operator_flags {
     OPERATOR_KEEPS_ZEROS = 32, /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
     OPERATOR_LOSS = 64,        /* ends the network: output holds what its backward needs, and it yields loss and hits */
     OPERATOR_RANDOM = 128,     /* reads random numbers keyed by step and micro-batch */
-    OPERATOR_MOVES = 256,      /* output elements are input elements: made of data alone, they are data, without gradient */
+    OPERATOR_MOVES = 256,      /* made of data alone its output is data, too: it has no gradient */
+    OPERATOR_USES_INTEGERS = 512, /* backward reads the inputs of type i32 */
 };
 
 /* What a node of some kind can be told, once for files, the builder, the hash and the documentation. */
@@ -118,14 +128,17 @@ enum attribute_kind {
     ATTRIBUTE_SIDES, /* two integers, height and width; one number means both */
     ATTRIBUTE_NUMBER,
     ATTRIBUTE_BOOLEAN,
-    ATTRIBUTE_TYPE, /* of numbers, by its name */
+    ATTRIBUTE_TYPE,   /* of numbers, by its name */
+    ATTRIBUTE_CHOICE, /* one of some words: its number in `words` */
+    ATTRIBUTE_LIST,   /* of integers, at most SHAPE_RANK_MAX; usually empty */
 };
 struct attribute {
     const char *name;
     enum attribute_kind kind;
-    size_t offset;    /* in struct attributes */
-    double low, high; /* accepted */
-    double usual;     /* where nothing is said; NaN: it must be said */
+    size_t offset;            /* in struct attributes */
+    double low, high;         /* accepted */
+    double usual;             /* where nothing is said; NaN: it must be said */
+    const char *const *words; /* of a choice, so many as `high` + 1 */
 };
 enum { ATTRIBUTES_MAX = 12 };
 
@@ -133,6 +146,8 @@ struct operator_type {
     const char *name;
     struct attribute attributes[ATTRIBUTES_MAX]; /* up to the first without a name */
     unsigned flags;
+    /* More flags, that depend on the attributes; NULL: none. */
+    unsigned (*more_flags)(const struct attributes *attributes, int input_count);
     int inputs_min, inputs_max;
     /* The types that an input may have, of so many, as bits 1 << TYPE. NULL: f32 alone. */
     unsigned (*types)(int input, int input_count);
@@ -148,17 +163,35 @@ struct operator_type {
 };
 
 const struct operator_type *operator_get(enum operator_id id);
-/* Of the operators that nodes of a file can be, all but data and opaque layers: PS_USAGE offers the nearest name. */
+/* Can nodes of a file be of the kind? All but inputs and opaque layers. */
+bool operator_in_files(enum operator_id id);
+/* One of these: PS_USAGE offers the nearest name. */
 enum ps_status operator_find(const char *name, enum operator_id *id, struct ps_error *error);
 
 /* All attributes of the kind as they are where nothing is said; those that must be said are 0. */
 struct attributes attributes_usual(const struct operator_type *op);
-/* One of an operator's attributes as a number (of two sides 0: the height, 1: the width). */
-double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int side);
-void attribute_set(struct attributes *attributes, const struct attribute *attribute, int side, double value);
-static inline int attribute_sides(const struct attribute *attribute) { return attribute->kind == ATTRIBUTE_SIDES ? 2 : 1; }
-/* The number that stands for a type's name. */
-enum ps_status attribute_type(const struct attribute *attribute, const char *name, double *value, struct ps_error *error);
+/* Values of the attribute `kind`. */
+enum unary_kind {
+#define UNARY(NAME, name, value, slope, reads, flops) UNARY_##NAME,
+#include "graph/functions.def"
+};
+enum binary_kind {
+#define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) BINARY_##NAME,
+#include "graph/functions.def"
+};
+
+/* How many numbers one of an operator's attributes is: two sides, a list's elements, else 1. */
+int attribute_count(const struct attributes *attributes, const struct attribute *attribute);
+/* Each of them (of two sides 0: the height, 1: the width). Setting an element of a list ends the list with it. */
+double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int element);
+void attribute_set(struct attributes *attributes, const struct attribute *attribute, int element, double value);
+bool attribute_equal(const struct attributes *a, const struct attributes *b, const struct attribute *attribute);
+/* Types and choices are said in words: the number of a word, and the word of a number. */
+static inline bool attribute_in_words(const struct attribute *attribute) {
+    return attribute->kind == ATTRIBUTE_TYPE || attribute->kind == ATTRIBUTE_CHOICE;
+}
+enum ps_status attribute_number(const struct attribute *attribute, const char *word, double *value, struct ps_error *error);
+const char *attribute_word(const struct attribute *attribute, double value);
 /* Is the value accepted? Else PS_USAGE names what would be. */
 enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error);
 

@@ -18,11 +18,13 @@ const struct operator_type *operator_get(enum operator_id id) {
     return operators[id];
 }
 
+bool operator_in_files(enum operator_id id) { return id != OPERATOR_INPUT && id != OPERATOR_OPAQUE; }
+
 enum ps_status operator_find(const char *name, enum operator_id *id, struct ps_error *error) {
     const char *names[OPERATOR_COUNT];
     size_t count = 0;
     for (int i = 0; i < OPERATOR_COUNT; i++) {
-        if (operators[i]->inputs_min == 0) continue;
+        if (!operator_in_files((enum operator_id)i)) continue;
         names[count++] = operators[i]->name;
         if (strcmp(operators[i]->name, name) != 0) continue;
         *id = (enum operator_id)i;
@@ -33,12 +35,21 @@ enum ps_status operator_find(const char *name, enum operator_id *id, struct ps_e
 
 /* -------------------------------------------------------------- attributes */
 
-double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int side) {
+int attribute_count(const struct attributes *attributes, const struct attribute *attribute) {
+    const void *place = (const char *)attributes + attribute->offset;
+    if (attribute->kind == ATTRIBUTE_LIST) return ((const struct integers *)place)->count;
+    return attribute->kind == ATTRIBUTE_SIDES ? 2 : 1;
+}
+
+double attribute_get(const struct attributes *attributes, const struct attribute *attribute, int element) {
     const char *place = (const char *)attributes + attribute->offset;
     switch (attribute->kind) {
     case ATTRIBUTE_INTEGER:
     case ATTRIBUTE_SIDES:
-        return ((const int *)(const void *)place)[side];
+    case ATTRIBUTE_CHOICE:
+        return ((const int *)(const void *)place)[element];
+    case ATTRIBUTE_LIST:
+        return ((const struct integers *)(const void *)place)->at[element];
     case ATTRIBUTE_NUMBER:
         return (double)*(const float *)(const void *)place;
     case ATTRIBUTE_BOOLEAN:
@@ -49,12 +60,19 @@ double attribute_get(const struct attributes *attributes, const struct attribute
     return 0;
 }
 
-void attribute_set(struct attributes *attributes, const struct attribute *attribute, int side, double value) {
+void attribute_set(struct attributes *attributes, const struct attribute *attribute, int element, double value) {
     char *place = (char *)attributes + attribute->offset;
+    struct integers *list = (struct integers *)(void *)place;
     switch (attribute->kind) {
     case ATTRIBUTE_INTEGER:
     case ATTRIBUTE_SIDES:
-        ((int *)(void *)place)[side] = (int)value;
+    case ATTRIBUTE_CHOICE:
+        ((int *)(void *)place)[element] = (int)value;
+        break;
+    case ATTRIBUTE_LIST:
+        assert(element < SHAPE_RANK_MAX);
+        list->at[element] = (int)value;
+        list->count = element + 1;
         break;
     case ATTRIBUTE_NUMBER:
         *(float *)(void *)place = (float)value;
@@ -68,15 +86,29 @@ void attribute_set(struct attributes *attributes, const struct attribute *attrib
     }
 }
 
-enum ps_status attribute_type(const struct attribute *attribute, const char *name, double *value, struct ps_error *error) {
-    const char *names[TYPE_COUNT];
-    for (int t = 0; t < TYPE_COUNT; t++) {
-        names[t] = number_types[t].name;
-        if (strcmp(names[t], name) != 0) continue;
-        *value = t;
+bool attribute_equal(const struct attributes *a, const struct attributes *b, const struct attribute *attribute) {
+    const int count = attribute_count(a, attribute);
+    bool same = count == attribute_count(b, attribute);
+    for (int e = 0; e < count && same; e++) same = attribute_get(a, attribute, e) == attribute_get(b, attribute, e);
+    return same;
+}
+
+const char *attribute_word(const struct attribute *attribute, double value) {
+    return attribute->kind == ATTRIBUTE_TYPE ? number_types[(int)value].name : attribute->words[(int)value];
+}
+
+enum ps_status attribute_number(const struct attribute *attribute, const char *word, double *value, struct ps_error *error) {
+    enum { WORDS_MAX = 64 };
+    const char *words[WORDS_MAX];
+    const int count = (int)attribute->high + 1;
+    assert(count <= WORDS_MAX);
+    for (int w = 0; w < count; w++) {
+        words[w] = attribute_word(attribute, w);
+        if (strcmp(words[w], word) != 0) continue;
+        *value = w;
         return PS_OK;
     }
-    return error_unknown(error, PS_USAGE, attribute->name, name, names, TYPE_COUNT);
+    return error_unknown(error, PS_USAGE, attribute->name, word, words, (size_t)count);
 }
 
 enum ps_status attribute_check(const struct attribute *attribute, double value, struct ps_error *error) {
@@ -89,7 +121,8 @@ enum ps_status attribute_check(const struct attribute *attribute, double value, 
 struct attributes attributes_usual(const struct operator_type *op) {
     struct attributes attributes = {0};
     for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++)
-        for (int side = 0; side < attribute_sides(a) && !isnan(a->usual); side++) attribute_set(&attributes, a, side, a->usual);
+        for (int e = 0; e < attribute_count(&attributes, a) && !isnan(a->usual); e++)
+            attribute_set(&attributes, a, e, a->usual);
     return attributes;
 }
 
@@ -111,6 +144,23 @@ bool shape_equal(const struct shape *a, const struct shape *b) {
     return true;
 }
 
+enum ps_status shape_of_sides(const struct integers *sides, enum number_type type, struct shape *shape,
+                              struct ps_error *error) {
+    *shape = (struct shape){.rank = sides->count, .type = type};
+    for (int d = 0; d < sides->count; d++) {
+        shape->dim[d] = sides->at[d];
+        if (sides->at[d] < 1) return error_set(error, PS_USAGE, "a side of %d: every side must be positive", sides->at[d]);
+    }
+    return PS_OK;
+}
+
+int shape_memory(const struct shape *shape, int64_t samples, int64_t sides[SHAPE_RANK_MAX + 1]) {
+    sides[0] = samples;
+    for (int d = 1; d < shape->rank; d++) sides[d] = shape->dim[d];
+    sides[shape->rank] = shape->dim[0];
+    return shape->rank + 1;
+}
+
 bool shape_permuted(const struct shape *shape) { return shape->image[1] * shape->image[2] > 1; }
 
 const char *shape_text(const struct shape *shape, char text[96]) {
@@ -118,6 +168,24 @@ const char *shape_text(const struct shape *shape, char text[96]) {
     for (int d = 1; d < shape->rank; d++) used += snprintf(text + used, 96 - (size_t)used, "x%lld", (long long)shape->dim[d]);
     if (shape->type != TYPE_F32) snprintf(text + used, 96 - (size_t)used, " %s", number_types[shape->type].name);
     return text;
+}
+
+enum ps_status shape_broadcast(const struct shape *inputs, int count, struct shape *output, struct ps_error *error) {
+    *output = inputs[0];
+    memset(output->image, 0, sizeof output->image);
+    for (int i = 1; i < count; i++) {
+        bool fits = inputs[i].rank == output->rank;
+        for (int d = 0; d < output->rank && fits; d++) {
+            fits = inputs[i].dim[d] == output->dim[d] || inputs[i].dim[d] == 1 || output->dim[d] == 1;
+            if (output->dim[d] == 1) output->dim[d] = inputs[i].dim[d];
+        }
+        if (fits) continue;
+        char first[96], other[96];
+        return error_set(error, PS_USAGE, "its inputs must have equal sides, or sides of 1, and have %s and %s",
+                         shape_text(&inputs[0], first), shape_text(&inputs[i], other));
+    }
+    if (count == 1) *output = inputs[0];
+    return PS_OK;
 }
 
 enum ps_status require_image(const struct shape *input, struct ps_error *error) {

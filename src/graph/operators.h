@@ -3,6 +3,7 @@
 #define PENSTOCK_GRAPH_OPERATORS_H
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,18 +15,26 @@
 enum { SIDE_MAX = 1 << 20, WINDOW_MAX = 1 << 14, FEATURES_MAX = 1 << 24 };
 #define REQUIRED NAN
 #define ATTRIBUTE(name, kind, member, low, high, usual)                                                                        \
-    { name, ATTRIBUTE_##kind, offsetof(struct attributes, member), low, high, usual }
+    { name, ATTRIBUTE_##kind, offsetof(struct attributes, member), low, high, usual, NULL }
 #define INTEGER(member, low, high, usual) ATTRIBUTE(#member, INTEGER, member, low, high, usual)
 #define SIDES(name, member, low, high, usual) ATTRIBUTE(name, SIDES, member, low, high, usual)
 #define NUMBER(member, low, high, usual) ATTRIBUTE(#member, NUMBER, member, low, high, usual)
 #define TYPE(member) ATTRIBUTE(#member, TYPE, member, 0, TYPE_COUNT - 1, REQUIRED)
 #define BOOLEAN(member, usual) ATTRIBUTE(#member, BOOLEAN, member, 0, 1, usual)
+#define CHOICE(member, words, usual)                                                                                           \
+    { #member, ATTRIBUTE_CHOICE, offsetof(struct attributes, member), 0, sizeof(words) / sizeof *(words)-1, usual, words }
+#define LIST(member, low, high, usual) ATTRIBUTE(#member, LIST, member, low, high, usual)
 
 bool shape_equal(const struct shape *a, const struct shape *b);
+/* PS_USAGE where a side is not positive. */
+enum ps_status shape_of_sides(const struct integers *sides, enum number_type type, struct shape *shape, struct ps_error *error);
 /* Whether memory holds the features of a vector in another order (H, W, C) than PyTorch's (C, H, W). */
 bool shape_permuted(const struct shape *shape);
 /* "3x32x32"; behind it the type where that is not f32: "1x20x1 i32" */
 const char *shape_text(const struct shape *shape, char text[96]);
+
+/* The shape of values that are repeated along sides of 1 until they are equal: PS_USAGE where that is impossible. */
+enum ps_status shape_broadcast(const struct shape *inputs, int count, struct shape *output, struct ps_error *error);
 
 enum ps_status require_image(const struct shape *input, struct ps_error *error);
 enum ps_status require_vector(const struct shape *input, struct ps_error *error);

@@ -7,20 +7,14 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
                             struct ps_error *error) {
     (void)inputs, (void)input_count;
     const struct attributes *a = attributes;
-    if (a->sides[0] == 0 && a->value_bytes >= 0) {
+    if (a->sides.count == 0 && a->value_bytes >= 0) {
         *output = (struct shape){.rank = 1, .dim = {(a->value_bytes + 3) / 4}};
         return PS_OK;
     }
     if (a->type != TYPE_F32 && a->type != TYPE_I32)
         return error_set(error, PS_USAGE, "data of the type %s: f32 and i32 are accepted", number_types[a->type].name);
-    *output = (struct shape){.type = a->type};
-    for (; output->rank < SHAPE_RANK_MAX && a->sides[output->rank] != 0; output->rank++) {
-        output->dim[output->rank] = a->sides[output->rank];
-        if (a->sides[output->rank] < 0)
-            return error_set(error, PS_USAGE, "data with a side of %d: every side must be positive", a->sides[output->rank]);
-    }
-    if (output->rank == 0) return error_set(error, PS_USAGE, "data without sides");
-    return PS_OK;
+    if (a->sides.count == 0) return error_set(error, PS_USAGE, "data without sides");
+    return shape_of_sides(&a->sides, a->type, output, error);
 }
 
 const struct operator_type operator_input = {.name = "input", .infer = infer, .flops = no_flops};

@@ -30,7 +30,7 @@ static int parameters(const struct attributes *attributes, const struct shape *i
 const struct operator_type operator_opaque = {
     .name = "opaque",
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
-    .inputs_min = 0,
+    .inputs_min = 1,
     .inputs_max = GRAPH_INPUTS_MAX,
     .infer = infer,
     .parameters = parameters,
