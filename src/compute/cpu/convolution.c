@@ -9,53 +9,54 @@
  * weights are reordered into the workspace at each call, which takes under one percent of a VGG-16's step. There, too, small
  * images do not get the layout that oneDNN 3.x would choose.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/vector.h"
 #include "compute/cpu/depthwise.h"
 #include "compute/cpu/taps.h"
 
+enum {
+    FORWARD,
+    INPUT,
+    WEIGHTS,
+    INPUT_REORDER,  /* from the kernel's layout to what INPUT reads, where they differ */
+    WEIGHT_REORDER, /* from what WEIGHTS writes to the kernel's layout, where they differ */
+    PRIMITIVES
+};
+
 struct convolution {
     struct kernel kernel;
-    struct cpu_device *device;
-    const struct node *node;
     bool turned;                  /* a deconvolution */
     const int64_t *in, *out;      /* of one sample: sides of x and of y */
     struct layout canonical, own; /* of the weights */
-    struct primitive forward, input, weights;
-    struct primitive input_reorder;  /* from the kernel's layout to what `input` reads, where they differ */
-    struct primitive weight_reorder; /* from what `weights` writes to the kernel's layout, where they differ */
-    int64_t reordered_bytes[2];      /* sizes of the reordered weights, at the start of the workspace */
-    struct taps *taps;               /* computes the gradient of the weights instead, where not NULL */
-    bool depthwise;                  /* so does depthwise_gradient */
+    struct primitive primitives[PRIMITIVES];
+    int64_t reordered_bytes[2]; /* sizes of the reordered weights, at the start of the workspace */
+    struct taps *taps;          /* computes the gradient of the weights instead, where not NULL */
+    bool depthwise;             /* so does depthwise_gradient */
 };
 
-static void destroy(struct kernel *kernel) {
+static void release(struct kernel *kernel) {
     struct convolution *c = (struct convolution *)kernel;
-    struct primitive *primitives[] = {&c->forward, &c->input, &c->weights, &c->input_reorder, &c->weight_reorder};
-    for (int i = 0; i < 5; i++) primitive_release(primitives[i]);
+    for (int p = 0; p < PRIMITIVES; p++) primitive_release(&c->primitives[p]);
     layout_release(&c->canonical);
     layout_release(&c->own);
     taps_destroy(c->taps);
-    free(c);
 }
 
 /* Weights (O, C, kernel_h, kernel_w), or (groups, O / groups, C / groups, kernel_h, kernel_w), which is the same memory. */
 static const struct layout *weights_layout(struct draft *draft, const struct convolution *c, bool any) {
-    const struct attributes *a = &c->node->attributes;
+    const struct attributes *a = &c->kernel.node->attributes;
     int64_t dims[5] = {a->groups, c->out[0] / a->groups, c->in[0] / a->groups, a->kernel_h, a->kernel_w};
     if (a->groups == 1) return draft_layout(draft, 4, dims + 1, any ? dnnl_format_tag_any : dnnl_oihw);
     return draft_layout(draft, 5, dims, any ? dnnl_format_tag_any : dnnl_goihw);
 }
 
 /* A bias that oneDNN adds. */
-static bool has_bias(const struct convolution *c) { return c->node->attributes.bias && !c->turned; }
+static bool has_bias(const struct convolution *c) { return c->kernel.node->attributes.bias && !c->turned; }
 
 /* One channel a group. */
 static bool is_depthwise(const struct convolution *c) {
-    int groups = c->node->attributes.groups;
+    int groups = c->kernel.node->attributes.groups;
     return groups > 1 && c->in[0] == groups && c->out[0] == groups;
 }
 
@@ -69,7 +70,7 @@ static bool small_images(const struct convolution *c) { return c->out[1] * c->ou
 
 static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct convolution *c, struct arrays arrays,
                                         const struct window *window, const_dnnl_primitive_desc_t hint) {
-    const struct attributes *a = &c->node->attributes;
+    const struct attributes *a = &c->kernel.node->attributes;
     dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_INPUT, &arrays, window, false, hint);
     if (a->groups > 1 || !small_images(c)) return favourite;
     int64_t dims[4] = {c->out[0], c->in[0], a->kernel_h, a->kernel_w};
@@ -79,7 +80,7 @@ static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct convol
 }
 
 static struct plans make_plans(struct draft *draft, const struct convolution *c) {
-    const struct attributes *a = &c->node->attributes;
+    const struct attributes *a = &c->kernel.node->attributes;
     const int64_t *in = c->in, *out = c->out, n = c->kernel.samples;
     const struct layout *any = weights_layout(draft, c, true);
     struct window window = window_of(a);
@@ -116,18 +117,12 @@ static int64_t make_reorder(struct draft *draft, const struct layout *from, cons
     return (int64_t)memory_align((size_t)layout_bytes(sized));
 }
 
-static int64_t largest(const int64_t *values, int count) {
-    int64_t most = 0;
-    for (int i = 0; i < count; i++) most = values[i] > most ? values[i] : most;
-    return most;
-}
-
 /* What computes the gradient of the weights; `in` is a sample of the node's input. */
 static void make_gradient(struct draft *draft, struct convolution *c, const struct plans *plans, const struct shape *in) {
-    const struct attributes *a = &c->node->attributes;
+    const struct attributes *a = &c->kernel.node->attributes;
     c->depthwise = is_depthwise(c);
-    if (!c->turned && taps_fit(c->node, in, c->kernel.samples)) {
-        c->taps = taps_make(draft, c->node, in, c->kernel.samples, plans->own);
+    if (!c->turned && taps_fit(c->kernel.node, in, c->kernel.samples)) {
+        c->taps = taps_make(draft, c->kernel.node, in, c->kernel.samples, plans->own);
         return;
     }
     const struct layout *made;
@@ -137,64 +132,52 @@ static void make_gradient(struct draft *draft, struct convolution *c, const stru
         draft_primitive(
             draft, plans->weights, "gradient of the weights",
             (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, has_bias(c) ? DNNL_ARG_DIFF_BIAS : 0, 0},
-            &c->weights);
+            &c->primitives[WEIGHTS]);
         made = draft_layout_of(draft, plans->weights, DNNL_ARG_DIFF_WEIGHTS);
     }
-    c->reordered_bytes[1] = make_reorder(draft, made, plans->own, made, &c->weight_reorder);
+    c->reordered_bytes[1] = make_reorder(draft, made, plans->own, made, &c->primitives[WEIGHT_REORDER]);
 }
 
 static void make(struct draft *draft, struct convolution *c, const struct shape *in) {
     struct plans plans = make_plans(draft, c);
     bool bias = has_bias(c);
     draft_primitive(draft, plans.forward, "forward",
-                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0}, &c->forward);
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
+                    &c->primitives[FORWARD]);
     draft_primitive(draft, plans.input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
-                    &c->input);
+                    &c->primitives[INPUT]);
     const struct layout *wanted = draft_layout_of(draft, plans.input, DNNL_ARG_WEIGHTS);
-    c->reordered_bytes[0] = make_reorder(draft, plans.own, wanted, wanted, &c->input_reorder);
+    c->reordered_bytes[0] = make_reorder(draft, plans.own, wanted, wanted, &c->primitives[INPUT_REORDER]);
     make_gradient(draft, c, &plans, in);
     draft_keep(draft, plans.canonical, &c->canonical);
     draft_keep(draft, plans.own, &c->own);
     c->kernel.parameter_bytes[0] = layout_bytes(plans.own);
-    c->kernel.parameter_bytes[1] = c->node->attributes.bias ? c->node->shape.dim[0] * (int64_t)sizeof(float) : 0;
-    int64_t needs[] = {c->forward.scratchpad_bytes,
-                       c->reordered_bytes[0] + c->input_reorder.scratchpad_bytes,
-                       c->reordered_bytes[0] + c->input.scratchpad_bytes,
-                       c->reordered_bytes[1] + c->weights.scratchpad_bytes,
-                       c->reordered_bytes[1] + c->weight_reorder.scratchpad_bytes,
-                       c->taps != NULL ? taps_workspace(c->taps) : 0};
-    c->kernel.workspace_bytes = largest(needs, sizeof needs / sizeof *needs);
+    c->kernel.workspace_bytes = c->taps != NULL ? taps_workspace(c->taps) : 0;
+    for (int p = 0; p < PRIMITIVES; p++) {
+        int64_t reordered = p == FORWARD ? 0 : c->reordered_bytes[p == WEIGHTS || p == WEIGHT_REORDER];
+        int64_t needed = reordered + c->primitives[p].scratchpad_bytes;
+        if (needed > c->kernel.workspace_bytes) c->kernel.workspace_bytes = needed;
+    }
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    struct convolution *c = calloc(1, sizeof *c);
-    if (c == NULL) return error_memory(error, "a kernel", sizeof *c);
-    bool turned = node->id == OPERATOR_DECONVOLUTION;
-    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
-    c->kernel =
-        (struct kernel){.type = device->type->kernels[node->id], .samples = samples, .fuses_relu = relu_follows && !turned};
-    c->device = (struct cpu_device *)device;
-    c->node = node;
-    c->turned = turned;
-    c->in = turned ? node->shape.dim : input->dim;
-    c->out = turned ? input->dim : node->shape.dim;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    struct convolution *c = (struct convolution *)kernel;
+    const int64_t *input = kernel_input(kernel, 0)->dim, *output = kernel->node->shape.dim;
+    c->turned = kernel->node->id == OPERATOR_DECONVOLUTION;
+    c->in = c->turned ? output : input;
+    c->out = c->turned ? input : output;
+    kernel->fuses_relu = kernel->relu_follows && !c->turned;
     struct draft draft;
-    draft_start(&draft, device, node);
-    make(&draft, c, input);
-    enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK)
-        destroy(&c->kernel);
-    else
-        *kernel = &c->kernel;
-    return status;
+    draft_start(&draft, kernel->device, kernel->node);
+    make(&draft, c, kernel_input(kernel, 0));
+    return draft_finish(&draft, error);
 }
 
 /* y = convolution of x, with `bias` where there is one */
 static enum ps_status run_forward(struct convolution *c, const struct kernel_call *call, const float *x, const float *bias,
                                   float *y, struct ps_error *error) {
     const void *addresses[] = {x, call->weights[0], y, bias};
-    return primitive_run(&c->forward, c->device, addresses, call->workspace, error);
+    return primitive_run(&c->primitives[FORWARD], cpu_of(&c->kernel), addresses, call->workspace, error);
 }
 
 /* dx of dy */
@@ -202,38 +185,38 @@ static enum ps_status run_input(struct convolution *c, const struct kernel_call 
                                 struct ps_error *error) {
     const void *weights = call->weights[0];
     char *scratchpad = (char *)call->workspace + c->reordered_bytes[0];
-    if (c->input_reorder.handle != NULL) {
+    if (c->primitives[INPUT_REORDER].handle != NULL) {
         const void *addresses[] = {weights, call->workspace};
-        TRY(primitive_run(&c->input_reorder, c->device, addresses, scratchpad, error));
+        TRY(primitive_run(&c->primitives[INPUT_REORDER], cpu_of(&c->kernel), addresses, scratchpad, error));
         weights = call->workspace;
     }
     const void *addresses[] = {dy, weights, dx};
-    return primitive_run(&c->input, c->device, addresses, scratchpad, error);
+    return primitive_run(&c->primitives[INPUT], cpu_of(&c->kernel), addresses, scratchpad, error);
 }
 
 /* dw, and db where oneDNN computes it */
 static enum ps_status run_weights(struct convolution *c, const struct kernel_call *call, const float *x, const float *dy,
                                   struct ps_error *error) {
-    bool reorders = c->weight_reorder.handle != NULL;
+    bool reorders = c->primitives[WEIGHT_REORDER].handle != NULL;
     void *made = reorders ? call->workspace : call->gradients[0];
     char *scratchpad = (char *)call->workspace + c->reordered_bytes[1];
     if (c->depthwise) {
-        struct depthwise depthwise = {&c->device->device, &c->node->attributes, c->kernel.samples, c->in, c->out};
+        struct depthwise depthwise = {c->kernel.device, &c->kernel.node->attributes, c->kernel.samples, c->in, c->out};
         depthwise_gradient(&depthwise, x, dy, made);
     } else {
         const void *addresses[] = {x, dy, made, call->gradients[1]};
-        TRY(primitive_run(&c->weights, c->device, addresses, scratchpad, error));
+        TRY(primitive_run(&c->primitives[WEIGHTS], cpu_of(&c->kernel), addresses, scratchpad, error));
     }
     if (!reorders) return PS_OK;
     const void *both[] = {made, call->gradients[0]};
-    return primitive_run(&c->weight_reorder, c->device, both, scratchpad, error);
+    return primitive_run(&c->primitives[WEIGHT_REORDER], cpu_of(&c->kernel), both, scratchpad, error);
 }
 
 /* db, where there is a bias */
 static void sum_pixels(const struct convolution *c, const struct kernel_call *call) {
-    const struct shape *shape = &c->node->shape;
+    const struct shape *shape = &c->kernel.node->shape;
     if (call->gradients[1] == NULL) return;
-    cpu_sum_rows(&c->device->device, shape_rows(shape, c->kernel.samples), shape_channels(shape), call->output_gradient,
+    cpu_sum_rows(c->kernel.device, shape_rows(shape, c->kernel.samples), shape_channels(shape), call->output_gradient,
                  call->gradients[1]);
 }
 
@@ -266,7 +249,7 @@ static VECTOR_CLONES void add_rows(size_t rows, size_t columns, const float *res
 static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct convolution *c = (struct convolution *)kernel;
     TRY(run_input(c, call, call->input[0], call->output, error));
-    const struct shape *shape = &c->node->shape;
+    const struct shape *shape = &c->kernel.node->shape;
     if (call->weights[1] != NULL)
         add_rows(shape_rows(shape, kernel->samples), shape_channels(shape), call->weights[1], call->output);
     return PS_OK;
@@ -285,25 +268,29 @@ static enum ps_status turned_backward_weight(struct kernel *kernel, const struct
 
 /* -------------------------------------------------------------- parameters */
 
+static enum ps_status convert(const struct convolution *c, int parameter, const struct layout *from, const float *source,
+                              const struct layout *to, float *destination, struct ps_error *error) {
+    if (parameter == 0) return layout_convert(cpu_of(&c->kernel), from, source, to, destination, error);
+    memcpy(destination, source, (size_t)c->kernel.parameter_bytes[parameter]);
+    return PS_OK;
+}
+
 static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
                                      struct ps_error *error) {
-    struct convolution *c = (struct convolution *)kernel;
-    if (parameter == 0) return layout_convert(c->device, &c->canonical, canonical, &c->own, own, error);
-    memcpy(own, canonical, (size_t)kernel->parameter_bytes[parameter]);
-    return PS_OK;
+    const struct convolution *c = (const struct convolution *)kernel;
+    return convert(c, parameter, &c->canonical, canonical, &c->own, own, error);
 }
 
 static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
                                    struct ps_error *error) {
-    struct convolution *c = (struct convolution *)kernel;
-    if (parameter == 0) return layout_convert(c->device, &c->own, own, &c->canonical, canonical, error);
-    memcpy(canonical, own, (size_t)kernel->parameter_bytes[parameter]);
-    return PS_OK;
+    const struct convolution *c = (const struct convolution *)kernel;
+    return convert(c, parameter, &c->own, own, &c->canonical, canonical, error);
 }
 
 const struct kernel_class cpu_convolution = {
-    .create = create,
-    .destroy = destroy,
+    .size = sizeof(struct convolution),
+    .prepare = prepare,
+    .release = release,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
@@ -312,8 +299,9 @@ const struct kernel_class cpu_convolution = {
 };
 
 const struct kernel_class cpu_deconvolution = {
-    .create = create,
-    .destroy = destroy,
+    .size = sizeof(struct convolution),
+    .prepare = prepare,
+    .release = release,
     .forward = turned_forward,
     .backward_input = turned_backward_input,
     .backward_weight = turned_backward_weight,

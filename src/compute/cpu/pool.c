@@ -1,26 +1,20 @@
 /*
  * Max and average pooling by oneDNN. x (N, H, W, C), y (N, OH, OW, C). oneDNN's workspace (which element of each window won) is
- * the kernel's inner memory. Means over windows of different sizes, which oneDNN does not have, run in the loops of
- * average_windows.c.
+ * the kernel's inner memory. Means over windows of different sizes, which oneDNN does not have, run in loops along
+ * the channels. Windows may overlap, so their backward adds, and each thread has its own samples.
  */
-#include <stdlib.h>
-
-#include "compute/cpu/average_windows.h"
 #include "compute/cpu/cpu.h"
 
 struct pool {
     struct kernel kernel;
-    struct cpu_device *device;
-    struct average_windows windows; /* where `uneven`; else the primitives */
-    bool uneven;
+    bool uneven; /* windows of different sizes; else the primitives */
     struct primitive forward, input;
 };
 
-static void destroy(struct kernel *kernel) {
+static void release(struct kernel *kernel) {
     struct pool *pool = (struct pool *)kernel;
     primitive_release(&pool->forward);
     primitive_release(&pool->input);
-    free(pool);
 }
 
 static void make(struct draft *draft, struct pool *pool, const struct shape *in, const struct shape *out,
@@ -59,65 +53,87 @@ static bool is_uneven(const struct node *node, const struct window *window) {
     return a->out_h > 0 || a->dilation_h > 1 || a->dilation_w > 1 || (a->count_padding && past_padding);
 }
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct pool *pool = calloc(1, sizeof *pool);
-    if (pool == NULL) return error_memory(error, "a kernel", sizeof *pool);
-    pool->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
-    pool->device = (struct cpu_device *)device;
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    struct pool *pool = (struct pool *)kernel;
+    const struct node *node = kernel->node;
     dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
                                 : node->attributes.count_padding ? dnnl_pooling_avg_include_padding
                                                                  : dnnl_pooling_avg_exclude_padding;
-    const struct shape *in = &graph->nodes[node->inputs[0]].shape;
+    const struct shape *in = kernel_input(kernel, 0);
     struct window window = pool_window_of(&node->attributes, in, &node->shape);
     pool->uneven = is_uneven(node, &window);
-    if (pool->uneven) {
-        pool->windows = (struct average_windows){device, &node->attributes, in->dim, node->shape.dim, samples};
-        *kernel = &pool->kernel;
-        return PS_OK;
-    }
+    if (pool->uneven) return PS_OK;
     struct draft draft;
-    draft_start(&draft, device, node);
+    draft_start(&draft, kernel->device, node);
     make(&draft, pool, in, &node->shape, algorithm, &window);
-    enum ps_status status = draft_finish(&draft, error);
-    if (status != PS_OK)
-        destroy(&pool->kernel);
-    else
-        *kernel = &pool->kernel;
-    return status;
+    return draft_finish(&draft, error);
 }
+
+/* ------------------------------------------------ windows of different sizes */
+
+static VECTOR_CLONES void add_pixel(size_t channels, float factor, const float *restrict from, float *restrict to) {
+    for (size_t c = 0; c < channels; c++) to[c] += factor * from[c];
+}
+
+/* Window `index` of a sample: y is its mean, or dx gets its share of dy. */
+static void pass_window(const struct kernel *kernel, int64_t index, const float *from, float *to, bool backward) {
+    const struct attributes *a = &kernel->node->attributes;
+    const int64_t *in = kernel_input(kernel, 0)->dim, *out = kernel->node->shape.dim;
+    int64_t channels = in[0], height = in[1], width = in[2];
+    struct pool_window rows = pool_window(a, POOL_ROWS, height, index / out[2]);
+    struct pool_window columns = pool_window(a, POOL_COLUMNS, width, index % out[2]);
+    float factor = 1 / (float)(rows.counted * columns.counted);
+    for (int64_t row = rows.first; row < rows.end; row += rows.step) {
+        for (int64_t column = columns.first; column < columns.end; column += columns.step) {
+            int64_t pixel = (row * width + column) * channels, value = index * channels;
+            add_pixel((size_t)channels, factor, from + (backward ? value : pixel), to + (backward ? pixel : value));
+        }
+    }
+}
+
+static void pass_sample(const struct kernel *kernel, const float *from, float *to, bool backward) {
+    const struct shape *in = kernel_input(kernel, 0), *out = &kernel->node->shape;
+    int64_t filled = shape_elements(backward ? in : out);
+    memset(to, 0, (size_t)filled * sizeof *to);
+    for (int64_t index = 0; index < out->dim[1] * out->dim[2]; index++) pass_window(kernel, index, from, to, backward);
+}
+
+static void forward_samples(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t in = (size_t)shape_elements(kernel_input(kernel, 0)), out = (size_t)shape_elements(&kernel->node->shape);
+    for (size_t n = first; n < end; n++) pass_sample(kernel, call->input[0] + n * in, call->output + n * out, false);
+}
+
+static void backward_samples(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    size_t in = (size_t)shape_elements(kernel_input(kernel, 0)), out = (size_t)shape_elements(&kernel->node->shape);
+    for (size_t n = first; n < end; n++)
+        pass_sample(kernel, call->output_gradient + n * out, call->input_gradient[0] + n * in, true);
+}
+
+/* --------------------------------------------------------------------- both */
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct pool *pool = (struct pool *)kernel;
     if (pool->uneven) {
-        average_windows_forward(&pool->windows, call);
+        kernel_parallel(kernel, call, (size_t)kernel->samples, 1, forward_samples);
         return PS_OK;
     }
     const void *addresses[] = {call->input[0], call->output, call->inner};
-    return primitive_run(&pool->forward, pool->device, addresses, call->workspace, error);
+    return primitive_run(&pool->forward, cpu_of(kernel), addresses, call->workspace, error);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     struct pool *pool = (struct pool *)kernel;
     if (pool->uneven) {
-        average_windows_backward(&pool->windows, call);
+        kernel_parallel(kernel, call, (size_t)kernel->samples, 1, backward_samples);
         return PS_OK;
     }
     const void *addresses[] = {call->output_gradient, call->input_gradient[0], call->inner};
-    return primitive_run(&pool->input, pool->device, addresses, call->workspace, error);
+    return primitive_run(&pool->input, cpu_of(kernel), addresses, call->workspace, error);
 }
 
-const struct kernel_class cpu_max_pool = {
-    .create = create,
-    .destroy = destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
-
-const struct kernel_class cpu_average_pool = {
-    .create = create,
-    .destroy = destroy,
-    .forward = forward,
-    .backward_input = backward_input,
-};
+#define POOL                                                                                                                   \
+    {                                                                                                                          \
+        .size = sizeof(struct pool), .prepare = prepare, .release = release, .forward = forward,                               \
+        .backward_input = backward_input                                                                                       \
+    }
+const struct kernel_class cpu_max_pool = POOL, cpu_average_pool = POOL;

@@ -11,7 +11,7 @@ struct place {
 };
 
 static struct place place_of(const struct kernel *kernel, const struct window *s, int64_t i) {
-    const struct attributes *a = reference_of(kernel)->attributes;
+    const struct attributes *a = &kernel->node->attributes;
     struct pool_window rows = pool_window(a, POOL_ROWS, s->height, i / s->out_width % s->out_height);
     struct pool_window columns = pool_window(a, POOL_COLUMNS, s->width, i % s->out_width);
     double factor = 1.0 / (double)(rows.counted * columns.counted);
@@ -56,8 +56,6 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 }
 
 const struct kernel_class reference_average_pool = {
-    .create = reference_create,
-    .destroy = reference_destroy,
     .forward = forward,
     .backward_input = backward_input,
 };

@@ -19,13 +19,13 @@ struct map {
 
 static struct map map_of(const struct kernel *kernel, bool turned) {
     struct map map = {.window = reference_window(kernel)};
-    const struct reference_kernel *k = reference_of(kernel);
     struct window *s = &map.window;
-    const int64_t *x = (turned ? &k->output : k->input)->dim, *y = (turned ? k->input : &k->output)->dim;
+    const int64_t *in = kernel_input(kernel, 0)->dim, *out = kernel->node->shape.dim;
+    const int64_t *x = turned ? out : in, *y = turned ? in : out;
     s->channels = x[0], s->height = x[1], s->width = x[2];
     s->out_channels = y[0], s->out_height = y[1], s->out_width = y[2];
-    map.group_in = x[0] / k->attributes->groups;
-    map.group_out = y[0] / k->attributes->groups;
+    map.group_in = x[0] / kernel->node->attributes.groups;
+    map.group_out = y[0] / kernel->node->attributes.groups;
     return map;
 }
 
@@ -122,7 +122,7 @@ static void correlate(const struct map *m, const float *x, const float *y, float
 
 /* The gradient of the bias; NULL: there is none. */
 static void sum_pixels(const struct kernel *kernel, const float *dy, float *db) {
-    int64_t channels = reference_of(kernel)->output.dim[0], rows = reference_rows(kernel, &reference_of(kernel)->output);
+    int64_t channels = kernel->node->shape.dim[0], rows = (int64_t)kernel_rows(kernel);
     for (int64_t c = 0; c < channels && db != NULL; c++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++) sum += (double)dy[i * channels + c];
@@ -155,8 +155,6 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_convolution = {
-    .create = reference_create,
-    .destroy = reference_destroy,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
@@ -187,8 +185,6 @@ static enum ps_status turned_backward_weight(struct kernel *kernel, const struct
 }
 
 const struct kernel_class reference_deconvolution = {
-    .create = reference_create,
-    .destroy = reference_destroy,
     .forward = turned_forward,
     .backward_input = turned_backward_input,
     .backward_weight = turned_backward_weight,

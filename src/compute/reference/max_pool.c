@@ -4,10 +4,9 @@
 
 #include "compute/reference/reference.h"
 
-static enum ps_status create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    TRY(reference_create(device, graph, node, samples, relu_follows, kernel, error));
-    (*kernel)->inner_bytes = samples * shape_elements(&node->shape) * (int64_t)sizeof(int32_t);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->inner_bytes = (int64_t)kernel_elements(kernel) * (int64_t)sizeof(int32_t);
     return PS_OK;
 }
 
@@ -17,7 +16,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     int32_t *winners = (int32_t *)call->inner;
     for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
         int64_t n = i / (s.out_height * s.out_width), row = i / s.out_width % s.out_height, column = i % s.out_width;
-        const struct attributes *a = reference_of(kernel)->attributes;
+        const struct attributes *a = &kernel->node->attributes;
         struct pool_window rows = pool_window(a, POOL_ROWS, s.height, row);
         struct pool_window columns = pool_window(a, POOL_COLUMNS, s.width, column);
         for (int64_t c = 0; c < s.channels; c++) {
@@ -49,8 +48,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 }
 
 const struct kernel_class reference_max_pool = {
-    .create = create,
-    .destroy = reference_destroy,
+    .prepare = prepare,
     .forward = forward,
     .backward_input = backward_input,
 };
