@@ -756,7 +756,7 @@ struct ps_comparison_row {
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error);
 /* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as
- * it goes; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
+ * it goes, or of a family of network files, "net-{layers}.json", one for each value; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
  * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken
  * to fit when smaller. PS_USAGE: no such option, or no limit of memory. */
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,

@@ -146,6 +146,14 @@ begins "networks"
 done_by models && says "lenet5 .* 61706 " && says "vgg16 "
 done_by models --json && says_json "models" && says '"name": "lenet5".*"parameters": 61706,.*"input_shape": \[1, 28, 28\]'
 done_by models --model lenet5,classes=7 --json && says_json "models" && says '"name": "fc3", .*"output_shape": \[7\]'
+cat >two.json <<'END'
+{"format": "penstock-network", "version": 1, "name": "two",
+ "inputs": [{"name": "left", "shape": [4]}, {"name": "right", "shape": [4]}],
+ "nodes": [{"name": "sum", "operator": "add", "inputs": ["left", "right"]}, {"name": "last", "operator": "linear", "channels": 2},
+           {"name": "loss", "operator": "cross_entropy"}]}
+END
+done_by models --model two.json && says "inputs left [(]f32[)] 4, right [(]f32[)] 4, 2 classes"
+done_by models --model two.json --json && says_json "models" && says '"inputs": \[{"name": "left", "type": "f32", "shape": \[4\], '
 
 begins "profile, plan, program, simulation"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json &&

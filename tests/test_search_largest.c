@@ -117,6 +117,39 @@ static void next_value_does_not_fit(void **state) {
     ps_comparison_destroy(comparison);
 }
 
+/* A family of files, one for each value, gives the same as the built-in network that they were made from. */
+static void files_of_networks(void **state) {
+    (void)state;
+    const int64_t memory = GIB / 32;
+    char path[4200], family[4200];
+    struct ps_comparison *built_in = compare("gnmt-l,hidden=64,vocab=1000", "layers", memory);
+    int most = 0;
+    for (int r = 0; r < ps_comparison_count(built_in); r++)
+        if (ps_comparison_row(built_in, r).largest > most) most = ps_comparison_row(built_in, r).largest;
+    for (int layers = 4; layers <= most + 2; layers += 2) {
+        char spec[64];
+        struct ps_network *network;
+        snprintf(spec, sizeof spec, "gnmt-l,hidden=64,vocab=1000,layers=%d", layers);
+        snprintf(path, sizeof path, "%s/net-%d.json", test_directory, layers);
+        assert_ok(ps_network_open(spec, &network, &test_error));
+        assert_ok(ps_network_write(network, path, &test_error));
+        ps_network_destroy(network);
+    }
+    snprintf(family, sizeof family, "%s/net-{layers}.json", test_directory);
+    struct ps_comparison *files = compare(family, "layers", memory);
+    for (int r = 0; r < ps_comparison_count(files); r++) {
+        struct ps_comparison_row row = ps_comparison_row(files, r), same = ps_comparison_row(built_in, r);
+        assert_int_equal(row.largest, same.largest);
+        assert_true(row.parameters == same.parameters && row.period_s == same.period_s);
+    }
+    ps_comparison_destroy(files);
+    ps_comparison_destroy(built_in);
+    struct ps_compare_options options = {.struct_size = sizeof options, .workers = workers, .worker_count = 1};
+    assert_status(ps_compare_largest(path, "layers", NULL, &options, &files, &test_error), PS_USAGE, "with {layers}");
+    assert_status(ps_compare_largest("none-{layers}.json", "layers", NULL, &options, &files, &test_error), PS_USAGE,
+                  "none-1.json: there is no such file");
+}
+
 static void contradictions_are_named(void **state) {
     (void)state;
     const int64_t memory = 9 * GIB;
@@ -145,7 +178,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gnmt_table),
         cmocka_unit_test(next_value_does_not_fit),
+        cmocka_unit_test(files_of_networks),
         cmocka_unit_test(contradictions_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -30,9 +30,10 @@ static const struct argument rows[] = {
            "it, to the best that all reach",
            RANGE(0, 1e9)),
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
-           "with --train or --largest: a built-in network; without --profile it is profiled for each run"),
+           "with --train or --largest: a network; without --profile it is profiled for each run"),
     OPTION("largest", 0, "KEY", text, largest,
-           "instead: how large this option of the model, as `layers`, can be in the workers' memory",
+           "instead: how large this option of the model, as `layers`, can be in the workers' memory; of network files, "
+           "with {KEY} for the value in --model, as net-{layers}.json",
            .excludes = "train profile"),
     OPTION("costs", 0, "NAME", name, costs,
            "with --largest: the device whose costs are worked out; gpu:v100 where nothing is said",

@@ -35,6 +35,34 @@ static void format_shape(const int64_t *shape, int rank, char out[96]) {
     }
 }
 
+/* "input 3 x 32 x 32", or each of several with its name and type. */
+static void put_inputs(const struct ps_network *network) {
+    int inputs = ps_network_info(network).inputs;
+    char shape[96];
+    printf("%s", inputs > 1 ? "inputs" : "input");
+    for (int i = 0; i < inputs; i++) {
+        struct ps_input input = ps_network_input(network, i);
+        format_shape(input.shape, input.rank, shape);
+        if (inputs > 1) printf("%s %s (%s)", i > 0 ? "," : "", input.name, input.type);
+        printf(" %s", shape);
+    }
+}
+
+/* Of a network with several. */
+static void put_inputs_json(const struct ps_network *network) {
+    int inputs = ps_network_info(network).inputs;
+    if (inputs > 1) printf(", \"inputs\": [");
+    for (int i = 0; i < inputs && inputs > 1; i++) {
+        struct ps_input input = ps_network_input(network, i);
+        printf("%s{\"name\": ", i > 0 ? ", " : "");
+        output_json_string(input.name);
+        printf(", \"type\": \"%s\", \"shape\": ", input.type);
+        output_json_integers(input.shape, input.rank);
+        printf(", \"vocabulary\": %d}", input.vocabulary);
+    }
+    if (inputs > 1) printf("]");
+}
+
 /* The fields of a network, without the braces. */
 static void put_model_json(const struct ps_network *network, const char *summary) {
     struct ps_network_info info = ps_network_info(network);
@@ -47,6 +75,7 @@ static void put_model_json(const struct ps_network *network, const char *summary
     printf(", \"hash\": \"%s\", \"layers\": %d, \"parameters\": %" PRId64 ", \"input_shape\": ", info.hash, info.layers,
            info.parameters);
     output_json_integers(info.input_shape, 3);
+    put_inputs_json(network);
     printf(", \"classes\": %d, \"labels\": %d, \"vocabulary\": %d, \"forward_flops\": ", info.classes, info.labels,
            info.vocabulary);
     output_json_number(info.forward_flops);
@@ -75,9 +104,9 @@ static void put_layers_json(const struct ps_network *network) {
 static void put_layers(const struct ps_network *network) {
     struct ps_network_info info = ps_network_info(network);
     char shape[96];
-    format_shape(info.input_shape, 3, shape);
-    printf("%s: %d layers, %" PRId64 " parameters, input %s, %d classes, %.3f million operations a sample\n\n", info.name,
-           info.layers, info.parameters, shape, info.classes, 1e-6 * info.forward_flops);
+    printf("%s: %d layers, %" PRId64 " parameters, ", info.name, info.layers, info.parameters);
+    put_inputs(network);
+    printf(", %d classes, %.3f million operations a sample\n\n", info.classes, 1e-6 * info.forward_flops);
     printf("%5s  %-28s %-18s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
     for (int i = 0; i < info.layers; i++) {
         struct ps_layer_info layer = ps_network_layer(network, i);

@@ -1,6 +1,7 @@
 /*
  * The largest network that fits (BaPipe's Table IV): for every combination of methods and clusters, the largest value of one
- * option of a built-in network, such as its number of layers, for which there is a plan. Each try is a whole search with costs
+ * option of a built-in network, such as its number of layers, for which there is a plan. Network files are a family, one file
+ * for each value, with "{KEY}" for the value in their common path. Each try is a whole search with costs
  * from a model (profile/modelled.h), so every answer is a plan whose programs were verified and fit their workers' memory.
  *
  * The values that the network accepts are equally spaced (GNMT-L has only even numbers of layers). From the least on they are
@@ -8,7 +9,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -28,6 +31,7 @@ struct network {
 
 struct largest {
     const char *model, *key;
+    const char *path_end; /* of a family of files: what follows "{KEY}" in `model`; else NULL */
     const struct ps_cluster *given;
     struct ps_profile_options profile;
     int first, step;          /* of the values */
@@ -36,13 +40,28 @@ struct largest {
     size_t room;
 };
 
+/* What follows "{KEY}" in the model's name; NULL: it is not there. */
+static const char *after_key(const char *model, const char *key) {
+    size_t length = strlen(key);
+    for (const char *at = model; (at = strchr(at, '{')); at++)
+        if (strncmp(at + 1, key, length) == 0 && at[1 + length] == '}') return at + length + 2;
+    return NULL;
+}
+
 static enum ps_status make_network(const struct largest *largest, int value, struct ps_network **network,
                                    struct ps_error *error) {
     struct text spec = {0};
-    text_add(&spec, "%s,%s=%d", largest->model, largest->key, value);
+    const char *path_end = largest->path_end;
+    if (path_end)
+        text_add(&spec, "%.*s%d%s", (int)(path_end - largest->model - (ptrdiff_t)strlen(largest->key) - 2), largest->model,
+                 value, path_end);
+    else
+        text_add(&spec, "%s,%s=%d", largest->model, largest->key, value);
     char *text = text_take(&spec);
     if (!text) return error_memory(error, "a network's name", 64);
-    enum ps_status status = ps_network_open(text, network, error);
+    enum ps_status status = PS_OK;
+    if (path_end && !file_exists(text)) status = error_set(error, PS_USAGE, "%s: there is no such file", text);
+    if (status == PS_OK) status = ps_network_open(text, network, error);
     free(text);
     return status;
 }
@@ -63,6 +82,10 @@ static enum ps_status find_values(struct largest *largest, struct ps_error *erro
             largest->step = value - largest->first;
     }
     if (largest->step > 0) return PS_OK;
+    if (!largest->path_end && file_exists(largest->model))
+        return error_set(error, PS_USAGE,
+                         "`model`: %s is one network; of files, name one for each value, with {%s} for the value",
+                         largest->model, largest->key);
     if (refusal.status == PS_OK || largest->first > 0)
         return error_set(error, PS_USAGE, "`key`: %s of %s has no two values up to %d", largest->key, largest->model,
                          FIRST_MAX);
@@ -183,7 +206,8 @@ static enum ps_status find_largest(const char *model, const char *key, const cha
                                    const struct compare_request *request, struct ps_comparison **comparison,
                                    struct ps_error *error) {
     int micro_batch = request->planning.micro_batch > 0 ? request->planning.micro_batch : 16;
-    struct largest largest = {.model = model, .key = key, .given = request->options.cluster}, *context = &largest;
+    struct largest largest = {.model = model, .key = key, .path_end = after_key(model, key), .given = request->options.cluster},
+                   *context = &largest;
     largest.profile = (struct ps_profile_options){.struct_size = sizeof largest.profile,
                                                   .device = device ? device : "gpu:v100",
                                                   .busy = 1,
