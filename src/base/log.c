@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/number.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 
 #define LEVEL_SILENT (PS_LOG_ERROR + 1)
 
@@ -24,12 +24,12 @@ static _Thread_local const struct ps_log_sink *of_call;
 
 enum ps_status log_check(const struct ps_log_sink *sink, struct ps_error *error) {
     struct ps_log_sink own = {0};
-    return sink ? SIZED_TAKE(ps_log_sink, sink, &own, error) : PS_OK;
+    return sink ? VERSIONED_TAKE(ps_log_sink, sink, &own, error) : PS_OK;
 }
 
 enum ps_status ps_log_to(const struct ps_log_sink *sink, struct ps_error *error) {
     struct ps_log_sink own = {0};
-    if (sink) TRY(SIZED_TAKE(ps_log_sink, sink, &own, error));
+    if (sink) TRY(VERSIONED_TAKE(ps_log_sink, sink, &own, error));
     pthread_mutex_lock(&mutex);
     of_program = own;
     atomic_store(&level_wanted, own.line != NULL ? (int)own.level : LEVEL_SILENT);

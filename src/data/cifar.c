@@ -93,17 +93,17 @@ static enum ps_status add_files(const struct cifar_kind *kind, const char *direc
     return PS_BAD_INPUT;
 }
 
-static enum ps_status parse_options(struct byte_dataset *bytes, struct options *options, const char *name,
+static enum ps_status parse_options(struct byte_dataset *bytes, struct spec *options, const char *name,
                                     struct ps_error *error) {
     static const char *const keys[] = {"pad", "flip"};
     TRY(augment_parse(options, &bytes->augmentation, error));
-    return options_finish(options, name, keys, sizeof keys / sizeof *keys, error);
+    return spec_finish(options, name, keys, sizeof keys / sizeof *keys, error);
 }
 
 static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest, enum dataset_part part,
                                 struct dataset **dataset, struct ps_error *error) {
     char directory[4096];
-    struct options options;
+    struct spec options;
     TRY(augment_cut_options(rest, kind->name, directory, &options, error));
     TRY(byte_dataset_check_directory(directory, kind->name, error));
     struct byte_dataset *bytes = byte_dataset_create(error);

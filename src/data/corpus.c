@@ -157,10 +157,10 @@ size_t words_next(const char **position, const char **word) {
 
 /* ------------------------------------------------------------------ options */
 
-enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *required,
-                                      int count, struct text_vocabularies *vocabularies, struct ps_error *error) {
+enum ps_status text_vocabularies_find(const char *what, struct spec *options, const struct dataset_shape *required, int count,
+                                      struct text_vocabularies *vocabularies, struct ps_error *error) {
     const char *file = NULL;
-    TRY(options_string(options, "vocab", &file, error));
+    TRY(spec_string(options, "vocab", &file, error));
     if (file) TRY(vocabulary_read(file, vocabularies->own, error));
     for (int v = 0; v < count; v++) {
         vocabularies->used[v] = file ? vocabularies->own[v] : required->words[v];
@@ -196,12 +196,12 @@ static int find_tokenisation(const char *what, const char *made, const char *con
     return -1;
 }
 
-enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
+enum ps_status text_tokens_find(const char *what, struct spec *options, const struct text_vocabularies *vocabularies,
                                 const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
                                 struct ps_error *error) {
     static const char *const only[] = {NULL};
     const char *made = vocabularies->used[0] ? vocabulary_data(vocabularies->used[0]) : "", *given = NULL;
-    if (count > 0) TRY(options_string(options, "tokens", &given, error));
+    if (count > 0) TRY(spec_string(options, "tokens", &given, error));
     const int kinds = count > 0 ? count : 1, found = find_tokenisation(what, made, count > 0 ? names : only, kinds);
     int chosen = found >= 0 ? found : 0;
     if (given) {

@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_DATA_CORPUS_H
 #define PENSTOCK_DATA_CORPUS_H
 
-#include "base/options.h"
+#include "base/spec.h"
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/vocabulary.h"
@@ -36,12 +36,12 @@ struct text_vocabularies {
 
 /* Sets `count` (1 or 2) vocabularies to those that the spec or `required` gives; one that stays NULL in `used` must still be
  * made. `what` names the format. PS_USAGE if the spec and `required` give different vocabularies. */
-enum ps_status text_vocabularies_find(const char *what, struct options *options, const struct dataset_shape *required,
-                                      int count, struct text_vocabularies *vocabularies, struct ps_error *error);
+enum ps_status text_vocabularies_find(const char *what, struct spec *options, const struct dataset_shape *required, int count,
+                                      struct text_vocabularies *vocabularies, struct ps_error *error);
 /* Chooses the tokenisation: *kind is the index in `names` (`count` of them; 0: the format has only one tokenisation) of the one
  * that the spec gives (tokens=NAME), else of the one that the vocabulary was made with, else 0. `data` becomes the text for
  * vocabulary_set_data. PS_USAGE if the vocabulary was made from another format or with another tokenisation. */
-enum ps_status text_tokens_find(const char *what, struct options *options, const struct text_vocabularies *vocabularies,
+enum ps_status text_tokens_find(const char *what, struct spec *options, const struct text_vocabularies *vocabularies,
                                 const char *const *names, int count, int *kind, char data[VOCABULARY_DATA],
                                 struct ps_error *error);
 /* PS_USAGE: a vocabulary must be given. */

@@ -248,10 +248,10 @@ static void close_images(struct dataset *dataset) {
     free(images);
 }
 
-static enum ps_status parse_crop(struct options *options, enum augment_crop *crop, struct ps_error *error) {
+static enum ps_status parse_crop(struct spec *options, enum augment_crop *crop, struct ps_error *error) {
     static const char *const names[] = {[CROP_CENTRE] = "centre", [CROP_RANDOM] = "random", [CROP_SCALE] = "scale"};
     const char *name = names[*crop];
-    TRY(options_string(options, "crop", &name, error));
+    TRY(spec_string(options, "crop", &name, error));
     for (int i = 0; i < 3; i++) {
         if (strcmp(name, names[i]) != 0) continue;
         *crop = (enum augment_crop)i;
@@ -260,27 +260,27 @@ static enum ps_status parse_crop(struct options *options, enum augment_crop *cro
     return error_unknown(error, PS_USAGE, "images: crop", name, names, 3);
 }
 
-static enum ps_status parse_options(struct images *images, struct options *options, struct ps_error *error) {
+static enum ps_status parse_options(struct images *images, struct spec *options, struct ps_error *error) {
     static const char *const keys[] = {"resize", "crop", "pad", "flip", "normalise"};
     const int64_t side = images->dataset.shape.height;
     const char *normalisation = "imagenet";
     int resize = (int)side;
-    TRY(options_int(options, "resize", (int)side, 16384, &resize, error));
+    TRY(spec_int(options, "resize", (int)side, 16384, &resize, error));
     TRY(augment_parse(options, &images->augmentation, error));
     images->augmentation.crop = images->augmentation.pad > 0 || resize > side ? CROP_RANDOM : CROP_CENTRE;
     TRY(parse_crop(options, &images->augmentation.crop, error));
     if (images->augmentation.pad > 0 && images->augmentation.crop != CROP_RANDOM)
         return error_set(error, PS_USAGE, "images: pad=%d: only crop=random pads images", images->augmentation.pad);
-    TRY(options_string(options, "normalise", &normalisation, error));
+    TRY(spec_string(options, "normalise", &normalisation, error));
     TRY(augment_normalisation(normalisation, images->dataset.shape.channels, &images->normalisation, error));
     images->resize = resize;
-    return options_finish(options, "images", keys, sizeof keys / sizeof *keys, error);
+    return spec_finish(options, "images", keys, sizeof keys / sizeof *keys, error);
 }
 
 static enum ps_status open_images(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                   struct dataset **dataset, struct ps_error *error) {
     char directory[4096];
-    struct options options;
+    struct spec options;
     TRY(augment_cut_options(rest, "images", directory, &options, error));
     if (required->channels != 1 && required->channels != 3)
         return error_set(error, PS_USAGE, "images have 1 or 3 channels, and the network takes %lld",

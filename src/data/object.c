@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "graph/network.h"
 
 /* --------------------------------------------------------------- the caller's own */
@@ -151,7 +151,7 @@ enum ps_status ps_dataset_open(const char *spec, const struct ps_dataset_options
                                struct ps_error *error) {
     struct ps_dataset_options own = {0};
     struct ps_dataset *made;
-    if (options) TRY(SIZED_TAKE(ps_dataset_options, options, &own, error));
+    if (options) TRY(VERSIONED_TAKE(ps_dataset_options, options, &own, error));
     if (own.part < PS_PART_USUAL || own.part > PS_PART_TEST)
         return error_set(error, PS_USAGE, "part: %d is none of the %d that there are", (int)own.part, PS_PART_TEST + 1);
     if (own.words && !own.words->opened.dataset)
@@ -270,7 +270,7 @@ static enum ps_status take_lists(struct ps_dataset *made, struct ps_error *error
 enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct ps_dataset **dataset, struct ps_error *error) {
     struct ps_dataset_source own = {0};
     struct ps_dataset *made;
-    TRY(SIZED_TAKE(ps_dataset_source, source, &own, error));
+    TRY(VERSIONED_TAKE(ps_dataset_source, source, &own, error));
     TRY(check_source(&own, error));
     TRY(create(own.name, &made, error));
     own.name = made->name;

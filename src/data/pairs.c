@@ -51,7 +51,7 @@ static enum ps_status make_paths(const char *name, char paths[2][4096], struct p
     return PS_OK;
 }
 
-static enum ps_status load(struct pairs *pairs, struct options *options, enum dataset_part part,
+static enum ps_status load(struct pairs *pairs, struct spec *options, enum dataset_part part,
                            const struct dataset_shape *required, struct ps_error *error) {
     static const char *const keys[] = {"tokens", "vocab"};
     struct text_vocabularies *vocabularies = &pairs->vocabularies;
@@ -59,7 +59,7 @@ static enum ps_status load(struct pairs *pairs, struct options *options, enum da
     TRY(make_paths(options->name, paths, error));
     TRY(text_vocabularies_find("pairs", options, required, 2, vocabularies, error));
     TRY(text_tokens_find("pairs", options, vocabularies, tokenisations, TOKENISATIONS, &pairs->tokens, data, error));
-    TRY(options_finish(options, "data", keys, 2, error));
+    TRY(spec_finish(options, "data", keys, 2, error));
     if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("pairs", error);
     for (int v = 0; v < 2; v++) {
@@ -84,8 +84,8 @@ static enum ps_status load(struct pairs *pairs, struct options *options, enum da
 
 static enum ps_status open_pairs(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                  struct dataset **dataset, struct ps_error *error) {
-    struct options options;
-    TRY(options_parse(rest, "data", &options, error));
+    struct spec options;
+    TRY(spec_parse(rest, "data", &options, error));
     struct pairs *pairs;
     TRY(memory_new(&pairs, 1, "a dataset", error));
     pairs->dataset.shape = *required;

@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------- augmentation */
 
-enum ps_status augment_cut_options(const char *rest, const char *format, char directory[4096], struct options *options,
+enum ps_status augment_cut_options(const char *rest, const char *format, char directory[4096], struct spec *options,
                                    struct ps_error *error) {
     const char *slash = strrchr(rest, '/'), *comma = strchr(slash ? slash : rest, ',');
     const size_t length = comma ? (size_t)(comma - rest) : strlen(rest);
@@ -21,16 +21,16 @@ enum ps_status augment_cut_options(const char *rest, const char *format, char di
     if (needed >= (int)sizeof text) {
         return error_set(error, PS_USAGE, "%s: the options are longer than %zu characters", format, sizeof text - 1);
     }
-    TRY(options_parse(text, format, options, error));
+    TRY(spec_parse(text, format, options, error));
     memcpy(directory, rest, length);
     directory[length] = '\0';
     return PS_OK;
 }
 
-enum ps_status augment_parse(struct options *options, struct augmentation *augmentation, struct ps_error *error) {
+enum ps_status augment_parse(struct spec *options, struct augmentation *augmentation, struct ps_error *error) {
     int flip = augmentation->flip;
-    TRY(options_int(options, "pad", 0, 4096, &augmentation->pad, error));
-    TRY(options_int(options, "flip", 0, 1, &flip, error));
+    TRY(spec_int(options, "pad", 0, 4096, &augmentation->pad, error));
+    TRY(spec_int(options, "flip", 0, 1, &flip, error));
     augmentation->flip = flip == 1;
     return PS_OK;
 }

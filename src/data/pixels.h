@@ -3,8 +3,8 @@
 #define PENSTOCK_DATA_PIXELS_H
 
 #include "base/error.h"
-#include "base/options.h"
 #include "base/random.h"
+#include "base/spec.h"
 #include "data/dataset.h"
 
 /* ------------------------------------------------------------- augmentation */
@@ -30,10 +30,10 @@ struct augmentation {
 };
 
 /* "DIR,key=value,...": the directory ends at the first comma after the last '/'. */
-enum ps_status augment_cut_options(const char *rest, const char *format, char directory[4096], struct options *options,
+enum ps_status augment_cut_options(const char *rest, const char *format, char directory[4096], struct spec *options,
                                    struct ps_error *error);
 /* Reads the keys `pad` and `flip`. */
-enum ps_status augment_parse(struct options *options, struct augmentation *augmentation, struct ps_error *error);
+enum ps_status augment_parse(struct spec *options, struct augmentation *augmentation, struct ps_error *error);
 
 /* Random numbers of a sample: the index in its stream says what each is for. */
 enum augment_draw { DRAW_TOP, DRAW_LEFT, DRAW_FLIP, DRAW_AREA /* and all after it */ };

@@ -45,7 +45,7 @@ static enum ps_status read_label(struct reviews *reviews, const char *path, int6
     return PS_OK;
 }
 
-static enum ps_status load(struct reviews *reviews, struct options *options, enum dataset_part part,
+static enum ps_status load(struct reviews *reviews, struct spec *options, enum dataset_part part,
                            const struct dataset_shape *required, struct ps_error *error) {
     static const char *const keys[] = {"vocab"};
     struct text_vocabularies *vocabularies = &reviews->vocabularies;
@@ -55,7 +55,7 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
     TRY(text_tokens_find("reviews", options, vocabularies, NULL, 0, &kind, data, error));
     if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("reviews", error);
-    TRY(options_finish(options, "data", keys, 1, error));
+    TRY(spec_finish(options, "data", keys, 1, error));
     TRY(corpus_read(options->name, &reviews->corpus, error));
     int64_t count = reviews->corpus.count;
     TRY(memory_new(&reviews->labels, count, options->name, error));
@@ -73,8 +73,8 @@ static enum ps_status load(struct reviews *reviews, struct options *options, enu
 
 static enum ps_status open_reviews(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                    struct dataset **dataset, struct ps_error *error) {
-    struct options options;
-    TRY(options_parse(rest, "data", &options, error));
+    struct spec options;
+    TRY(spec_parse(rest, "data", &options, error));
     struct reviews *reviews;
     TRY(memory_new(&reviews, 1, "a dataset", error));
     reviews->dataset.shape = (struct dataset_shape){.channels = 1,

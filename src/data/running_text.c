@@ -95,7 +95,7 @@ static enum ps_status count_words(const struct source *source, struct vocabulary
 
 /* ----------------------------------------------------------------- the file */
 
-static enum ps_status read_options(struct options *options, const struct dataset_shape *required,
+static enum ps_status read_options(struct spec *options, const struct dataset_shape *required,
                                    struct text_vocabularies *vocabularies, struct source *source, struct ps_error *error) {
     static const char *const levels[LEVELS] = {[CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes"};
     static const char *const keys[] = {"tokens", "test", "vocab"};
@@ -103,8 +103,8 @@ static enum ps_status read_options(struct options *options, const struct dataset
     source->test = 0.1;
     TRY(text_vocabularies_find("text", options, required, 1, vocabularies, error));
     TRY(text_tokens_find("text", options, vocabularies, levels, LEVELS, &source->level, source->data_kind, error));
-    TRY(options_number(options, "test", 0, 1, &source->test, error));
-    TRY(options_finish(options, "data", keys, 3, error));
+    TRY(spec_number(options, "test", 0, 1, &source->test, error));
+    TRY(spec_finish(options, "data", keys, 3, error));
     /* The file always contains the training set, so the vocabulary can also be made when the test set is opened. That of bytes
      * is fixed. */
     if (vocabularies->used[0] || !required->words_needed || source->level == BYTES) return PS_OK;
@@ -169,7 +169,7 @@ static void close_text(struct dataset *dataset) {
     free(text);
 }
 
-static enum ps_status load(struct running_text *text, struct options *options, enum dataset_part part,
+static enum ps_status load(struct running_text *text, struct spec *options, enum dataset_part part,
                            const struct dataset_shape *required, struct source *source, struct ps_error *error) {
     TRY(read_options(options, required, &text->vocabularies, source, error));
     TRY(read_file(source, error));
@@ -189,8 +189,8 @@ static enum ps_status load(struct running_text *text, struct options *options, e
 
 static enum ps_status open_text(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                 struct dataset **dataset, struct ps_error *error) {
-    struct options options;
-    TRY(options_parse(rest, "data", &options, error));
+    struct spec options;
+    TRY(spec_parse(rest, "data", &options, error));
     struct running_text *text;
     TRY(memory_new(&text, 1, "a dataset", error));
     struct source source = {0};

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
 #include "base/random.h"
+#include "base/spec.h"
 #include "base/vector.h"
 #include "data/dataset.h"
 #include "data/vocabulary.h"
@@ -196,26 +196,26 @@ struct settings {
     double noise;
 };
 
-static enum ps_status read_settings(struct options *options, struct settings *settings, struct ps_error *error) {
-    TRY(options_int(options, "samples", 1, SAMPLES_MAX, &settings->samples, error));
-    TRY(options_int(options, "classes", 2, CLASSES_MAX, &settings->classes, error));
-    TRY(options_int(options, "size", 1, SIDE_MAX, &settings->size, error));
-    TRY(options_int(options, "channels", 1, CHANNELS_MAX, &settings->channels, error));
-    TRY(options_int(options, "seed", 0, INT32_MAX, &settings->seed, error));
-    return options_number(options, "noise", 0, 100, &settings->noise, error);
+static enum ps_status read_settings(struct spec *options, struct settings *settings, struct ps_error *error) {
+    TRY(spec_int(options, "samples", 1, SAMPLES_MAX, &settings->samples, error));
+    TRY(spec_int(options, "classes", 2, CLASSES_MAX, &settings->classes, error));
+    TRY(spec_int(options, "size", 1, SIDE_MAX, &settings->size, error));
+    TRY(spec_int(options, "channels", 1, CHANNELS_MAX, &settings->channels, error));
+    TRY(spec_int(options, "seed", 0, INT32_MAX, &settings->seed, error));
+    return spec_number(options, "noise", 0, 100, &settings->noise, error);
 }
 
-static enum ps_status parse(struct options *options, struct settings *settings, struct ps_error *error) {
+static enum ps_status parse(struct spec *options, struct settings *settings, struct ps_error *error) {
     static const char *const keys[] = {"samples", "classes", "size", "channels", "noise", "seed"};
     const enum ps_status status = read_settings(options, settings, error);
     if (status != PS_OK) {
         error_prefix(error, "synthetic");
         return status;
     }
-    return options_finish(options, "synthetic", keys, sizeof keys / sizeof *keys, error);
+    return spec_finish(options, "synthetic", keys, sizeof keys / sizeof *keys, error);
 }
 
-static enum ps_status open_images(struct options *options, enum dataset_part part, const struct dataset_shape *required,
+static enum ps_status open_images(struct spec *options, enum dataset_part part, const struct dataset_shape *required,
                                   struct dataset **dataset, struct ps_error *error) {
     struct settings settings = {
         .samples = part == DATASET_TRAIN ? TRAIN_IMAGES : TEST_IMAGES,
@@ -335,15 +335,15 @@ static enum ps_status check_required(const struct dataset_shape *required, struc
     return PS_OK;
 }
 
-static enum ps_status open_tokens(struct options *options, enum dataset_part part, const struct dataset_shape *required,
+static enum ps_status open_tokens(struct spec *options, enum dataset_part part, const struct dataset_shape *required,
                                   struct dataset **dataset, struct ps_error *error) {
     static const char *const keys[] = {"samples", "noise", "seed"};
     int samples = part == DATASET_TRAIN ? TRAIN_SEQUENCES : TEST_SEQUENCES, seed = 0;
     double noise = 0.1;
-    TRY(options_int(options, "samples", 1, SAMPLES_MAX, &samples, error));
-    TRY(options_number(options, "noise", 0, 1, &noise, error));
-    TRY(options_int(options, "seed", 0, INT32_MAX, &seed, error));
-    TRY(options_finish(options, "synthetic", keys, 3, error));
+    TRY(spec_int(options, "samples", 1, SAMPLES_MAX, &samples, error));
+    TRY(spec_number(options, "noise", 0, 1, &noise, error));
+    TRY(spec_int(options, "seed", 0, INT32_MAX, &seed, error));
+    TRY(spec_finish(options, "synthetic", keys, 3, error));
     TRY(check_required(required, error));
     size_t size = (size_t)plain_tokens(required->vocabulary);
     struct synthetic_tokens *made = calloc(1, sizeof *made + size * sizeof *made->successor);
@@ -363,8 +363,8 @@ static enum ps_status open_tokens(struct options *options, enum dataset_part par
 static enum ps_status open_synthetic(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                      struct dataset **dataset, struct ps_error *error) {
     static const char *const kinds[] = {"images", "tokens"};
-    struct options options;
-    TRY(options_parse(rest, "synthetic", &options, error));
+    struct spec options;
+    TRY(spec_parse(rest, "synthetic", &options, error));
     if (strcmp(options.name, kinds[0]) == 0) return open_images(&options, part, required, dataset, error);
     if (strcmp(options.name, kinds[1]) == 0) return open_tokens(&options, part, required, dataset, error);
     return error_unknown(error, PS_USAGE, "kind of synthetic data", options.name, kinds, 2);

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "data/loader.h"
 #include "data/object.h"
 #include "data/pairs.h"
@@ -243,7 +243,7 @@ enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct p
                                struct ps_error *error) {
     struct ps_evaluate_options options = {0};
     struct ps_evaluation own;
-    TRY(SIZED_TAKE(ps_evaluate_options, given, &options, error));
+    TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
     TRY(log_check(options.log, error));
     TRY(check(&options, error));
     const struct ps_log_sink *log = log_use(options.log);
@@ -258,6 +258,6 @@ enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct p
     weight_files_close(&evaluator.weights);
     ps_network_destroy(evaluator.own_network);
     log_restore(log);
-    if (status == PS_OK) SIZED_GIVE(own, evaluation, size);
+    if (status == PS_OK) VERSIONED_GIVE(own, evaluation, size);
     return status;
 }

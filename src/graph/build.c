@@ -5,10 +5,10 @@
 
 #include "graph/model.h"
 
-enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error) {
+enum ps_status model_form(struct spec *options, const struct model_options *sizes, bool *small, struct ps_error *error) {
     static const char *const forms[] = {"cifar", "imagenet"};
     const char *form = sizes->input <= 64 ? forms[0] : forms[1];
-    TRY(options_string(options, "form", &form, error));
+    TRY(spec_string(options, "form", &form, error));
     *small = strcmp(form, forms[0]) == 0;
     if (*small || strcmp(form, forms[1]) == 0) return PS_OK;
     enum ps_status status = error_unknown(error, PS_USAGE, "form", form, forms, 2);

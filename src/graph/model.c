@@ -13,33 +13,33 @@ TABLE_FIND(model_find, model, model_table, "model")
 
 static bool reads_tokens(const struct model *entry) { return entry->defaults.vocabulary > 0; }
 
-static enum ps_status read_sizes(const struct model *entry, struct options *options, struct model_options *sizes,
+static enum ps_status read_sizes(const struct model *entry, struct spec *options, struct model_options *sizes,
                                  struct ps_error *error) {
     *sizes = entry->defaults;
     if (reads_tokens(entry)) {
-        TRY(options_int(options, "seq", 1, 1 << 20, &sizes->positions, error));
-        TRY(options_int(options, "vocab", 2, 1 << 30, &sizes->vocabulary, error));
+        TRY(spec_int(options, "seq", 1, 1 << 20, &sizes->positions, error));
+        TRY(spec_int(options, "vocab", 2, 1 << 30, &sizes->vocabulary, error));
     } else {
-        TRY(options_int(options, "input", 1, 16384, &sizes->input, error));
-        TRY(options_int(options, "channels", 1, 4096, &sizes->channels, error));
+        TRY(spec_int(options, "input", 1, 16384, &sizes->input, error));
+        TRY(spec_int(options, "channels", 1, 4096, &sizes->channels, error));
     }
-    return sizes->classes > 0 ? options_int(options, "classes", 2, 1000000, &sizes->classes, error) : PS_OK;
+    return sizes->classes > 0 ? spec_int(options, "classes", 2, 1000000, &sizes->classes, error) : PS_OK;
 }
 
 /* Every option was read by the network or by us. */
-static enum ps_status check_options(const struct model *entry, const struct options *options, struct ps_error *error) {
+static enum ps_status check_options(const struct model *entry, const struct spec *options, struct ps_error *error) {
     const char *keys[COMMON_KEYS + sizeof entry->keys / sizeof *entry->keys];
     const char *const *common = reads_tokens(entry) ? sequence_keys : image_keys;
     size_t count = 0;
     for (; count < COMMON_KEYS - (entry->defaults.classes == 0); count++) keys[count] = common[count];
     for (int i = 0; entry->keys[i] != NULL; i++) keys[count++] = entry->keys[i];
-    return options_finish(options, "model", keys, count, error);
+    return spec_finish(options, "model", keys, count, error);
 }
 
 enum { INPUT_SEARCHED = 512 };
 
 /* The least size of images above that in `sizes` with which the network can be built; 0: there is none near. */
-static int least_input(const struct model *entry, struct model_options sizes, struct options *options) {
+static int least_input(const struct model *entry, struct model_options sizes, struct spec *options) {
     bool built = false;
     while (!built && sizes.input < INPUT_SEARCHED) {
         sizes.input++;
@@ -53,18 +53,18 @@ static int least_input(const struct model *entry, struct model_options sizes, st
 
 /* The graph could not be built, and why stands in `error`: which size of images it could be built for. */
 static void name_least_input(const struct model *entry, const char *spec, const struct model_options *sizes,
-                             struct options *options, struct ps_error *error) {
+                             struct spec *options, struct ps_error *error) {
     error_prefix(error, "%s", spec);
     int least = error == NULL || reads_tokens(entry) ? 0 : least_input(entry, *sizes, options);
     if (least > 0) error_set(error, error->status, "%s; images from %d pixels a side on are taken", error->message, least);
 }
 
-static enum ps_status build(struct graph *graph, const char *spec, struct options *options, const struct model *entry,
+static enum ps_status build(struct graph *graph, const char *spec, struct spec *options, const struct model *entry,
                             struct ps_error *error) {
     struct model_options sizes;
     const char *splits;
     TRY(read_sizes(entry, options, &sizes, error));
-    TRY(options_string(options, "split", &splits, error)); /* which is for the finished graph */
+    TRY(spec_string(options, "split", &splits, error)); /* which is for the finished graph */
     enum ps_status status = entry->build(graph, &sizes, options, error);
     if (status == PS_OK) status = check_options(entry, options, error);
     if (status == PS_OK) status = graph_finish(graph, error);
@@ -73,17 +73,17 @@ static enum ps_status build(struct graph *graph, const char *spec, struct option
 }
 
 enum ps_status model_generate(const char *spec, struct ps_network **network, struct ps_error *error) {
-    struct options options;
+    struct spec options;
     const struct model *entry;
     const char *splits = NULL;
-    TRY(options_parse(spec, "model", &options, error));
+    TRY(spec_parse(spec, "model", &options, error));
     TRY(model_find(options.name, &entry, error));
     enum network_predicts tokens = entry->masked ? PREDICTS_MASKED_TOKENS : PREDICTS_TOKENS;
     bool gives_tokens = reads_tokens(entry) && entry->defaults.classes == 0;
     struct graph *graph = graph_create();
     if (graph == NULL) return error_memory(error, "a network", sizeof *graph);
     enum ps_status status = build(graph, spec, &options, entry, error);
-    if (status == PS_OK) status = options_string(&options, "split", &splits, error);
+    if (status == PS_OK) status = spec_string(&options, "split", &splits, error);
     struct graph *whole = graph;
     if (status == PS_OK && splits != NULL) {
         status = graph_split_all(whole, splits, &graph, error);

@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_GRAPH_MODEL_H
 #define PENSTOCK_GRAPH_MODEL_H
 
-#include "base/options.h"
+#include "base/spec.h"
 #include "graph/network.h"
 
 /* From the spec, or the entry's defaults. A network whose default has a vocabulary reads sequences: it takes `seq` and `vocab`
@@ -18,7 +18,7 @@ struct model {
     bool masked;         /* it is to fill in tokens that are hidden from it, and may look at all others */
     const char *keys[8]; /* its own options beside input, channels, classes; NULL-terminated */
     /* Writes the nodes, loss included, into an empty graph. */
-    enum ps_status (*build)(struct graph *graph, const struct model_options *sizes, struct options *options,
+    enum ps_status (*build)(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error);
 };
 
@@ -31,7 +31,7 @@ enum ps_status model_generate(const char *spec, struct ps_network **network, str
 
 /* The key `form` of networks that have one for small images and one for large ones: "cifar" or "imagenet"; where it is missing,
  * small for images of up to 64 pixels. */
-enum ps_status model_form(struct options *options, const struct model_options *sizes, bool *small, struct ps_error *error);
+enum ps_status model_form(struct spec *options, const struct model_options *sizes, bool *small, struct ps_error *error);
 
 /* Building blocks that the networks share. Each returns the node to go on from, or -1 once an error is set. */
 struct builder {

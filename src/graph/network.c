@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/number.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "graph/model.h"
 #include "graph/operators.h"
 #include "graph/split.h"
@@ -338,7 +338,7 @@ static struct ps_network_info make_network_info(const struct ps_network *network
 
 void ps_network_info_get(const struct ps_network *network, struct ps_network_info *result, size_t size) {
     const struct ps_network_info own = make_network_info(network);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 static struct ps_layer_info make_network_layer(const struct ps_network *network, int number) {
@@ -358,7 +358,7 @@ static struct ps_layer_info make_network_layer(const struct ps_network *network,
 
 void ps_network_layer_get(const struct ps_network *network, int number, struct ps_layer_info *result, size_t size) {
     const struct ps_layer_info own = make_network_layer(network, number);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 static struct ps_input make_network_input(const struct ps_network *network, int number) {
@@ -368,12 +368,12 @@ static struct ps_input make_network_input(const struct ps_network *network, int 
 
 void ps_network_input_get(const struct ps_network *network, int number, struct ps_input *result, size_t size) {
     const struct ps_input own = make_network_input(network, number);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 void ps_network_target_get(const struct ps_network *network, int number, struct ps_input *result, size_t size) {
     const struct ps_input own = number == 0 ? network->target : (struct ps_input){0};
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 double network_perplexity(const struct ps_network *network, double loss) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/number.h"
-#include "base/options.h"
+#include "base/spec.h"
 #include "base/text.h"
 #include "graph/operators.h"
 
@@ -87,10 +87,10 @@ int ps_network_builder_input(struct ps_network_builder *builder, const char *nam
 }
 
 /* One attribute as "5", "3x5", "0.1" or a word says. */
-static enum ps_status read_attribute(struct options *options, const struct attribute *attribute, struct attributes *out,
+static enum ps_status read_attribute(struct spec *options, const struct attribute *attribute, struct attributes *out,
                                      struct ps_error *error) {
     const char *text = NULL;
-    TRY(options_string(options, attribute->name, &text, error));
+    TRY(spec_string(options, attribute->name, &text, error));
     if (text == NULL && isnan(attribute->usual)) return error_set(error, PS_USAGE, "%s is missing", attribute->name);
     if (text == NULL) return PS_OK;
     char *end;
@@ -112,10 +112,10 @@ static enum ps_status read_attribute(struct options *options, const struct attri
 
 static enum ps_status read_operator(const char *text, enum operator_id *id, struct attributes *attributes,
                                     struct ps_error *error) {
-    struct options options;
+    struct spec options;
     const char *names[ATTRIBUTES_MAX];
     size_t count = 0;
-    TRY(options_parse(text, "operator", &options, error));
+    TRY(spec_parse(text, "operator", &options, error));
     TRY(operator_find(options.name, id, error));
     const struct operator_type *op = operator_get(*id);
     *attributes = attributes_usual(op);
@@ -123,7 +123,7 @@ static enum ps_status read_operator(const char *text, enum operator_id *id, stru
         names[count] = op->attributes[count].name;
         TRY(read_attribute(&options, &op->attributes[count], attributes, error));
     }
-    return options_finish(&options, "operator", names, count, error);
+    return spec_finish(&options, "operator", names, count, error);
 }
 
 int ps_network_builder_node(struct ps_network_builder *builder, const char *name, const char *operator_text, const int *inputs,

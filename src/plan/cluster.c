@@ -20,8 +20,8 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "base/versioned.h"
 #include "plan/plan.h"
 
 #define BANDWIDTH_MAX 1e18
@@ -69,7 +69,7 @@ void ps_cluster_options_init(struct ps_cluster_options *options) {
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct ps_cluster **cluster, struct ps_error *error) {
     struct ps_cluster_options own = {0};
     const struct ps_cluster_options *options = &own;
-    TRY(SIZED_TAKE(ps_cluster_options, given, &own, error));
+    TRY(VERSIONED_TAKE(ps_cluster_options, given, &own, error));
     if (options->workers < 1 || options->workers > PLAN_WORKERS_MAX)
         return error_set(error, PS_USAGE, "workers: %d is not from 1 to %d", options->workers, PLAN_WORKERS_MAX);
     if (options->memory_bytes < 0 || options->memory_bytes > MEMORY_MAX)

@@ -1,6 +1,6 @@
 /* Plans: making, copying and checking them. */
 #include "plan/plan.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static struct ps_plan_info make_plan_info(const struct ps_plan *plan) {
 
 void ps_plan_info_get(const struct ps_plan *plan, struct ps_plan_info *result, size_t size) {
     const struct ps_plan_info own = make_plan_info(plan);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,

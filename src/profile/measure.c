@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/processor.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "graph/network.h"
 #include "profile/background_load.h"
 #include "profile/core_transfer.h"
@@ -349,7 +349,7 @@ void ps_profile_options_init(struct ps_profile_options *options) {
 enum ps_status ps_profile_measure(const struct ps_network *model, const struct ps_profile_options *options,
                                   struct ps_profile **profile, struct ps_error *error) {
     struct ps_profile_options own = {0};
-    TRY(SIZED_TAKE(ps_profile_options, options, &own, error));
+    TRY(VERSIONED_TAKE(ps_profile_options, options, &own, error));
     TRY(log_check(own.log, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = measure_all(model, &own, profile, error);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "plan/partitioner.h"
 #include "plan/plan.h"
 #include "plan/planner.h"
@@ -221,9 +221,9 @@ enum ps_status compare_request_take(const struct ps_compare_options *given, stru
     *own = (struct compare_request){0};
     ps_plan_options_init(&own->planning);
     ps_cluster_options_init(&own->machines);
-    TRY(SIZED_TAKE(ps_compare_options, given, &own->options, error));
-    if (own->options.planning) TRY(SIZED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
-    if (own->options.machines) TRY(SIZED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
+    TRY(VERSIONED_TAKE(ps_compare_options, given, &own->options, error));
+    if (own->options.planning) TRY(VERSIONED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
+    if (own->options.machines) TRY(VERSIONED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
     own->options.planning = &own->planning;
     own->options.machines = &own->machines;
     return log_check(own->options.log, error);
@@ -285,7 +285,7 @@ static struct ps_comparison_row make_comparison_row(const struct ps_comparison *
 
 void ps_comparison_row_get(const struct ps_comparison *comparison, int number, struct ps_comparison_row *result, size_t size) {
     const struct ps_comparison_row own = make_comparison_row(comparison, number);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 void ps_comparison_destroy(struct ps_comparison *comparison) {

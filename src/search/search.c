@@ -1,8 +1,8 @@
 /*
  * The search for a plan. Cases are tried in this order: the default schedule first, all workers before fewer. A case whose
  * bound (total work divided by its workers, largest layer) is no better than the best plan is skipped. With memory limits all
- * cases are tried again with recomputation, which is then removed from stages that fit without it. The planners (planner_plans.c)
- * come last.
+ * cases are tried again with recomputation, which is then removed from stages that fit without it. The planners
+ * (planner_plans.c) come last.
  */
 #include "search/search.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "program/lower.h"
 
 /* The combinations of schedule and weight policy if the user leaves them open. */
@@ -292,7 +292,7 @@ void ps_plan_options_init(struct ps_plan_options *options) {
 enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
                             const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options own = {0};
-    TRY(SIZED_TAKE(ps_plan_options, options, &own, error));
+    TRY(VERSIONED_TAKE(ps_plan_options, options, &own, error));
     TRY(log_check(own.log, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = find_plan(profile, cluster, &own, plan, error);

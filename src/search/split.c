@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "base/versioned.h"
 #include "graph/network.h"
 #include "plan/bapipe.h"
 
@@ -67,7 +67,7 @@ static enum ps_status measure_split(const struct ps_network *whole, const char *
 enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
                                         struct ps_profile **profile, struct ps_error *error) {
     struct ps_profile_options first = {0};
-    TRY(SIZED_TAKE(ps_profile_options, options, &first, error));
+    TRY(VERSIONED_TAKE(ps_profile_options, options, &first, error));
     struct ps_profile *whole;
     struct text splits = {0};
     const char *name = ps_network_info(network).name;

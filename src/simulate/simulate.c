@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "base/versioned.h"
 #include "program/lower.h"
 #include "simulate/engine.h"
 
@@ -327,7 +327,7 @@ static struct ps_simulation_info make_simulation_info(const struct ps_simulation
 
 void ps_simulation_info_get(const struct ps_simulation *simulation, struct ps_simulation_info *result, size_t size) {
     const struct ps_simulation_info own = make_simulation_info(simulation);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 static struct ps_simulation_worker make_simulation_worker(const struct ps_simulation *simulation, int worker) {
@@ -337,7 +337,7 @@ static struct ps_simulation_worker make_simulation_worker(const struct ps_simula
 void ps_simulation_worker_get(const struct ps_simulation *simulation, int worker, struct ps_simulation_worker *result,
                               size_t size) {
     const struct ps_simulation_worker own = make_simulation_worker(simulation, worker);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 void ps_simulation_destroy(struct ps_simulation *simulation) {

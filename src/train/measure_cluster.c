@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "comm/transport.h"
 #include "graph/network.h"
 #include "profile/profile.h"
@@ -238,7 +238,7 @@ void ps_cluster_measure_options_init(struct ps_cluster_measure_options *options)
 enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error) {
     struct ps_cluster_measure_options own = {0};
-    TRY(SIZED_TAKE(ps_cluster_measure_options, options, &own, error));
+    TRY(VERSIONED_TAKE(ps_cluster_measure_options, options, &own, error));
     TRY(log_check(own.log, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = survey_here(&own, cluster, error);

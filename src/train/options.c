@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "base/sized.h"
+#include "base/versioned.h"
 
 void ps_train_options_init(struct ps_train_options *options) {
     *options = (struct ps_train_options){
@@ -23,13 +23,13 @@ void ps_train_options_init(struct ps_train_options *options) {
 enum ps_status train_request_take(const struct ps_train_options *given, struct train_request *own, struct ps_error *error) {
     *own = (struct train_request){.observer = {.struct_size = sizeof own->observer}};
     ps_train_options_init(&own->options);
-    TRY(SIZED_TAKE(ps_train_options, given, &own->options, error));
-    if (own->options.observer) TRY(SIZED_TAKE(ps_observer, own->options.observer, &own->observer, error));
+    TRY(VERSIONED_TAKE(ps_train_options, given, &own->options, error));
+    if (own->options.observer) TRY(VERSIONED_TAKE(ps_observer, own->options.observer, &own->observer, error));
     ps_plan_options_init(&own->planning);
     ps_cluster_options_init(&own->machines);
-    if (own->options.planning) TRY(SIZED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
-    if (own->options.machines) TRY(SIZED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
-    if (own->options.log) TRY(SIZED_TAKE(ps_log_sink, own->options.log, &own->log, error));
+    if (own->options.planning) TRY(VERSIONED_TAKE(ps_plan_options, own->options.planning, &own->planning, error));
+    if (own->options.machines) TRY(VERSIONED_TAKE(ps_cluster_options, own->options.machines, &own->machines, error));
+    if (own->options.log) TRY(VERSIONED_TAKE(ps_log_sink, own->options.log, &own->log, error));
     if (own->options.log) own->options.log = &own->log;
     own->options.planning = &own->planning;
     own->options.machines = &own->machines;

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "base/number.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "base/versioned.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
     struct ps_run *made = calloc(1, sizeof *made);
@@ -49,7 +49,7 @@ enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *poin
 int ps_run_point_count(const struct ps_run *run) { return run->point_count; }
 
 void ps_run_point_get(const struct ps_run *run, int point, struct ps_run_point *result, size_t size) {
-    SIZED_GIVE(run->points[point], result, size);
+    VERSIONED_GIVE(run->points[point], result, size);
 }
 
 double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric) {
@@ -67,14 +67,16 @@ void ps_run_destroy(struct ps_run *run) {
     free(run);
 }
 
-void ps_run_info_get(const struct ps_run *run, struct ps_run_info *result, size_t size) { SIZED_GIVE(run->info, result, size); }
+void ps_run_info_get(const struct ps_run *run, struct ps_run_info *result, size_t size) {
+    VERSIONED_GIVE(run->info, result, size);
+}
 
 void ps_run_process_get(const struct ps_run *run, int worker, struct ps_run_process *result, size_t size) {
-    SIZED_GIVE(run->process[worker], result, size);
+    VERSIONED_GIVE(run->process[worker], result, size);
 }
 
 void ps_run_worker_get(const struct ps_run *run, int worker, struct ps_run_worker *result, size_t size) {
-    SIZED_GIVE(run->worker[worker], result, size);
+    VERSIONED_GIVE(run->worker[worker], result, size);
 }
 
 static void add_process(json_t *object, const struct ps_run_process *process) {

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "base/versioned.h"
 #include "data/object.h"
 #include "exec/trace.h"
 #include "train/trainer_share.h"
@@ -271,7 +271,7 @@ enum ps_status ps_trainer_evaluate_get(struct ps_trainer *trainer, const struct 
     enum ps_status status = trainer_evaluate(trainer, data, &own, &fatal, &trouble);
     status = settle(trainer, status, fatal, &trouble, error);
     log_restore(log);
-    if (status == PS_OK) SIZED_GIVE(own, evaluation, size);
+    if (status == PS_OK) VERSIONED_GIVE(own, evaluation, size);
     return status;
 }
 
@@ -319,7 +319,7 @@ static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer
 
 void ps_trainer_info_get(const struct ps_trainer *trainer, struct ps_trainer_info *result, size_t size) {
     const struct ps_trainer_info own = make_trainer_info(trainer);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 void ps_trainer_destroy(struct ps_trainer *trainer) {

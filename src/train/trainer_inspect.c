@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sized.h"
+#include "base/versioned.h"
 #include "data/object.h"
 #include "train/trainer_share.h"
 
@@ -163,7 +163,7 @@ static struct ps_parameter make_trainer_parameter(const struct ps_trainer *train
 
 void ps_trainer_parameter_get(const struct ps_trainer *trainer, int number, struct ps_parameter *result, size_t size) {
     const struct ps_parameter own = make_trainer_parameter(trainer, number);
-    SIZED_GIVE(own, result, size);
+    VERSIONED_GIVE(own, result, size);
 }
 
 static const struct parameter *find_parameter(const struct graph *graph, const char *name) {

@@ -36,14 +36,14 @@ static int build_features(struct builder *b, int x, const struct step *steps, in
     return x;
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     double dropout = 0.5;
     int lrn = 0;
     bool small;
     TRY(model_form(options, sizes, &small, error));
-    TRY(options_int(options, "lrn", 0, 1, &lrn, error));
-    TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
+    TRY(spec_int(options, "lrn", 0, 1, &lrn, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &dropout, error));
     struct builder b = {graph, error};
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
     x = build_features(&b, x, small ? small_form : large_form, (int)(sizeof small_form / sizeof *small_form), lrn != 0);

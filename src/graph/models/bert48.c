@@ -65,7 +65,7 @@ static int build_block(struct transformer *t, int x, int tokens, int layer) {
     return build_end(t, x, y, layer, "output");
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     struct transformer t = {.builder = {graph, error}, .layers = 48, .width = 1024, .heads = 16, .dropout = 0.1f};
     TRY(transformer_read(options, sizes, &t, error));

@@ -56,7 +56,7 @@ static int build_transition(struct builder *b, int x, int block) {
     return build_average_pool(b, x, name, 2, 2, 0);
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     (void)options;
     struct builder b = {graph, error};

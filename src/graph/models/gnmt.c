@@ -82,17 +82,17 @@ static void add_decoder(struct gnmt *g, int tokens) {
     graph_add(b->graph, OPERATOR_CROSS_ENTROPY, "loss", &loss, &x, 1, b->error);
 }
 
-static enum ps_status read_options(struct gnmt *g, const struct model_options *sizes, struct options *options,
+static enum ps_status read_options(struct gnmt *g, const struct model_options *sizes, struct spec *options,
                                    struct ps_error *error) {
     double dropout = 0.2, smoothing = 0;
     g->hidden = 1024;
     g->target = sizes->positions;
     g->target_vocabulary = sizes->vocabulary;
-    TRY(options_int(options, "hidden", 1, 1 << 16, &g->hidden, error));
-    TRY(options_int(options, "target", 1, 1 << 20, &g->target, error));
-    TRY(options_int(options, "target_vocab", 2, 1 << 30, &g->target_vocabulary, error));
-    TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
-    TRY(options_number(options, "smoothing", 0, 0.99, &smoothing, error));
+    TRY(spec_int(options, "hidden", 1, 1 << 16, &g->hidden, error));
+    TRY(spec_int(options, "target", 1, 1 << 20, &g->target, error));
+    TRY(spec_int(options, "target_vocab", 2, 1 << 30, &g->target_vocabulary, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &dropout, error));
+    TRY(spec_number(options, "smoothing", 0, 0.99, &smoothing, error));
     g->dropout = (float)dropout;
     g->smoothing = (float)smoothing;
     if (g->layers % 2 == 0) return PS_OK;
@@ -100,7 +100,7 @@ static enum ps_status read_options(struct gnmt *g, const struct model_options *s
                      g->layers);
 }
 
-static enum ps_status build_layers(struct graph *graph, int layers, const struct model_options *sizes, struct options *options,
+static enum ps_status build_layers(struct graph *graph, int layers, const struct model_options *sizes, struct spec *options,
                                    struct ps_error *error) {
     struct gnmt g = {.builder = {graph, error}, .layers = layers};
     TRY(read_options(&g, sizes, options, error));
@@ -112,20 +112,20 @@ static enum ps_status build_layers(struct graph *graph, int layers, const struct
     return graph->status;
 }
 
-static enum ps_status build_8(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_8(struct graph *graph, const struct model_options *sizes, struct spec *options,
                               struct ps_error *error) {
     return build_layers(graph, 8, sizes, options, error);
 }
 
-static enum ps_status build_16(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_16(struct graph *graph, const struct model_options *sizes, struct spec *options,
                                struct ps_error *error) {
     return build_layers(graph, 16, sizes, options, error);
 }
 
-static enum ps_status build_any(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_any(struct graph *graph, const struct model_options *sizes, struct spec *options,
                                 struct ps_error *error) {
     int layers = 32;
-    TRY(options_int(options, "layers", 4, 10000, &layers, error));
+    TRY(spec_int(options, "layers", 4, 10000, &layers, error));
     return build_layers(graph, layers, sizes, options, error);
 }
 

@@ -52,10 +52,10 @@ static int build_modules(struct builder *b, int x, const struct module *modules,
     return x;
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     double dropout = 0.2;
-    TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &dropout, error));
     struct builder b = {graph, error};
     struct attributes stem = {
         .channels = 64, .kernel_h = 7, .kernel_w = 7, .stride_h = 2, .stride_w = 2, .pad_h = 3, .pad_w = 3};

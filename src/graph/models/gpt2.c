@@ -46,7 +46,7 @@ static int build_mlp(struct transformer *t, int x, int layer) {
     return build_add(b, x, y, transformer_name(n, block, layer, "add_2"));
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     struct transformer t = {.builder = {graph, error}, .layers = 12, .width = 768, .heads = 12, .dropout = 0.1f};
     TRY(transformer_read(options, sizes, &t, error));

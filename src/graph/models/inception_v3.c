@@ -124,10 +124,10 @@ static int build_stem(struct builder *b, int x) {
     return build_max_pool(b, x, "maxpool2", 3, 2, 0);
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     double dropout = 0.5;
-    TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &dropout, error));
     struct builder b = {graph, error};
     int x = build_stem(&b, build_input(&b, sizes->channels, sizes->input, sizes->input));
     x = build_a(&b, x, "Mixed_5b", 32);

@@ -5,7 +5,7 @@
  */
 #include "graph/model.h"
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     (void)options;
     struct builder b = {graph, error};

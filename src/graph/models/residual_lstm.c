@@ -27,13 +27,13 @@ static const char *stage_name(char out[64], int stage, const char *part) {
     return out;
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     struct builder b = {graph, error};
     int layers = 4, hidden = 128;
     char name[64];
-    TRY(options_int(options, "layers", 1, 1000, &layers, error));
-    TRY(options_int(options, "hidden", 1, 1 << 16, &hidden, error));
+    TRY(spec_int(options, "layers", 1, 1000, &layers, error));
+    TRY(spec_int(options, "hidden", 1, 1 << 16, &hidden, error));
     int x = build_embedding(&b, build_tokens(&b, sizes->positions), "stage0.embeddings", sizes->vocabulary, hidden);
     for (int l = 0; l < layers; l++) {
         int shortcut = x;

@@ -41,10 +41,10 @@ static int build_block(struct builder *b, int input, const struct block *block) 
     return build_relu(b, x, name_in(block, "relu2", first));
 }
 
-static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     int blocks = 1;
-    TRY(options_int(options, "blocks", 1, 1000, &blocks, error));
+    TRY(spec_int(options, "blocks", 1, 1000, &blocks, error));
     struct builder b = {graph, error};
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
     x = build_relu(&b, build_normalised(&b, x, "conv1", "bn1", 16, 3, 1), "relu");

@@ -64,13 +64,13 @@ static enum ps_status build(struct graph *graph, const int blocks[4], const stru
     return graph->status;
 }
 
-static enum ps_status build_50(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_50(struct graph *graph, const struct model_options *sizes, struct spec *options,
                                struct ps_error *error) {
     (void)options;
     return build(graph, (const int[]){3, 4, 6, 3}, sizes, error);
 }
 
-static enum ps_status build_101(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_101(struct graph *graph, const struct model_options *sizes, struct spec *options,
                                 struct ps_error *error) {
     (void)options;
     return build(graph, (const int[]){3, 4, 23, 3}, sizes, error);

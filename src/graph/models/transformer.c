@@ -3,17 +3,17 @@
 
 #include <stdio.h>
 
-enum ps_status transformer_read(struct options *options, const struct model_options *sizes, struct transformer *given,
+enum ps_status transformer_read(struct spec *options, const struct model_options *sizes, struct transformer *given,
                                 struct ps_error *error) {
     double dropout = (double)given->dropout;
     if (given->positions == 0) given->positions = sizes->positions;
-    TRY(options_int(options, "layers", 1, 10000, &given->layers, error));
-    TRY(options_int(options, "width", 1, 1 << 20, &given->width, error));
-    TRY(options_int(options, "heads", 1, 1 << 12, &given->heads, error));
-    TRY(options_int(options, "positions", 1, 1 << 20, &given->positions, error));
-    TRY(options_number(options, "dropout", 0, 0.99, &dropout, error));
+    TRY(spec_int(options, "layers", 1, 10000, &given->layers, error));
+    TRY(spec_int(options, "width", 1, 1 << 20, &given->width, error));
+    TRY(spec_int(options, "heads", 1, 1 << 12, &given->heads, error));
+    TRY(spec_int(options, "positions", 1, 1 << 20, &given->positions, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &dropout, error));
     given->dropout = (float)dropout;
-    TRY(options_int(options, "tied", 0, 1, &given->tied, error));
+    TRY(spec_int(options, "tied", 0, 1, &given->tied, error));
     return PS_OK;
 }
 

@@ -14,7 +14,7 @@ struct transformer {
 
 /* Those of `given` that options say otherwise (layers, width, heads, positions, dropout, tied). `positions` 0: as many as the
  * sequence is long. */
-enum ps_status transformer_read(struct options *options, const struct model_options *sizes, struct transformer *given,
+enum ps_status transformer_read(struct spec *options, const struct model_options *sizes, struct transformer *given,
                                 struct ps_error *error);
 
 /* Weights normal with this standard deviation, biases 0. */

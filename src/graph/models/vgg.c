@@ -45,16 +45,16 @@ static int build_classifier_layer(struct builder *b, int x, int number, int feat
     return x;
 }
 
-static enum ps_status build(struct graph *graph, const int *plan, const struct model_options *sizes, struct options *options,
+static enum ps_status build(struct graph *graph, const int *plan, const struct model_options *sizes, struct spec *options,
                             struct ps_error *error) {
     int batch_norm = 0, shrink = 1, blocks = 5;
     double rate = 0.5;
     bool small;
     TRY(model_form(options, sizes, &small, error));
-    TRY(options_int(options, "batch_norm", 0, 1, &batch_norm, error));
-    TRY(options_int(options, "shrink", 1, 64, &shrink, error));
-    TRY(options_int(options, "blocks", 1, 5, &blocks, error));
-    TRY(options_number(options, "dropout", 0, 0.99, &rate, error));
+    TRY(spec_int(options, "batch_norm", 0, 1, &batch_norm, error));
+    TRY(spec_int(options, "shrink", 1, 64, &shrink, error));
+    TRY(spec_int(options, "blocks", 1, 5, &blocks, error));
+    TRY(spec_number(options, "dropout", 0, 0.99, &rate, error));
     struct builder b = {graph, error};
     int features = (small ? 512 : 4096) / shrink;
     float dropout = (float)rate;
@@ -78,12 +78,12 @@ static enum ps_status build(struct graph *graph, const int *plan, const struct m
     return graph->status;
 }
 
-static enum ps_status build_d(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_d(struct graph *graph, const struct model_options *sizes, struct spec *options,
                               struct ps_error *error) {
     return build(graph, plan_d, sizes, options, error);
 }
 
-static enum ps_status build_e(struct graph *graph, const struct model_options *sizes, struct options *options,
+static enum ps_status build_e(struct graph *graph, const struct model_options *sizes, struct spec *options,
                               struct ps_error *error) {
     return build(graph, plan_e, sizes, options, error);
 }

@@ -1,5 +1,5 @@
 /* "name,key=value,...", split in place in the struct's own buffer. */
-#include "base/options.h"
+#include "base/spec.h"
 #include "base/units.h"
 
 #include <errno.h>
@@ -9,8 +9,7 @@
 
 #include "base/number.h"
 
-static enum ps_status add_pair(struct options *options, char *text, const char *spec, const char *what,
-                               struct ps_error *error) {
+static enum ps_status add_pair(struct spec *options, char *text, const char *spec, const char *what, struct ps_error *error) {
     char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) {
         return error_set(error, PS_USAGE, "%s: '%s' in '%s' is not of the form key=value", what, text, spec);
@@ -21,14 +20,14 @@ static enum ps_status add_pair(struct options *options, char *text, const char *
             return error_set(error, PS_USAGE, "%s: '%s' gives '%s' twice", what, spec, text);
         }
     }
-    if (options->count == OPTIONS_MAX) {
-        return error_set(error, PS_USAGE, "%s: '%s' has more than %d options", what, spec, OPTIONS_MAX);
+    if (options->count == SPEC_OPTIONS_MAX) {
+        return error_set(error, PS_USAGE, "%s: '%s' has more than %d options", what, spec, SPEC_OPTIONS_MAX);
     }
-    options->pair[options->count++] = (struct option_pair){.key = text, .value = equals + 1};
+    options->pair[options->count++] = (struct spec_option){.key = text, .value = equals + 1};
     return PS_OK;
 }
 
-enum ps_status options_parse(const char *spec, const char *what, struct options *options, struct ps_error *error) {
+enum ps_status spec_parse(const char *spec, const char *what, struct spec *options, struct ps_error *error) {
     size_t length = strlen(spec);
     if (length >= sizeof options->buffer) {
         return error_set(error, PS_USAGE, "%s: '%.40s...' is longer than %zu characters", what, spec,
@@ -52,7 +51,7 @@ enum ps_status options_parse(const char *spec, const char *what, struct options 
 }
 
 /* The value of a key, marked as used, or NULL. */
-static const char *find(struct options *options, const char *key) {
+static const char *find(struct spec *options, const char *key) {
     for (int i = 0; i < options->count; i++) {
         if (strcmp(options->pair[i].key, key) != 0) continue;
         options->pair[i].used = true;
@@ -63,7 +62,7 @@ static const char *find(struct options *options, const char *key) {
 
 static bool starts_with_space(const char *text) { return text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'); }
 
-enum ps_status options_int(struct options *options, const char *key, int low, int high, int *out, struct ps_error *error) {
+enum ps_status spec_int(struct spec *options, const char *key, int low, int high, int *out, struct ps_error *error) {
     const char *text = find(options, key);
     if (text == NULL) return PS_OK;
     char *end;
@@ -76,8 +75,8 @@ enum ps_status options_int(struct options *options, const char *key, int low, in
     return PS_OK;
 }
 
-enum ps_status options_number(struct options *options, const char *key, double low, double high, double *out,
-                              struct ps_error *error) {
+enum ps_status spec_number(struct spec *options, const char *key, double low, double high, double *out,
+                           struct ps_error *error) {
     const char *text = find(options, key);
     if (text == NULL) return PS_OK;
     char *end;
@@ -89,7 +88,7 @@ enum ps_status options_number(struct options *options, const char *key, double l
     return PS_OK;
 }
 
-enum ps_status options_string(struct options *options, const char *key, const char **out, struct ps_error *error) {
+enum ps_status spec_string(struct spec *options, const char *key, const char **out, struct ps_error *error) {
     const char *text = find(options, key);
     if (text == NULL) return PS_OK;
     if (*text == '\0') return error_set(error, PS_USAGE, "%s: %s=: has no value", options->name, key);
@@ -97,8 +96,8 @@ enum ps_status options_string(struct options *options, const char *key, const ch
     return PS_OK;
 }
 
-enum ps_status options_finish(const struct options *options, const char *what, const char *const *keys, size_t count,
-                              struct ps_error *error) {
+enum ps_status spec_finish(const struct spec *options, const char *what, const char *const *keys, size_t count,
+                           struct ps_error *error) {
     for (int i = 0; i < options->count; i++) {
         if (options->pair[i].used) continue;
         const char *key = options->pair[i].key, *near = nearest_name(key, keys, count);

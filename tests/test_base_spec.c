@@ -3,33 +3,33 @@
 
 #include <string.h>
 
-#include "base/options.h"
+#include "base/spec.h"
 
 static void reads(void **state) {
     (void)state;
-    struct options options;
+    struct spec options;
     int input = 28, classes = 10;
     double dropout = 0.5;
     const char *order = "nhwc";
-    assert_ok(options_parse("vgg16,input=64,dropout=1e-1,order=a=b", "--model", &options, &test_error));
+    assert_ok(spec_parse("vgg16,input=64,dropout=1e-1,order=a=b", "--model", &options, &test_error));
     assert_string_equal(options.name, "vgg16");
-    assert_ok(options_int(&options, "input", 8, 512, &input, &test_error));
-    assert_ok(options_int(&options, "classes", 2, 1000, &classes, &test_error));
-    assert_ok(options_number(&options, "dropout", 0, 1, &dropout, &test_error));
-    assert_ok(options_string(&options, "order", &order, &test_error));
+    assert_ok(spec_int(&options, "input", 8, 512, &input, &test_error));
+    assert_ok(spec_int(&options, "classes", 2, 1000, &classes, &test_error));
+    assert_ok(spec_number(&options, "dropout", 0, 1, &dropout, &test_error));
+    assert_ok(spec_string(&options, "order", &order, &test_error));
     assert_int_equal(input, 64);
     assert_int_equal(classes, 10);
     assert_true(dropout == 0.1);
     assert_string_equal(order, "a=b");
-    assert_ok(options_finish(&options, "--model", NULL, 0, &test_error));
-    assert_ok(options_parse("lenet5", "--model", &options, &test_error));
+    assert_ok(spec_finish(&options, "--model", NULL, 0, &test_error));
+    assert_ok(spec_parse("lenet5", "--model", &options, &test_error));
     assert_string_equal(options.name, "lenet5");
     assert_int_equal(options.count, 0);
 }
 
 static void refuses_what_is_no_list(void **state) {
     (void)state;
-    struct options options;
+    struct spec options;
     static const struct {
         const char *spec, *part;
     } cases[] = {
@@ -43,14 +43,14 @@ static void refuses_what_is_no_list(void **state) {
         {"x,a=,b=,c=,d=,e=,f=,g=,h=,i=,j=,k=,l=,m=,n=,o=,p=,q=", "more than 16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_status(options_parse(cases[i].spec, "`network`", &options, &test_error), PS_USAGE, cases[i].part);
+        assert_status(spec_parse(cases[i].spec, "`network`", &options, &test_error), PS_USAGE, cases[i].part);
     }
     char longest[600];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    assert_status(options_parse(longest, "`network`", &options, &test_error), PS_USAGE, "longer than 511");
+    assert_status(spec_parse(longest, "`network`", &options, &test_error), PS_USAGE, "longer than 511");
     longest[511] = '\0';
-    assert_ok(options_parse(longest, "--model", &options, &test_error));
+    assert_ok(spec_parse(longest, "--model", &options, &test_error));
 }
 
 static void refuses_values(void **state) {
@@ -59,34 +59,34 @@ static void refuses_values(void **state) {
                                                "x,k=513", "x,k= 9",  "x,k=9 ",  "x,k=99999999999999999999"};
     static const char *const bad_numbers[] = {"x,k=",    "x,k=abc", "x,k=-0.1", "x,k=1.1",
                                               "x,k=nan", "x,k=inf", "x,k= 1",   "x,k=0.5x"};
-    struct options options;
+    struct spec options;
     for (size_t i = 0; i < sizeof bad_integers / sizeof bad_integers[0]; i++) {
         int value = -1;
-        assert_ok(options_parse(bad_integers[i], "--model", &options, &test_error));
-        assert_status(options_int(&options, "k", 8, 512, &value, &test_error), PS_USAGE, "must be an integer from 8 to 512");
+        assert_ok(spec_parse(bad_integers[i], "--model", &options, &test_error));
+        assert_status(spec_int(&options, "k", 8, 512, &value, &test_error), PS_USAGE, "must be an integer from 8 to 512");
         assert_int_equal(value, -1);
     }
     for (size_t i = 0; i < sizeof bad_numbers / sizeof bad_numbers[0]; i++) {
         double value = -1;
-        assert_ok(options_parse(bad_numbers[i], "--model", &options, &test_error));
-        assert_status(options_number(&options, "k", 0, 1, &value, &test_error), PS_USAGE, "must be a number from 0 to 1");
+        assert_ok(spec_parse(bad_numbers[i], "--model", &options, &test_error));
+        assert_status(spec_number(&options, "k", 0, 1, &value, &test_error), PS_USAGE, "must be a number from 0 to 1");
         assert_true(value == -1);
     }
     const char *text = NULL;
-    assert_ok(options_parse("x,k=", "--model", &options, &test_error));
-    assert_status(options_string(&options, "k", &text, &test_error), PS_USAGE, "x: k=: has no value");
+    assert_ok(spec_parse("x,k=", "--model", &options, &test_error));
+    assert_status(spec_string(&options, "k", &text, &test_error), PS_USAGE, "x: k=: has no value");
 }
 
 static void offers_the_nearest_key(void **state) {
     (void)state;
     static const char *const keys[] = {"input", "classes"};
-    struct options options;
+    struct spec options;
     int value;
-    assert_ok(options_parse("vgg16,input=32,clases=3", "--model", &options, &test_error));
-    assert_ok(options_int(&options, "input", 8, 512, &value, &test_error));
-    assert_status(options_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE,
+    assert_ok(spec_parse("vgg16,input=32,clases=3", "--model", &options, &test_error));
+    assert_ok(spec_int(&options, "input", 8, 512, &value, &test_error));
+    assert_status(spec_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE,
                   "`model`: 'vgg16' has no option 'clases'; did you mean 'classes'?");
-    assert_status(options_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE, "known: input, classes");
+    assert_status(spec_finish(&options, "`model`", keys, 2, &test_error), PS_USAGE, "known: input, classes");
 }
 
 int main(void) {

@@ -1,9 +1,10 @@
-/* Taking structs of the caller's; see sized.h. */
-#include "base/sized.h"
+/* Taking structs of the caller's; see versioned.h. */
+#include "base/versioned.h"
 
 #include <string.h>
 
-enum ps_status sized_take(const void *given, size_t least, void *own, size_t size, const char *name, struct ps_error *error) {
+enum ps_status versioned_take(const void *given, size_t least, void *own, size_t size, const char *name,
+                              struct ps_error *error) {
     size_t of_caller;
     memcpy(&of_caller, given, sizeof of_caller);
     if (of_caller < least || of_caller > size) {
@@ -16,7 +17,7 @@ enum ps_status sized_take(const void *given, size_t least, void *own, size_t siz
     return PS_OK;
 }
 
-void sized_give(const void *own, size_t own_size, void *result, size_t size) {
+void versioned_give(const void *own, size_t own_size, void *result, size_t size) {
     size_t known = own_size < size ? own_size : size;
     memcpy(result, own, known);
     memset((char *)result + known, 0, size - known);
