@@ -71,6 +71,7 @@ static struct costgraph *random_graph(uint64_t number) {
     nodes[0].forward_s += 1e-6;
     struct costgraph *graph;
     assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+    free(nodes), free(edges);
     return graph;
 }
 
@@ -233,6 +234,7 @@ static struct costgraph *wide_graph(void) {
     nodes[0].parameter_bytes = nodes[count - 1].parameter_bytes = 1;
     struct costgraph *graph;
     assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+    free(nodes), free(edges);
     return graph;
 }
 

@@ -34,6 +34,7 @@ static struct ps_profile *random_profile(struct random_key key, uint64_t *n, boo
                 edges[edge_count++] = (struct costgraph_edge){.from = u, .to = v};
     }
     assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+    free(nodes), free(edges);
     assert_ok(costgraph_profile(graph, &profile, &test_error));
     for (int l = 0; l < count; l++) profile->tables[0].layers[l].time.update_s = 1e-4 * (double)random_below(key, (*n)++, 10);
     return profile;

@@ -145,6 +145,13 @@ int build_batch_norm(struct builder *builder, int input, const char *name) {
     return add_one(builder, OPERATOR_BATCH_NORM, name, NULL, input);
 }
 
+int build_normalised_convolution(struct builder *builder, int input, const char *convolution, const char *norm, int channels,
+                                 int kernel, int stride) {
+    int x = build_convolution(builder, input, convolution, channels, kernel, stride, kernel / 2, false);
+    build_he_initial(builder, x);
+    return build_batch_norm(builder, x, norm);
+}
+
 int build_inception_unit(struct builder *builder, int input, const char *name, struct attributes convolution, float deviation) {
     char part[64];
     snprintf(part, sizeof part, "%s.conv", name);

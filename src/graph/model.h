@@ -61,6 +61,9 @@ int build_global_pool(struct builder *builder, int input, const char *name);
 int build_adaptive_pool(struct builder *builder, int input, const char *name, int side);
 int build_relu(struct builder *builder, int input, const char *name);
 int build_batch_norm(struct builder *builder, int input, const char *name);
+/* A convolution without bias, padded by half its kernel, from torchvision's initial values; and its batch normalisation. */
+int build_normalised_convolution(struct builder *builder, int input, const char *convolution, const char *norm, int channels,
+                                 int kernel, int stride);
 int build_add(struct builder *builder, int a, int b, const char *name);
 int build_concat(struct builder *builder, const int *inputs, int count, const char *name);
 int build_flatten(struct builder *builder, int input, const char *name);

@@ -93,31 +93,19 @@ static enum ps_status refuse_cycle(const struct costgraph *graph, const int *pla
     return PS_BAD_INPUT;
 }
 
-static enum ps_status sort_nodes(struct costgraph *graph, struct ps_error *error) {
-    size_t count = (size_t)graph->node_count;
-    int *scratch = malloc(3 * count * sizeof *scratch);
-    struct costgraph_node *sorted = malloc(count * sizeof *sorted);
-    enum ps_status status = PS_OK;
-    if (!scratch || !sorted) {
-        status = error_memory(error, "a graph of costs", count * sizeof *sorted);
-        goto out;
-    }
-    int *place = scratch;
-    if (topological_places(graph, place, scratch + count, scratch + 2 * count) < graph->node_count) {
-        status = refuse_cycle(graph, place, scratch + count, error);
-        goto out;
-    }
-    for (int n = 0; n < graph->node_count; n++) sorted[place[n]] = graph->nodes[n];
-    memcpy(graph->nodes, sorted, count * sizeof *sorted);
+/* `scratch`: three numbers per node; `nodes`: as they were given. */
+static enum ps_status sort_nodes(struct costgraph *graph, const struct costgraph_node *nodes, int *scratch,
+                                 struct ps_error *error) {
+    int *place = scratch, *more = scratch + graph->node_count;
+    if (topological_places(graph, place, more, more + graph->node_count) < graph->node_count)
+        return refuse_cycle(graph, place, more, error);
+    for (int n = 0; n < graph->node_count; n++) graph->nodes[place[n]] = nodes[n];
     for (int e = 0; e < graph->edge_count; e++) {
         graph->edges[e].from = place[graph->edges[e].from];
         graph->edges[e].to = place[graph->edges[e].to];
     }
     index_edges(graph);
-out:
-    free(scratch);
-    free(sorted);
-    return status;
+    return PS_OK;
 }
 
 /* One layer per node that takes time; zero-time nodes at the end belong to the last layer. */
@@ -140,37 +128,34 @@ static enum ps_status form_layers(struct costgraph *graph, struct ps_error *erro
     return PS_OK;
 }
 
-enum ps_status costgraph_create(struct costgraph_node *nodes, int node_count, struct costgraph_edge *edges, int edge_count,
-                                struct costgraph **graph, struct ps_error *error) {
-    struct costgraph *made = calloc(1, sizeof *made);
-    enum ps_status status;
-    if (!made) {
-        free(nodes);
-        free(edges);
-        return error_memory(error, "a graph of costs", sizeof *made);
-    }
-    *made = (struct costgraph){.nodes = nodes, .node_count = node_count, .edges = edges, .edge_count = edge_count};
-    made->edge_first = malloc(((size_t)node_count + 1) * sizeof *made->edge_first);
-    if (!made->edge_first) {
-        status = error_memory(error, "a graph of costs", ((size_t)node_count + 1) * sizeof *made->edge_first);
-        goto out;
-    }
+enum ps_status costgraph_create(const struct costgraph_node *nodes, int node_count, const struct costgraph_edge *edges,
+                                int edge_count, struct costgraph **graph, struct ps_error *error) {
+    struct arena arena = {0};
+    size_t count = (size_t)node_count;
+    struct costgraph *made = arena_take(&arena, 1, sizeof *made);
+    struct costgraph parts = {.nodes = arena_copy(&arena, nodes, count, sizeof *nodes),
+                              .node_count = node_count,
+                              .edges = arena_copy(&arena, edges, (size_t)edge_count, sizeof *edges),
+                              .edge_count = edge_count,
+                              .edge_first = arena_take(&arena, count + 1, sizeof *parts.edge_first)};
+    int *scratch = arena_take(&arena, 3 * count, sizeof *scratch);
+    TRY(arena_check(&arena, "a graph of costs", error));
+    *made = parts;
+    made->arena = arena;
     index_edges(made);
-    TRY_OUT(sort_nodes(made, error));
-    TRY_OUT(form_layers(made, error));
-    *graph = made;
-    return PS_OK;
-out:
-    costgraph_destroy(made);
+    enum ps_status status = sort_nodes(made, nodes, scratch, error);
+    if (status == PS_OK) status = form_layers(made, error);
+    if (status == PS_OK)
+        *graph = made;
+    else
+        costgraph_destroy(made);
     return status;
 }
 
 void costgraph_destroy(struct costgraph *graph) {
     if (!graph) return;
-    free(graph->nodes);
-    free(graph->edges);
-    free(graph->edge_first);
-    free(graph);
+    struct arena arena = graph->arena;
+    arena_release(&arena);
 }
 
 /* The last layer that reads the node's value; its own layer if there is none. Inputs have no value. */
@@ -250,18 +235,16 @@ static enum ps_status place_nodes(const struct costgraph *graph, const int *plac
 enum ps_status costgraph_reorder(const struct costgraph *graph, const int *place, struct ps_profile **profile,
                                  struct ps_error *error) {
     struct ps_profile *made;
+    struct arena arena = {0};
     struct costgraph placed = *graph;
-    TRY(profile_create(1, graph->layer_count, &made, error));
-    placed.nodes = malloc((size_t)graph->node_count * sizeof *placed.nodes);
-    enum ps_status status = placed.nodes
-                                ? place_nodes(graph, place, placed.nodes, error)
-                                : error_memory(error, "a graph of costs", (size_t)graph->node_count * sizeof *placed.nodes);
+    placed.nodes = arena_take(&arena, (size_t)graph->node_count, sizeof *placed.nodes);
+    TRY(arena_check(&arena, "a graph of costs", error));
+    enum ps_status status = place_nodes(graph, place, placed.nodes, error);
+    if (status == PS_OK) status = profile_create(1, graph->layer_count, &made, error);
     if (status == PS_OK) {
         fill_table(&placed, &made->tables[0]);
         *profile = made;
-    } else {
-        ps_profile_destroy(made);
     }
-    free(placed.nodes);
+    arena_release(&arena);
     return status;
 }

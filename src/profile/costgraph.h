@@ -24,6 +24,7 @@ struct costgraph_edge {
 };
 
 struct costgraph {
+    struct arena arena;           /* holds the graph itself */
     struct costgraph_node *nodes; /* in topological order, ties by `number` */
     int node_count;
     struct costgraph_edge *edges; /* each once, by `from`, then `to` */
@@ -32,10 +33,10 @@ struct costgraph {
     int layer_count; /* of the chain */
 };
 
-/* Takes nodes and edges (malloc'ed, in any order; freed on failure too), sorts them and forms the layers: one per node that
- * takes time, together with nodes without time before it. PS_BAD_INPUT: there is a cycle, or no node takes time. */
-enum ps_status costgraph_create(struct costgraph_node *nodes, int node_count, struct costgraph_edge *edges, int edge_count,
-                                struct costgraph **graph, struct ps_error *error);
+/* From nodes and edges in any order, which it copies: sorts them and forms the layers, one per node that takes time, together
+ * with nodes without time before it. PS_BAD_INPUT: there is a cycle, or no node takes time. */
+enum ps_status costgraph_create(const struct costgraph_node *nodes, int node_count, const struct costgraph_edge *edges,
+                                int edge_count, struct costgraph **graph, struct ps_error *error);
 void costgraph_destroy(struct costgraph *graph);
 
 /* Bytes that cross the cut after layer `layer` of the chain, each value once. */

@@ -158,20 +158,17 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
     if (node_count > PROFILE_LAYERS_MAX)
         return json_error(&nodes, error, "%zu nodes; at most %d are accepted", node_count, PROFILE_LAYERS_MAX);
     if (edge_count > (size_t)1 << 22) return json_error(&edges, error, "%zu edges are too many", edge_count);
-    struct costgraph_node *node = calloc(node_count + 1, sizeof *node);
-    struct costgraph_edge *edge = calloc(edge_count + 1, sizeof *edge);
-    enum ps_status status = node && edge ? PS_OK : error_memory(error, "a graph of costs", (node_count + 1) * sizeof *node);
-    if (status == PS_OK) status = read_graph_parts(&nodes, &edges, node_count, edge_count, node, edge, error);
-    if (status != PS_OK) {
-        free(node);
-        free(edge);
-        return status;
+    struct arena arena = {0};
+    struct costgraph_node *node = arena_take(&arena, node_count, sizeof *node);
+    struct costgraph_edge *edge = arena_take(&arena, edge_count, sizeof *edge);
+    TRY(arena_check(&arena, "a graph of costs", error));
+    enum ps_status status = read_graph_parts(&nodes, &edges, node_count, edge_count, node, edge, error);
+    if (status == PS_OK) {
+        status = costgraph_create(node, (int)node_count, edge, (int)edge_count, graph, error);
+        if (status != PS_OK) error_prefix(error, "%s", place->path);
     }
-    status = costgraph_create(node, (int)node_count, edge, (int)edge_count, graph, error);
-    if (status != PS_OK) {
-        error_prefix(error, "%s", place->path);
-        return status;
-    }
+    arena_release(&arena);
+    TRY(status);
     if ((*graph)->layer_count != profile->tables[0].layer_count) {
         json_error(place, error, "forms %d layers, but costs[0] has %d", (*graph)->layer_count, profile->tables[0].layer_count);
         costgraph_destroy(*graph);

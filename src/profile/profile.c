@@ -1,7 +1,6 @@
 /* Profiles: creating one, the checks for all sources, and finding the table of a micro-batch size. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -9,34 +8,27 @@
 #include "profile/profile.h"
 
 enum ps_status profile_create(int table_count, int layer_count, struct ps_profile **profile, struct ps_error *error) {
-    struct ps_profile *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "a profile", sizeof *made);
-    made->tables = calloc((size_t)table_count, sizeof *made->tables);
-    if (!made->tables) {
-        free(made);
-        return error_memory(error, "a profile", (size_t)table_count * sizeof *made->tables);
-    }
+    struct arena arena = {0};
+    struct ps_profile *made = arena_take(&arena, 1, sizeof *made);
+    struct cost_table *tables = arena_take(&arena, (size_t)table_count, sizeof *tables);
+    struct layer_cost *layers = arena_take(&arena, (size_t)table_count * (size_t)layer_count, sizeof *layers);
+    TRY(arena_check(&arena, "a profile", error));
+    for (int t = 0; t < table_count; t++)
+        tables[t] = (struct cost_table){
+            .device = made->device, .layer_count = layer_count, .layers = layers + (size_t)t * (size_t)layer_count};
+    made->arena = arena;
+    made->tables = tables;
     made->table_count = table_count;
-    for (int t = 0; t < table_count; t++) {
-        made->tables[t].layer_count = layer_count;
-        made->tables[t].device = made->device;
-        made->tables[t].layers = calloc((size_t)layer_count, sizeof *made->tables[t].layers);
-        if (!made->tables[t].layers) {
-            ps_profile_destroy(made);
-            return error_memory(error, "a profile", (size_t)layer_count * sizeof *made->tables[t].layers);
-        }
-    }
     *profile = made;
     return PS_OK;
 }
 
 void ps_profile_destroy(struct ps_profile *profile) {
     if (!profile) return;
-    for (int t = 0; t < profile->table_count; t++) free(profile->tables[t].layers);
-    free(profile->tables);
     costgraph_destroy(profile->graph);
     ps_profile_destroy(profile->other_device);
-    free(profile);
+    struct arena arena = profile->arena;
+    arena_release(&arena);
 }
 
 const struct cost_table *cost_table_on(const struct cost_table *table, const char *type) {

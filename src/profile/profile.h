@@ -3,6 +3,7 @@
 #ifndef PENSTOCK_PROFILE_PROFILE_H
 #define PENSTOCK_PROFILE_PROFILE_H
 
+#include "base/arena.h"
 #include "compute/sizes.h"
 #include "graph/graph.h"
 #include "graph/layer_times.h"
@@ -40,6 +41,7 @@ struct profile_length {
 enum { PROFILE_LENGTHS_MAX = 16 };
 
 struct ps_profile {
+    struct arena arena; /* holds the profile itself */
     char model[128], device[64];
     char network[17];  /* hash of the measured network; "": not known */
     char lengths[128]; /* the lengths besides the full length whose mean the times are (profile_mix), as "8,12"; "": none */

@@ -302,23 +302,17 @@ static enum ps_status read_chain(const char *data, size_t size, struct ps_profil
 
 enum { EDGES_MAX = 1 << 22 };
 
-struct reader {
-    struct costgraph_node *nodes;
-    int node_count, node_capacity;
-    struct span (*edges)[2]; /* names, looked up at the end */
-    int *edge_lines;
-    int edge_count, edge_capacity;
+struct edge_line {
+    struct span from, to; /* names, looked up at the end */
+    int line;
 };
 
-static enum ps_status grow(void **array, int count, int *capacity, size_t size, struct ps_error *error) {
-    if (count < *capacity) return PS_OK;
-    int wanted = *capacity ? 2 * *capacity : 64;
-    void *larger = realloc(*array, (size_t)wanted * size);
-    if (!larger) return error_memory(error, "a graph of costs", (size_t)wanted * size);
-    *array = larger;
-    *capacity = wanted;
-    return PS_OK;
-}
+/* Room for as many nodes and edges as the file has lines of them. */
+struct reader {
+    struct costgraph_node *nodes;
+    struct edge_line *edges;
+    int node_count, edge_count;
+};
 
 /* "44302336.000" or "[9175040.0; 262144.0]". */
 static enum ps_status read_activation(struct span value, int line, int64_t *bytes, struct ps_error *error) {
@@ -366,7 +360,6 @@ static int64_t number_of(const char *id, int place) {
 }
 
 static enum ps_status read_node(struct reader *reader, struct span line, int number, struct ps_error *error) {
-    TRY(grow((void **)&reader->nodes, reader->node_count, &reader->node_capacity, sizeof *reader->nodes, error));
     if (reader->node_count == PROFILE_LAYERS_MAX)
         return error_set(error, PS_BAD_INPUT, "line %d: more than %d nodes", number, PROFILE_LAYERS_MAX);
     struct costgraph_node node = {.line = number};
@@ -388,15 +381,10 @@ static enum ps_status read_node(struct reader *reader, struct span line, int num
 }
 
 static enum ps_status read_edge(struct reader *reader, struct span line, int number, struct ps_error *error) {
-    int capacity = reader->edge_capacity;
-    TRY(grow((void **)&reader->edges, reader->edge_count, &capacity, sizeof *reader->edges, error));
-    TRY(grow((void **)&reader->edge_lines, reader->edge_count, &reader->edge_capacity, sizeof *reader->edge_lines, error));
     if (reader->edge_count == EDGES_MAX)
         return error_set(error, PS_BAD_INPUT, "line %d: more than %d edges", number, EDGES_MAX);
     struct span rest = line, from = span_trim(span_split(&rest, " -- "));
-    reader->edges[reader->edge_count][0] = from;
-    reader->edges[reader->edge_count][1] = span_trim(rest);
-    reader->edge_lines[reader->edge_count++] = number;
+    reader->edges[reader->edge_count++] = (struct edge_line){from, span_trim(rest), number};
     return PS_OK;
 }
 
@@ -433,9 +421,10 @@ static enum ps_status resolve_edges(const struct reader *reader, struct place *p
                          places[n].name, one > other ? other : one);
     }
     for (int e = 0; e < reader->edge_count; e++) {
-        TRY(look_up(places, count, reader->edges[e][0], reader->edge_lines[e], &edges[e].from, error));
-        TRY(look_up(places, count, reader->edges[e][1], reader->edge_lines[e], &edges[e].to, error));
-        edges[e].line = reader->edge_lines[e];
+        const struct edge_line *edge = &reader->edges[e];
+        edges[e].line = edge->line;
+        TRY(look_up(places, count, edge->from, edge->line, &edges[e].from, error));
+        TRY(look_up(places, count, edge->to, edge->line, &edges[e].to, error));
     }
     return PS_OK;
 }
@@ -454,27 +443,20 @@ static enum ps_status read_all(struct reader *reader, const char *text, size_t s
 }
 
 static enum ps_status parse_graph(const char *text, size_t size, struct costgraph **graph, struct ps_error *error) {
-    struct reader reader = {0};
-    struct place *places = NULL;
-    struct costgraph_edge *edges = NULL;
-    enum ps_status status;
-    TRY_OUT(read_all(&reader, text, size, error));
-    places = malloc((size_t)reader.node_count * sizeof *places);
-    edges = malloc(((size_t)reader.edge_count + 1) * sizeof *edges);
-    if (!places || !edges) {
-        status = error_memory(error, "a graph of costs", (size_t)reader.edge_count * sizeof *edges);
-        goto out;
-    }
-    TRY_OUT(resolve_edges(&reader, places, edges, error));
-    status = costgraph_create(reader.nodes, reader.node_count, edges, reader.edge_count, graph, error);
-    reader.nodes = NULL;
-    edges = NULL;
-out:
-    free(places);
-    free(edges);
-    free(reader.nodes);
-    free(reader.edges);
-    free(reader.edge_lines);
+    struct arena arena = {0};
+    struct lines lines = {.rest = {text, size}};
+    struct span line;
+    size_t node_lines = 0, edge_lines = 0;
+    while (lines_next(&lines, &line)) *(span_count(line, " -- ") == 1 ? &edge_lines : &node_lines) += 1;
+    struct reader reader = {.nodes = arena_take(&arena, node_lines, sizeof *reader.nodes),
+                            .edges = arena_take(&arena, edge_lines, sizeof *reader.edges)};
+    struct place *places = arena_take(&arena, node_lines, sizeof *places);
+    struct costgraph_edge *edges = arena_take(&arena, edge_lines, sizeof *edges);
+    TRY(arena_check(&arena, "a graph of costs", error));
+    enum ps_status status = read_all(&reader, text, size, error);
+    if (status == PS_OK) status = resolve_edges(&reader, places, edges, error);
+    if (status == PS_OK) status = costgraph_create(reader.nodes, reader.node_count, edges, reader.edge_count, graph, error);
+    arena_release(&arena);
     return status;
 }
 

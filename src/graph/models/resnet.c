@@ -8,13 +8,6 @@
 
 #include "graph/model.h"
 
-static int build_normalised(struct builder *b, int x, const char *convolution, const char *norm, int channels, int kernel,
-                            int stride) {
-    x = build_convolution(b, x, convolution, channels, kernel, stride, kernel / 2, false);
-    build_he_initial(b, x);
-    return build_batch_norm(b, x, norm);
-}
-
 struct block {
     int group, number, channels, stride;
     bool project;
@@ -28,14 +21,15 @@ static const char *name_in(const struct block *block, const char *name, char tex
 
 static int build_block(struct builder *b, int input, const struct block *block) {
     char first[48], second[48];
-    int x = build_normalised(b, input, name_in(block, "conv1", first), name_in(block, "bn1", second), block->channels, 3,
-                             block->stride);
+    int x = build_normalised_convolution(b, input, name_in(block, "conv1", first), name_in(block, "bn1", second),
+                                         block->channels, 3, block->stride);
     x = build_relu(b, x, name_in(block, "relu1", first));
-    x = build_normalised(b, x, name_in(block, "conv2", first), name_in(block, "bn2", second), block->channels, 3, 1);
+    x = build_normalised_convolution(b, x, name_in(block, "conv2", first), name_in(block, "bn2", second), block->channels, 3,
+                                     1);
     int shortcut = input;
     if (block->project) {
-        shortcut = build_normalised(b, input, name_in(block, "downsample.0", first), name_in(block, "downsample.1", second),
-                                    block->channels, 1, block->stride);
+        shortcut = build_normalised_convolution(b, input, name_in(block, "downsample.0", first),
+                                                name_in(block, "downsample.1", second), block->channels, 1, block->stride);
     }
     x = build_add(b, x, shortcut, name_in(block, "add", first));
     return build_relu(b, x, name_in(block, "relu2", first));
@@ -47,7 +41,7 @@ static enum ps_status build(struct graph *graph, const struct model_options *siz
     TRY(spec_int(options, "blocks", 1, 1000, &blocks, error));
     struct builder b = {graph, error};
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
-    x = build_relu(&b, build_normalised(&b, x, "conv1", "bn1", 16, 3, 1), "relu");
+    x = build_relu(&b, build_normalised_convolution(&b, x, "conv1", "bn1", 16, 3, 1), "relu");
     for (int group = 1; group <= 3; group++) {
         for (int number = 0; number < blocks; number++) {
             bool project = group > 1 && number == 0;

@@ -7,19 +7,12 @@
 
 #include "graph/model.h"
 
-static int build_normalised(struct builder *b, int x, const char *convolution, const char *norm, int channels, int kernel,
-                            int stride) {
-    x = build_convolution(b, x, convolution, channels, kernel, stride, kernel / 2, false);
-    build_he_initial(b, x);
-    return build_batch_norm(b, x, norm);
-}
-
 /* Convolution `number` (1 to 3) of the block called `block`. */
 static int build_step(struct builder *b, int x, const char *block, int number, int channels, int kernel, int stride) {
     char convolution[48], norm[48];
     snprintf(convolution, sizeof convolution, "%s.conv%d", block, number);
     snprintf(norm, sizeof norm, "%s.bn%d", block, number);
-    return build_normalised(b, x, convolution, norm, channels, kernel, stride);
+    return build_normalised_convolution(b, x, convolution, norm, channels, kernel, stride);
 }
 
 static int build_named_relu(struct builder *b, int x, const char *block, int number) {
@@ -38,7 +31,7 @@ static int build_bottleneck(struct builder *b, int input, const char *block, int
     if (project) {
         snprintf(convolution, sizeof convolution, "%s.downsample.0", block);
         snprintf(norm, sizeof norm, "%s.downsample.1", block);
-        shortcut = build_normalised(b, input, convolution, norm, 4 * width, 1, stride);
+        shortcut = build_normalised_convolution(b, input, convolution, norm, 4 * width, 1, stride);
     }
     snprintf(name, sizeof name, "%s.add", block);
     return build_named_relu(b, build_add(b, x, shortcut, name), block, 3);
@@ -48,7 +41,7 @@ static enum ps_status build(struct graph *graph, const int blocks[4], const stru
                             struct ps_error *error) {
     struct builder b = {graph, error};
     int x = build_input(&b, sizes->channels, sizes->input, sizes->input);
-    x = build_relu(&b, build_normalised(&b, x, "conv1", "bn1", 64, 7, 2), "relu");
+    x = build_relu(&b, build_normalised_convolution(&b, x, "conv1", "bn1", 64, 7, 2), "relu");
     x = build_max_pool(&b, x, "maxpool", 3, 2, 1);
     for (int group = 1; group <= 4; group++) {
         for (int number = 0; number < blocks[group - 1]; number++) {
