@@ -91,5 +91,5 @@ static void run_part(const void *context, int part, size_t first, size_t end) {
 
 void depthwise_gradient(const struct depthwise *depthwise, const float *x, const float *dy, float *dw) {
     struct run run = {depthwise, x, dy, dw};
-    cpu_parallel(depthwise->device, (size_t)depthwise->in[0], LANES, run_part, &run);
+    device_parallel(depthwise->device, (size_t)depthwise->in[0], LANES, run_part, &run);
 }

@@ -53,7 +53,7 @@ static void sum_part(const void *context, int part, size_t first, size_t end) {
 
 void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums) {
     struct columns all = {rows, columns, x, sums};
-    cpu_parallel(device, columns, 64, sum_part, &all);
+    device_parallel(device, columns, 64, sum_part, &all);
 }
 
 /* ------------------------------------------------------------------- updates */
@@ -87,7 +87,7 @@ static void update(struct device *device, const struct optimizer *rule, const st
                    const struct optimizer_call *call, bool predict_only, double seconds) {
     (void)seconds;
     struct update update = {rule, settings, call, predict_only};
-    cpu_parallel(device, call->count, 4096, update_part, &update);
+    device_parallel(device, call->count, 4096, update_part, &update);
 }
 
 /* -------------------------------------------------------------------- device */

@@ -45,7 +45,7 @@ static void drop_part(const void *context, int part, size_t first, size_t end) {
 
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to) {
     struct dropout dropout = {.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
-    cpu_parallel(device, count, 4096, drop_part, &dropout);
+    device_parallel(device, count, 4096, drop_part, &dropout);
 }
 
 static enum ps_status apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {

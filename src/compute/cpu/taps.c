@@ -131,7 +131,7 @@ static void gather_part(const void *context, int part, size_t first, size_t end)
 }
 
 static void gather(const struct taps *t, const struct gather *gather) {
-    cpu_parallel(&t->device->device, (size_t)(gather->height * gather->samples), 1, gather_part, gather);
+    device_parallel(&t->device->device, (size_t)(gather->height * gather->samples), 1, gather_part, gather);
 }
 
 /* The taps of one column of the kernel. */

@@ -4,80 +4,48 @@
 #include "compute/broadcast.h"
 #include "compute/reference/reference.h"
 
-static int64_t elements_of(const struct kernel *kernel) {
-    return kernel->samples * shape_elements(&reference_of(kernel)->output);
-}
-
 /* -------------------------------------------------------------------- relu */
 
 /* Written so that a NaN stays a NaN. */
-static enum ps_status relu_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    for (int64_t i = 0; i < elements_of(kernel); i++) call->output[i] = call->input[0][i] < 0 ? 0 : call->input[0][i];
-    return PS_OK;
-}
+ELEMENTWISE(relu_forward, y[i] = x[i] < 0 ? 0 : x[i])
+ELEMENTWISE(relu_backward, dx[i] = y[i] > 0 ? dy[i] : 0)
 
-static enum ps_status relu_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    for (int64_t i = 0; i < elements_of(kernel); i++) {
-        call->input_gradient[0][i] = call->output[i] > 0 ? call->output_gradient[i] : 0;
-    }
-    return PS_OK;
-}
-
-const struct kernel_class reference_relu = {
-    .create = reference_create, .destroy = reference_destroy, .forward = relu_forward, .backward_input = relu_backward};
+const struct kernel_class reference_relu = {.forward_loop = {OVER_ELEMENTS, relu_forward},
+                                            .backward_input_loop = {OVER_ELEMENTS, relu_backward}};
 
 /* --------------------------------------------------------------------- add */
 
-static enum ps_status add_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    int count = reference_of(kernel)->input_count;
-    for (int64_t i = 0; i < elements_of(kernel); i++) {
+static void add_forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
         double sum = 0;
-        for (int j = 0; j < count; j++) sum += (double)call->input[j][i];
+        for (int j = 0; j < kernel->node->input_count; j++) sum += (double)call->input[j][i];
         call->output[i] = (float)sum;
     }
-    return PS_OK;
 }
 
-static enum ps_status add_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    for (int j = 0; j < reference_of(kernel)->input_count; j++) {
+static void add_backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    for (int j = 0; j < kernel->node->input_count; j++) {
         if (call->input_gradient[j] == NULL) continue;
-        for (int64_t i = 0; i < elements_of(kernel); i++) call->input_gradient[j][i] = call->output_gradient[i];
+        for (size_t i = first; i < end; i++) call->input_gradient[j][i] = call->output_gradient[i];
     }
-    return PS_OK;
 }
 
-const struct kernel_class reference_add = {
-    .create = reference_create, .destroy = reference_destroy, .forward = add_forward, .backward_input = add_backward};
+const struct kernel_class reference_add = {.forward_loop = {OVER_ELEMENTS, add_forward},
+                                           .backward_input_loop = {OVER_ELEMENTS, add_backward}};
 
 /* ----------------------------------------------------------------- dropout */
 
 /* y = x * mask / (1 - rate); the backward is the same with the gradients. */
-static void drop(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {
-    float rate = reference_of(kernel)->attributes->rate, factor = 1 / (1 - rate);
-    for (int64_t i = 0; i < elements_of(kernel); i++) {
-        bool kept = !call->training || random_uniform(call->key, (uint64_t)i) >= rate;
-        to[i] = kept ? from[i] * (call->training ? factor : 1) : 0;
-    }
+static float drop(const struct attributes *a, const struct kernel_call *call, size_t i, float value) {
+    if (!call->training) return value;
+    return random_uniform(call->key, i) >= a->rate ? value * (1 / (1 - a->rate)) : 0;
 }
 
-static enum ps_status dropout_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    drop(kernel, call, call->input[0], call->output);
-    return PS_OK;
-}
+ELEMENTWISE(dropout_forward, y[i] = drop(a, call, i, x[i]))
+ELEMENTWISE(dropout_backward, dx[i] = drop(a, call, i, dy[i]))
 
-static enum ps_status dropout_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    drop(kernel, call, call->output_gradient, call->input_gradient[0]);
-    return PS_OK;
-}
-
-const struct kernel_class reference_dropout = {
-    .create = reference_create, .destroy = reference_destroy, .forward = dropout_forward, .backward_input = dropout_backward};
+const struct kernel_class reference_dropout = {.forward_loop = {OVER_ELEMENTS, dropout_forward},
+                                               .backward_input_loop = {OVER_ELEMENTS, dropout_backward}};
 
 /* ------------------------------------------------ functions of one and two values */
 
@@ -132,26 +100,16 @@ static double unary_slope(int kind, double x, double y, double alpha, double bet
     return NAN;
 }
 
-static enum ps_status unary_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct attributes *a = &kernel->node->attributes;
-    for (int64_t i = 0; i < (int64_t)kernel_elements(kernel); i++)
-        call->output[i] = (float)unary_value(a->kind, (double)call->input[0][i], (double)a->alpha, (double)a->beta);
-    return PS_OK;
+static double slope_at(const struct attributes *a, const struct kernel_call *call, size_t i) {
+    double x = call->input[0] != NULL ? (double)call->input[0][i] : NAN, y = call->output ? (double)call->output[i] : NAN;
+    return unary_slope(a->kind, x, y, (double)a->alpha, (double)a->beta);
 }
 
-static enum ps_status unary_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    const struct attributes *a = &kernel->node->attributes;
-    for (int64_t i = 0; i < (int64_t)kernel_elements(kernel); i++) {
-        double x = call->input[0] != NULL ? (double)call->input[0][i] : NAN, y = call->output ? (double)call->output[i] : NAN;
-        double slope = unary_slope(a->kind, x, y, (double)a->alpha, (double)a->beta);
-        call->input_gradient[0][i] = (float)((double)call->output_gradient[i] * slope);
-    }
-    return PS_OK;
-}
+ELEMENTWISE(unary_forward, y[i] = (float)unary_value(a->kind, (double)x[i], (double)a->alpha, (double)a->beta))
+ELEMENTWISE(unary_backward, dx[i] = (float)((double)dy[i] * slope_at(a, call, i)))
 
-const struct kernel_class reference_unary = {.forward = unary_forward, .backward_input = unary_backward};
+const struct kernel_class reference_unary = {.forward_loop = {OVER_ELEMENTS, unary_forward},
+                                             .backward_input_loop = {OVER_ELEMENTS, unary_backward}};
 
 static double binary_value(int kind, double a, double b) {
     switch (kind) {
