@@ -18,10 +18,10 @@ static struct place place_of(const struct kernel *kernel, const struct window *s
     return (struct place){i / (s->out_height * s->out_width), rows, columns, factor};
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct window s = reference_window(kernel);
-    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
+    int64_t pixels = s.out_height * s.out_width;
+    for (int64_t i = (int64_t)first * pixels; i < (int64_t)end * pixels; i++) {
         struct place at = place_of(kernel, &s, i);
         for (int64_t c = 0; c < s.channels; c++) {
             double sum = 0;
@@ -33,15 +33,14 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
             call->output[i * s.channels + c] = (float)(sum * at.factor);
         }
     }
-    return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct window s = reference_window(kernel);
+    int64_t pixels = s.out_height * s.out_width;
     float *dx = call->input_gradient[0];
-    memset(dx, 0, (size_t)window_input(&s, s.samples, 0, 0) * sizeof(float));
-    for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
+    memset(dx + window_input(&s, (int64_t)first, 0, 0), 0, (end - first) * (size_t)window_input(&s, 1, 0, 0) * sizeof(float));
+    for (int64_t i = (int64_t)first * pixels; i < (int64_t)end * pixels; i++) {
         struct place at = place_of(kernel, &s, i);
         for (int64_t row = at.rows.first; row < at.rows.end; row += at.rows.step) {
             for (int64_t column = at.columns.first; column < at.columns.end; column += at.columns.step) {
@@ -52,10 +51,9 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
             }
         }
     }
-    return PS_OK;
 }
 
 const struct kernel_class reference_average_pool = {
-    .forward = forward,
-    .backward_input = backward_input,
+    .forward_loop = {OVER_SAMPLES, forward},
+    .backward_input_loop = {OVER_SAMPLES, backward_input},
 };

@@ -20,8 +20,7 @@ struct sizes {
 };
 
 static struct sizes sizes_of(const struct kernel *kernel) {
-    const struct shape *shape = &kernel->node->shape;
-    return (struct sizes){kernel->samples * shape_elements(shape) / shape->dim[0], shape->dim[0]};
+    return (struct sizes){(int64_t)kernel_rows(kernel), kernel->node->shape.dim[0]};
 }
 
 /* Mean and biased variance of a channel of the micro-batch. */
@@ -40,12 +39,11 @@ static void move(float *running, double value, double momentum) {
     *running = (float)((1 - momentum) * (double)*running + momentum * value);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct sizes s = sizes_of(kernel);
     const struct attributes *attributes = &kernel->node->attributes;
     double *means = (double *)(void *)call->inner, *inverses = means + s.channels;
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = (int64_t)first; c < (int64_t)end; c++) {
         double mean = (double)call->statistics[2][c], variance = (double)call->statistics[3][c];
         if (call->training) measure(&s, call->input[0] + c, &mean, &variance);
         if (call->training && call->update_statistics) {
@@ -61,7 +59,6 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
             call->output[p * s.channels + c] = (float)(weight * (x - mean) * inverses[c] + bias);
         }
     }
-    return PS_OK;
 }
 
 /* db and dg of a channel. */
@@ -75,12 +72,11 @@ static void sums(const struct sizes *s, const struct kernel_call *call, int64_t 
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     assert(call->training);
     struct sizes s = sizes_of(kernel);
     const double *means = (const double *)(const void *)call->inner, *inverses = means + s.channels;
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = (int64_t)first; c < (int64_t)end; c++) {
         double bias, weight, count = (double)s.positions;
         sums(&s, call, c, &bias, &weight);
         for (int64_t i = c; i < s.positions * s.channels; i += s.channels) {
@@ -89,24 +85,21 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
             call->input_gradient[0][i] = (float)((double)call->weights[0][c] * inverses[c] * centred);
         }
     }
-    return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct sizes s = sizes_of(kernel);
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = (int64_t)first; c < (int64_t)end; c++) {
         double bias, weight;
         sums(&s, call, c, &bias, &weight);
         call->gradients[0][c] = (float)weight;
         call->gradients[1][c] = (float)bias;
     }
-    return PS_OK;
 }
 
 const struct kernel_class reference_batch_norm = {
     .prepare = prepare,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
+    .forward_loop = {OVER_FEATURES, forward},
+    .backward_input_loop = {OVER_FEATURES, backward_input},
+    .backward_weight_loop = {OVER_FEATURES, backward_weight},
 };

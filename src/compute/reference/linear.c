@@ -18,11 +18,10 @@ static struct sizes sizes_of(const struct kernel *kernel) {
 
 static int64_t column_of(const struct sizes *s, int64_t position, int64_t channel) { return channel * s->positions + position; }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct sizes s = sizes_of(kernel);
     const float *bias = call->weights[1];
-    for (int64_t n = 0; n < s.samples; n++) {
+    for (int64_t n = (int64_t)first; n < (int64_t)end; n++) {
         for (int64_t o = 0; o < s.out; o++) {
             const float *x = call->input[0] + n * s.features, *weights = call->weights[0] + o * s.features;
             double sum = bias != NULL ? (double)bias[o] : 0;
@@ -32,15 +31,13 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
             call->output[n * s.out + o] = (float)sum;
         }
     }
-    return PS_OK;
 }
 
 /* dx[n, d] = sum over o of dy[n, o] w[o, d] */
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct sizes s = sizes_of(kernel);
-    float *dx = call->input_gradient[0];
-    for (int64_t n = 0; n < s.samples; n++) {
+    float *dx = call->input_gradient[0] + (int64_t)first * s.features;
+    for (int64_t n = (int64_t)first; n < (int64_t)end; n++) {
         const float *dy = call->output_gradient + n * s.out;
         for (int64_t p = 0; p < s.positions; p++) {
             for (int64_t c = 0; c < s.channels; c++) {
@@ -51,14 +48,12 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
             }
         }
     }
-    return PS_OK;
 }
 
 /* dw[o, d] = sum over n of dy[n, o] x[n, d]; db[o] = sum over n of dy[n, o] */
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     struct sizes s = sizes_of(kernel);
-    for (int64_t o = 0; o < s.out; o++) {
+    for (int64_t o = (int64_t)first; o < (int64_t)end; o++) {
         const float *dy = call->output_gradient + o;
         float *dw = call->gradients[0] + o * s.features;
         for (int64_t p = 0; p < s.positions; p++) {
@@ -74,11 +69,10 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
         for (int64_t n = 0; n < s.samples; n++) sum += (double)dy[n * s.out];
         call->gradients[1][o] = (float)sum;
     }
-    return PS_OK;
 }
 
 const struct kernel_class reference_linear = {
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
+    .forward_loop = {OVER_ROWS, forward},
+    .backward_input_loop = {OVER_ROWS, backward_input},
+    .backward_weight_loop = {OVER_FEATURES, backward_weight},
 };
