@@ -18,15 +18,17 @@
 #undef OPERATOR
 
 /*
- * Loops of kernels (struct kernel_loop in compute/kernel.h). An elementwise operator is two statements; rows and features are
- * functions that the table names:
+ * Loops of kernels (struct kernel_loop in compute/kernel.h). The ReLU, all of it:
  *
  *     ELEMENTWISE(forward, y[i] = x[i] < 0 ? 0 : x[i])
- *     ELEMENTWISE(backward, dx[i] = dy[i] * (y[i] > 0))
+ *     ELEMENTWISE(backward, float gradient = dy[i]; dx[i] = y[i] > 0 ? gradient : 0)
+ *
  *     const struct kernel_class cpu_relu = {
  *         .forward_loop = {OVER_ELEMENTS, forward, 4096},
  *         .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
  *     };
+ *
+ * For loops over rows, and over features for the gradients of weights, see layer_norm.c.
  *
  * ELEMENTWISE defines a vectorised loop: STATEMENT computes element `i` of the output `y`, or of `dx`, the gradient of the
  * first input `x`, from `dy`; `a` are the node's attributes. It reads what the operator's flags say that the backward reads,
