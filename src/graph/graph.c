@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/operators.h"
+
 /* Of one sample's value or one parameter: beyond it nothing could run, and products of sizes could overflow. */
 #define ELEMENTS_MAX ((int64_t)1 << 36)
 /* Of all values at all cuts: a deep network that reads each of its values at its end would fill the memory with them. */
@@ -163,6 +165,25 @@ void graph_set_initial(struct graph *graph, int node, int parameter, struct init
     if (graph->status != PS_OK) return;
     assert(node >= 0 && node < graph->node_count && parameter >= 0 && parameter < graph->nodes[node].parameter_count);
     graph->parameters[graph->nodes[node].parameter_first + parameter].initial = initial;
+}
+
+enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter, const char *name, const struct shape *shape,
+                                    struct ps_error *error) {
+    TRY(graph->status);
+    assert(node >= 0 && node < graph->node_count && parameter >= 0 && parameter < graph->nodes[node].parameter_count);
+    struct parameter *named = &graph->parameters[graph->nodes[node].parameter_first + parameter];
+    bool same = shape->rank == named->shape.rank;
+    for (int d = 0; d < shape->rank && same; d++) same = shape->dim[d] == named->shape.dim[d];
+    if (strlen(name) >= sizeof named->name)
+        return error_set(error, PS_USAGE, "parameter '%.40s...': the name is longer than %zu characters", name,
+                         sizeof named->name - 1);
+    if (!same) {
+        char own[96], other[96];
+        return error_set(error, PS_USAGE, "parameter '%s' has the shape %s, and is needed as %s", name,
+                         shape_text(shape, other), shape_text(&named->shape, own));
+    }
+    memcpy(named->name, name, strlen(name) + 1);
+    return PS_OK;
 }
 
 static struct parameter *first_parameter(const struct graph *graph, int node) {

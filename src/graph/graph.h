@@ -72,6 +72,11 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
 /* Changes the initial values of a node's parameter (0: the first), where a network's paper says so. */
 void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial);
 
+/* Gives a node's parameter (0: the first) another name than the node's and the tensor's. PS_USAGE where it is too long, or where
+ * `shape` is not the parameter's. */
+enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter, const char *name, const struct shape *shape,
+                                    struct ps_error *error);
+
 /* Makes node `use`, of the network's last layer, share its first parameter with the first parameter of node `owner`, of the
  * first layer: one trained tensor of two layers, which has the owner's name and initial values. Each layer's gradient is that
  * of its own use; whoever updates both adds them up. PS_USAGE at graph_finish where the layers are others, or the shapes

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/number.h"
 #include "base/versioned.h"
 #include "graph/model.h"
@@ -173,6 +172,13 @@ out:
     return status;
 }
 
+enum ps_status network_add_loss(struct graph *graph, const char *loss, int output, struct ps_error *error) {
+    static const char *const names[] = {"cross-entropy"};
+    const struct attributes attributes = attributes_usual(operator_get(OPERATOR_CROSS_ENTROPY));
+    if (strcmp(loss, names[0]) != 0) return error_unknown(error, PS_USAGE, "loss", loss, names, 1);
+    return graph_add(graph, OPERATOR_CROSS_ENTROPY, "loss", &attributes, &output, 1, error) >= 0 ? PS_OK : graph->status;
+}
+
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
                                     struct ps_error *error) {
     char name[2 * NETWORK_NAME_SIZE];
@@ -184,37 +190,6 @@ enum ps_status network_create_split(const struct ps_network *whole, const char *
         return status;
     }
     return network_create(name, graph, whole->predicts, network, error);
-}
-
-static bool ends_with(const char *text, size_t length, const char *end) {
-    return length > strlen(end) && memcmp(text + length - strlen(end), end, strlen(end)) == 0;
-}
-
-/* How much of the text is a file's path, which ",split=..." may follow; 0: it is no file. */
-static size_t path_length(const char *text) {
-    char name[4096];
-    const char *splits = strstr(text, ",split=");
-    size_t length = splits != NULL ? (size_t)(splits - text) : strlen(text);
-    const struct model *entry;
-    if (length >= sizeof name) return 0;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ","), text);
-    if (ends_with(text, length, ".json")) return length;
-    if (model_find(name, &entry, NULL) == PS_OK) return 0;
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    return file_exists(name) ? length : 0;
-}
-
-enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error) {
-    char path[4096];
-    size_t length = path_length(text);
-    struct ps_network *whole;
-    if (length == 0) return model_generate(text, network, error);
-    snprintf(path, sizeof path, "%.*s", (int)length, text);
-    if (text[length] == '\0') return ps_network_read(path, network, error);
-    TRY(ps_network_read(path, &whole, error));
-    enum ps_status status = network_create_split(whole, text + length + strlen(",split="), network, error);
-    ps_network_destroy(whole);
-    return status;
 }
 
 void ps_network_destroy(struct ps_network *network) {

@@ -151,25 +151,37 @@ static const char *own_name(const struct node *node, const struct parameter *par
     return parameter->name + strcspn(node->name, "/") + 1;
 }
 
+/* The number of the node's parameter of this name, or -1 with an error. */
+static int find_parameter(struct ps_network_builder *builder, const struct node *node, const char *name) {
+    const char *names[GRAPH_PARAMETERS_MAX];
+    for (int p = 0; p < node->parameter_count; p++) {
+        names[p] = own_name(node, &builder->graph->parameters[node->parameter_first + p]);
+        if (strcmp(names[p], name) == 0) return p;
+    }
+    builder->status = error_unknown(&builder->error, PS_USAGE, "parameter", name, names, (size_t)node->parameter_count);
+    error_prefix(&builder->error, "node '%s'", node->name);
+    return -1;
+}
+
+void network_builder_name(struct ps_network_builder *builder, int number, const char *own, const char *name) {
+    const struct node *node = find_node(builder, number);
+    const int found = node != NULL ? find_parameter(builder, node, own) : -1;
+    if (found < 0) return;
+    const struct shape *shape = &builder->graph->parameters[node->parameter_first + found].shape;
+    builder->status = graph_name_parameter(builder->graph, number, found, name, shape, &builder->error);
+}
+
 void ps_network_builder_initial(struct ps_network_builder *builder, int number, const char *name, const char *kind,
                                 double value) {
     const struct node *node = find_node(builder, number);
-    const char *names[GRAPH_PARAMETERS_MAX];
-    int found = -1, known = 0;
-    if (node == NULL) return;
-    for (int p = 0; p < node->parameter_count; p++) {
-        names[p] = own_name(node, &builder->graph->parameters[node->parameter_first + p]);
-        if (strcmp(names[p], name) == 0) found = p;
-    }
-    if (found < 0) {
-        builder->status = error_unknown(&builder->error, PS_USAGE, "parameter", name, names, (size_t)node->parameter_count);
-    } else {
-        while (known < 3 && strcmp(initial_names[known], kind) != 0) known++;
-        if (known == 3)
-            builder->status = error_unknown(&builder->error, PS_USAGE, "initial values", kind, initial_names, 3);
-        else if (!isfinite((float)value) || (known != INITIAL_CONSTANT && value < 0))
-            FAIL(builder, "%s: %g: a finite number, for uniform and normal not below 0, is accepted", name, value);
-    }
+    const int found = node != NULL ? find_parameter(builder, node, name) : -1;
+    int known = 0;
+    if (found < 0) return;
+    while (known < 3 && strcmp(initial_names[known], kind) != 0) known++;
+    if (known == 3)
+        builder->status = error_unknown(&builder->error, PS_USAGE, "initial values", kind, initial_names, 3);
+    else if (!isfinite((float)value) || (known != INITIAL_CONSTANT && value < 0))
+        FAIL(builder, "%s: %g: a finite number, for uniform and normal not below 0, is accepted", name, value);
     if (builder->status != PS_OK)
         error_prefix(&builder->error, "node '%s'", node->name);
     else

@@ -19,6 +19,9 @@ int network_builder_add(struct ps_network_builder *builder, const char *name, en
 /* The node holds rows (output channels) `first`.. of the node `of` with `rows` of them, which was split (graph/split.h). */
 void network_builder_slice(struct ps_network_builder *builder, int node, const char *of, int64_t first, int64_t rows);
 
+/* Gives the node's parameter `own` ("weight") a name of the caller's. */
+void network_builder_name(struct ps_network_builder *builder, int node, const char *own, const char *name);
+
 /* What files call the kinds of initial values, by enum initial_kind. */
 extern const char *const initial_names[3];
 

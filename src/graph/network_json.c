@@ -161,12 +161,13 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
 
 static enum ps_status read_attributes(const struct json_place *node, const struct operator_type *op,
                                       struct attributes *attributes, struct ps_error *error) {
-    const char *fields[7 + ATTRIBUTES_MAX] = {"name", "operator", "inputs", "initial", "tied_to", "part", "random"};
-    size_t count = 7;
+    const char *fields[8 + ATTRIBUTES_MAX] = {"name",       "operator", "inputs", "initial",
+                                              "parameters", "tied_to",  "part",   "random"};
+    size_t count = 8;
     for (int a = 0; a < ATTRIBUTES_MAX && op->attributes[a].name != NULL; a++) fields[count++] = op->attributes[a].name;
     TRY(json_object_fields(node, fields, count, error));
     *attributes = attributes_usual(op);
-    for (size_t a = 0; a < count - 7; a++) TRY(read_attribute(node, &op->attributes[a], attributes, error));
+    for (size_t a = 0; a < count - 8; a++) TRY(read_attribute(node, &op->attributes[a], attributes, error));
     return PS_OK;
 }
 
@@ -188,6 +189,23 @@ static enum ps_status read_initial(const struct reading *reading, const struct j
             ps_network_builder_initial(reading->builder, number, name, kind, json_number_value(value));
         }
         TRY(passed(reading, &parameter, error));
+    }
+    return PS_OK;
+}
+
+/* {"weight": "encoder.in_proj_weight"}: names that are not the node's with the tensor's. */
+static enum ps_status read_names(const struct reading *reading, const struct json_place *node, int number,
+                                 struct ps_error *error) {
+    struct json_place names;
+    const char *own, *name;
+    json_t *value;
+    TRY(json_field(node, "parameters", false, &names, error));
+    if (names.value == NULL) return PS_OK;
+    if (!json_is_object(names.value)) return json_error(&names, error, "must be an object, names by parameters");
+    json_object_foreach(names.value, own, value) {
+        TRY(json_get_string(&names, own, true, &name, error));
+        network_builder_name(reading->builder, number, own, name);
+        TRY(passed(reading, &names, error));
     }
     return PS_OK;
 }
@@ -230,6 +248,7 @@ static enum ps_status read_node(struct reading *reading, const struct json_place
     struct node *added = &reading->builder->graph->nodes[number];
     TRY(json_get_int(node, "random", false, 0, INT32_MAX, &added->random_number, error));
     TRY(read_initial(reading, node, number, error));
+    TRY(read_names(reading, node, number, error));
     TRY(read_part(reading, node, number, error));
     TRY(json_field(node, "tied_to", false, &tied, error));
     if (tied.value == NULL) return PS_OK;
@@ -363,7 +382,7 @@ enum ps_status network_parse(const char *text, size_t size, const char *source, 
     return status;
 }
 
-enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
+enum ps_status network_read_json(const char *path, struct ps_network **network, struct ps_error *error) {
     json_t *document;
     TRY(json_read_file(path, FORMAT, &document, error));
     struct json_place root = json_root(document, path);
@@ -428,6 +447,20 @@ static const struct node *owner_of(const struct graph *graph, const char *parame
     return node;
 }
 
+/* Names of parameters that are not the node's with the tensor's. */
+static void put_names(json_t *object, const struct graph *graph, const struct node *node, const struct parameter *usual) {
+    json_t *names = json_object();
+    for (int p = 0; p < node->parameter_count; p++) {
+        const struct parameter *parameter = &graph->parameters[node->parameter_first + p];
+        char name[sizeof parameter->name];
+        snprintf(name, sizeof name, "%.*s.%s", (int)strcspn(node->name, "/"), node->name, usual[p].name);
+        if (strcmp(name, parameter->name) != 0 && !parameter->tied)
+            json_object_set_new(names, usual[p].name, json_string(parameter->name));
+    }
+    if (json_object_size(names) > 0) json_object_set(object, "parameters", names);
+    json_decref(names);
+}
+
 /* Initial values that are not the operator's own, and whether a parameter is shared or was split. */
 static void put_parameters(json_t *object, const struct graph *graph, const struct node *node) {
     const struct operator_type *op = operator_get(node->id);
@@ -449,6 +482,7 @@ static void put_parameters(json_t *object, const struct graph *graph, const stru
     json_decref(initial);
     if (node->parameter_count == 0) return;
     const struct parameter *first = &graph->parameters[node->parameter_first];
+    put_names(object, graph, node, usual);
     if (first->tied) json_object_set_new(object, "tied_to", json_string(owner_of(graph, first->name)->name));
     if (first->slice.rows == 0) return;
     int length = (int)(strlen(first->slice.whole) - strlen(usual[0].name) - 1);

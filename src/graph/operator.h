@@ -93,14 +93,14 @@ struct initial {
 
 /* Where a parameter holds some rows (of the first dimension) of one that was split (graph/split.h). */
 struct parameter_slice {
-    char whole[80];      /* the split parameter's name */
+    char whole[128];     /* the split parameter's name */
     int64_t first, rows; /* first row held here; rows of the whole. rows 0: not a slice */
 };
 
 /* A trained tensor (parameter) or a running statistic of a node, in canonical (PyTorch) shape and order; of f32, in which
  * optimizers work. */
 struct parameter {
-    char name[80]; /* "conv1.weight": the node's name and the tensor's */
+    char name[128]; /* "conv1.weight": the node's name and the tensor's */
     struct shape shape;
     struct parameter_slice slice;
     struct initial initial;

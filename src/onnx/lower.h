@@ -1,0 +1,169 @@
+/*
+ * From an ONNX graph to Penstock's.
+ *
+ * Nodes are walked once, in the file's order. What depends on constants alone is computed (fold.h). The others become steps: a
+ * step is one computation, its output a tensor. Steps are then simplified and fused (fuse.c), those that nobody needs are
+ * dropped, and the rest becomes nodes of a graph (emit.c). Two ideas keep the steps few.
+ *
+ * A value is a view of a step's output. It lists, in the order of the value's dimensions, the atoms that these consist of; an
+ * atom is a size and a stride, in elements of the step's output laid out row-major. Reshape, Transpose, Squeeze, Unsqueeze and
+ * Expand only write another view (a stride of 0 repeats): they compute nothing and have no node. A dimension has one atom, or
+ * several where a reshape has joined dimensions, or none where it is 1.
+ *
+ * Exports bake the example's batch into every shape, and each value keeps the samples apart along some dimension. One atom of a
+ * value that depends on the inputs is therefore the batch. It has no stride, is never split or joined with another, and is
+ * left out of what is emitted: samples are outermost in memory wherever the batch stands, so moving it costs nothing.
+ *
+ *     nn.Transformer, rows (T outside, N inside): (N,T,D) -> Transpose (T,N,D) -> Reshape (T*N, D): atoms T | batch | D;
+ *         Gemm by a parameter sees rows T | batch and columns D. Reshape (T, N*heads, d): atoms T | batch heads | d.
+ *     BERT: (N,T,D) -> Reshape (N,T,heads,d) -> Transpose (N,heads,T,d): atoms batch | heads | T | d with strides d, D, 1;
+ *         the product of queries and keys wants T and d innermost: one permute, unless attention is fused, which wants heads
+ *         and d innermost: none.
+ *     Swin: (N,H,W,C) -> (N, H/7, 7, W/7, 7, C) -> (N*windows, 49, C): atoms batch H/7 W/7 | 7 7 | C; linear layers work on
+ *         the last dimension and leave the order of the others as it is.
+ *     ConvNeXt: (N,C,H,W) lies in memory as H, W, C. Transpose to (N,H,W,C) is a view in whose order the layer norm finds it.
+ *
+ * When a step is emitted, its inputs are arranged as the operator wants them in memory: as they are, by a `view` that names the
+ * sides differently, or else by a `permute`. Its output notes the order of its own atoms.
+ */
+#ifndef PENSTOCK_ONNX_LOWER_H
+#define PENSTOCK_ONNX_LOWER_H
+
+#include "graph/network.h"
+#include "onnx/fold.h"
+
+enum { ATOMS_MAX = 20, STEP_PARAMETERS_MAX = 4 };
+
+struct atom {
+    int64_t size, stride;
+    int axis;
+    bool batch;
+};
+
+struct view {
+    int step; /* whose output it shows */
+    int rank, count;
+    int64_t dims[ONNX_RANK_MAX]; /* as ONNX has them */
+    struct atom atoms[ATOMS_MAX];
+};
+
+enum step_kind {
+    STEP_INPUT,     /* number: of the input */
+    STEP_PARAMETER, /* number: the initializer */
+    STEP_CONSTANT,  /* tensor */
+    STEP_COPY,      /* the input with its elements in row-major order */
+    STEP_LINEAR,    /* input; parameters: weight as a view (K, M), bias */
+    STEP_CONVOLUTION,
+    STEP_DECONVOLUTION,
+    STEP_POOL, /* function: the operator */
+    STEP_BATCH_NORM,
+    STEP_LAYER_NORM, /* number: how many of the last axes */
+    STEP_RMS_NORM,
+    STEP_GROUP_NORM,
+    STEP_EMBEDDING, /* tokens; parameters: the table */
+    STEP_UNARY,     /* function */
+    STEP_BINARY,    /* function; inputs aligned with the output */
+    STEP_CHOICE,    /* `where`: aligned */
+    STEP_COMPARE,
+    STEP_LOGICAL,
+    STEP_CAST,
+    STEP_SOFTMAX,
+    STEP_REDUCE, /* function; marks */
+    STEP_PRODUCT,
+    STEP_CONCAT, /* axis */
+    STEP_SLICE,  /* axis, first, count, stride */
+    STEP_SELECT, /* axis, tensor: indices */
+    STEP_DROPOUT,
+    STEP_RECURRENT, /* number: OPERATOR_LSTM, or gru; parameters; reverse */
+    STEP_ATTENTION,
+    STEP_PAD,
+    STEP_RESIZE,
+};
+
+/* Of a convolution or pooling, along one side; `more` elements behind the output of a deconvolution. */
+struct window {
+    int64_t kernel, stride, dilation, before, after, more;
+};
+
+struct step {
+    enum step_kind kind;
+    const struct onnx_node *node;
+    struct view output;
+    int onnx_type;
+    struct view **inputs;
+    int input_count;
+    struct view *parameters[STEP_PARAMETERS_MAX]; /* views of STEP_PARAMETER or STEP_CONSTANT; NULL: none */
+    const struct tensor *tensor;
+    struct attributes attributes; /* of the node to come, as far as they are known */
+    const char *function;         /* kind of unary, binary, ... */
+    float alpha, beta;
+    int number, axis;
+    int64_t first, length, stride;
+    struct window window[2];
+    bool marks[ONNX_RANK_MAX];
+    int uses;  /* by steps that are needed; -1: not needed */
+    int alias; /* another step has taken its place: its number + 1 */
+};
+
+/* What a name stands for. */
+enum value_kind { VALUE_ABSENT, VALUE_CONSTANT, VALUE_VIEW, VALUE_SEQUENCE };
+struct value {
+    enum value_kind kind;
+    struct tensor *tensor;
+    struct view *view;
+    struct value *items; /* of a sequence */
+    int item_count;
+};
+
+struct lowering {
+    const struct onnx_model *model;
+    const char *path;
+    struct arena arena;
+    struct fold fold;
+    struct ps_error *error;
+    struct value *values;   /* by number of the model's value */
+    int *initializer_steps; /* of parameters, by initializer: the step + 1 */
+    struct step **steps;
+    int step_count, step_capacity;
+    int64_t batch; /* of the export */
+    int output;    /* the step of the network's output and its view */
+    struct view *output_view;
+};
+
+/* ------------------------------------------------------------------- views */
+
+void view_natural(struct view *view);
+/* The value in other dimensions; may add a step that copies. */
+enum ps_status view_reshape(struct lowering *l, const struct view *from, int rank, const int64_t *dims, struct view *to);
+enum ps_status view_transpose(const struct view *from, const int *order, struct view *to);
+enum ps_status view_expand(struct lowering *l, const struct view *from, int rank, const int64_t *dims, struct view *to);
+/* Joins neighbouring atoms of one axis that lie behind each other. */
+void view_join(struct view *view, bool across_axes);
+/* Splits atom i so that its inner part has `inner` elements. */
+bool view_split(struct view *view, int i, int64_t inner);
+bool view_has_batch(const struct view *view, int axis);
+int64_t view_elements(const struct view *view);
+
+/* Makes the views of one rank and gives them the same atoms, where a value is repeated with stride 0: `output` gets them with
+ * strides of its own. `skip`: an axis that is left out of it (-1: none). PS_BAD_INPUT where they do not fit. */
+enum ps_status views_align(struct lowering *l, struct view **views, int count, int skip, struct view *output);
+
+/* ------------------------------------------------------------------- steps */
+
+/* NULL where memory ran out. */
+struct step *step_add(struct lowering *l, enum step_kind kind, const struct onnx_node *node, int inputs);
+struct view *view_new(struct lowering *l, const struct view *from);
+/* A constant as a step. */
+struct view *constant_view(struct lowering *l, const struct tensor *tensor);
+
+/* ------------------------------------------------------------------ phases */
+
+/* Walks the model's nodes. */
+enum ps_status lower_nodes(struct lowering *l);
+enum ps_status lower_fuse(struct lowering *l);
+/* Marks and counts what the output needs. */
+void lower_count_uses(struct lowering *l);
+/* Adds the nodes, without a loss; `output` is the node of the network's output, classes or features as its first side. */
+enum ps_status lower_emit(struct lowering *l, struct graph *graph, int *output);
+
+#endif

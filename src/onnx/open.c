@@ -1,0 +1,42 @@
+/* A network by what names it: a file of one of the formats, or the specification of a built-in one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "graph/model.h"
+#include "onnx/onnx.h"
+
+static bool ends_with(const char *text, size_t length, const char *end) {
+    return length > strlen(end) && memcmp(text + length - strlen(end), end, strlen(end)) == 0;
+}
+
+/* How much of the text is a file's path, which ",split=..." may follow; 0: it is no file. */
+static size_t path_length(const char *text) {
+    char name[4096];
+    const char *splits = strstr(text, ",split=");
+    size_t length = splits != NULL ? (size_t)(splits - text) : strlen(text);
+    const struct model *entry;
+    if (length >= sizeof name) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ","), text);
+    if (ends_with(text, length, ".json") || ends_with(text, length, ".onnx")) return length;
+    if (model_find(name, &entry, NULL) == PS_OK) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    return file_exists(name) ? length : 0;
+}
+
+enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error) {
+    char path[4096];
+    size_t length = path_length(text);
+    struct ps_network *whole;
+    if (length == 0) return model_generate(text, network, error);
+    snprintf(path, sizeof path, "%.*s", (int)length, text);
+    if (text[length] == '\0') return ps_network_read(path, network, error);
+    TRY(ps_network_read(path, &whole, error));
+    enum ps_status status = network_create_split(whole, text + length + strlen(",split="), network, error);
+    ps_network_destroy(whole);
+    return status;
+}
+
+enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
+    return onnx_is_file(path) ? onnx_read_network(path, network, error) : network_read_json(path, network, error);
+}
