@@ -347,6 +347,36 @@ static inline int case_attention_causal(struct builder *b, struct draw *d) {
     return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, (const int[]){x, key, value, tokens}, 4, b->error);
 }
 
+/* The mask is of integers or of numbers, the same for all heads or queries or not, and heads share keys and values. */
+static inline int case_attention_masked(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 6), .rate = (float)draw(d, 0, 1) * 0.3f, .scale = (float)draw(d, 0, 1) * 0.8f};
+    a.key_heads = draw(d, 1, a.heads);
+    while (a.heads % a.key_heads != 0) a.key_heads--;
+    a.cap = (float)draw(d, 0, 1) * 1.5f;
+    int each = draw(d, 1, 5), keys = draw(d, 1, POSITIONS_MAX), queries = draw(d, 1, POSITIONS_MAX);
+    a.causal = queries == keys;
+    struct attributes mask = {.sides = {3, {keys, draw(d, 0, 1) == 1 ? a.heads : 1, draw(d, 0, 1) == 1 ? queries : 1}}};
+    mask.type = draw(d, 0, 2) == 0 ? TYPE_I32 : TYPE_F32;
+    struct attributes key = {.sides = {3, {a.key_heads * each, keys, 1}}};
+    struct attributes value = {.sides = {3, {a.key_heads * draw(d, 1, 4), keys, 1}}};
+    int inputs[] = {build_input(b, a.heads * each, queries, 1),
+                    graph_add(b->graph, OPERATOR_INPUT, "key", &key, NULL, 0, b->error),
+                    graph_add(b->graph, OPERATOR_INPUT, "value", &value, NULL, 0, b->error),
+                    graph_add(b->graph, OPERATOR_INPUT, "mask", &mask, NULL, 0, b->error)};
+    return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, inputs, 4, b->error);
+}
+
+/* Heads side by side in one input, of keys and values fewer. */
+static inline int case_attention_packed_groups(struct builder *b, struct draw *d) {
+    struct attributes a = {.key_heads = draw(d, 1, 2), .causal = draw(d, 0, 1) == 1};
+    a.heads = a.key_heads * draw(d, 2, 3);
+    struct attributes mask = {.sides = {3, {draw(d, 1, POSITIONS_MAX), 1, 1}}};
+    int features = (a.heads + 2 * a.key_heads) * draw(d, 1, 6), x = build_input(b, features, mask.sides.at[0], 1);
+    if (draw(d, 0, 1) == 0) return add_one(b, OPERATOR_ATTENTION, &a, x);
+    int inputs[] = {x, graph_add(b->graph, OPERATOR_INPUT, "mask", &mask, NULL, 0, b->error)};
+    return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, inputs, 2, b->error);
+}
+
 static inline int case_cast_narrow(struct builder *b, struct draw *d) {
     return build_cast(b, draw_image(b, d), "node", TYPE_BF16);
 }
@@ -519,6 +549,8 @@ static const struct test_case cases[] = {
     {"deconvolution", case_deconvolution, false},
     {"max pool, dilated", case_max_pool_dilated, true},
     {"average pool, dilated", case_average_pool_dilated, false},
+    {"attention, masked", case_attention_masked, false},
+    {"attention, packed with shared heads", case_attention_packed_groups, false},
 };
 
 #endif

@@ -74,6 +74,8 @@ struct attributes {
     struct integers sides;    /* input: its shape */
     int kind;                 /* unary, binary: which function, of a list of names */
     int heads;                /* attention */
+    int key_heads;            /* attention: of keys and values; 0: as many as of queries */
+    float scale, cap;         /* attention: what scores are multiplied by, and the bound that they approach; 0: usual, none */
     bool causal;              /* attention: no position sees those after it */
     bool reverse;             /* lstm: from the last position to the first */
     int window;               /* local_response_norm: channels that are added up */

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from make_goldens import golden
 from torch import nn
 
-CLASSES, WIDTH = 10, 6
+CLASSES, WIDTH = 10, 8
 
 
 class Lambda(nn.Module):
@@ -69,6 +69,13 @@ class Sequence(nn.Module):
         return self.fc(x.transpose(1, 2).flatten(1))
 
 
+def grouped(x):
+    """Four heads of queries, two of keys and of values, of WIDTH / 4 features."""
+    q, k, v = x.unflatten(2, (8, -1)).transpose(1, 2).split((4, 2, 2), 1)
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.9, enable_gqa=True)
+    return y.transpose(1, 2).flatten(2)
+
+
 # Which operator and which case of it, what it is tested on, its attributes, PyTorch's module.
 OPERATORS = [
     ("convolution:dilated", Image,
@@ -89,6 +96,7 @@ OPERATORS = [
      lambda: nn.AvgPool2d((4, 3), 3, (2, 1), True, True)),
     ("average_pool:pixels", Image, dict(kernel=[4, 3], stride=3, pad=[2, 1], ceiling=True, count_padding=False),
      lambda: nn.AvgPool2d((4, 3), 3, (2, 1), True, False)),
+    ("attention:grouped", Sequence, dict(heads=4, key_heads=2, causal=True, scale=0.9), lambda: Lambda(grouped)),
 ]  # fmt: skip
 
 

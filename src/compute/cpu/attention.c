@@ -3,11 +3,13 @@
  * and heads in one call, on queries, keys and values where they lie: heads are strides. Between them, softmax and its
  * derivative are loops over rows.
  *
- * Inner: the weights p (N, heads, Tq, Tk). Workspace: as much for the scores' gradients, with dropout as much again for the
- * dropped weights d, and then oneDNN's. Since d dp' = p dp, where dp is dp' with the same dropout, the scores' gradients need
- * no random numbers: ds = d dp' - p sum(d dp').
+ * Inner: the weights p (N, heads, Tq, Tk); with a cap as much again, for the scores as fractions of it. Workspace: as much for
+ * the scores' gradients; with dropout as much again for the dropped weights d; where heads share keys, the gradients of keys or
+ * values for each head of the queries (N, heads, Tk, E or V); and then oneDNN's. Since d dp' = p dp, where dp is dp' with the
+ * same dropout, the scores' gradients need no random numbers: ds = d dp' - p sum(d dp').
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "compute/attention.h"
@@ -27,38 +29,66 @@ static void release(struct kernel *kernel) {
     for (int p = 0; p < PRODUCTS; p++) primitive_release(&attention->products[p]);
 }
 
-/* The arrays of a product: rows x columns for every sample and head. */
-static const struct layout *part_layout(struct draft *draft, const struct attention_shape *s, int64_t positions, int64_t stride,
-                                        bool transposed) {
-    int64_t dims[] = {s->samples, s->heads, positions, s->each}, strides[] = {positions * stride, s->each, stride, 1};
-    int64_t turned[] = {s->samples, s->heads, s->each, positions}, turned_strides[] = {positions * stride, s->each, 1, stride};
-    return transposed ? draft_layout_strided(draft, 4, turned, turned_strides) : draft_layout_strided(draft, 4, dims, strides);
+/* An array of a product: rows x columns for every sample and head. Where heads of queries share those of keys and values, the
+ * heads are two dimensions, of which the second has one element in the arrays of keys and values. */
+struct stack {
+    int64_t rows, columns;
+    int64_t sample, head, row, column; /* strides in floats */
+    bool shared;                       /* of keys and values */
+};
+
+static const struct layout *stack_layout(struct draft *draft, const struct attention_shape *s, struct stack a,
+                                         bool transposed) {
+    int64_t group = s->heads / s->key_heads;
+    if (transposed) {
+        int64_t rows = a.rows, row = a.row;
+        a.rows = a.columns, a.columns = rows;
+        a.row = a.column, a.column = row;
+    }
+    if (group == 1) {
+        int64_t dims[] = {s->samples, s->heads, a.rows, a.columns}, strides[] = {a.sample, a.head, a.row, a.column};
+        return draft_layout_strided(draft, 4, dims, strides);
+    }
+    int64_t dims[] = {s->samples, s->key_heads, a.shared ? 1 : group, a.rows, a.columns};
+    int64_t strides[] = {a.sample, a.shared ? a.head : group * a.head, a.head, a.row, a.column};
+    return draft_layout_strided(draft, 5, dims, strides);
 }
 
-static const struct layout *score_layout(struct draft *draft, const struct attention_shape *s, bool transposed) {
-    int64_t all = s->queries * s->keys;
-    int64_t dims[] = {s->samples, s->heads, s->queries, s->keys}, strides[] = {s->heads * all, all, s->keys, 1};
-    int64_t turned[] = {s->samples, s->heads, s->keys, s->queries}, turned_strides[] = {s->heads * all, all, 1, s->keys};
-    return transposed ? draft_layout_strided(draft, 4, turned, turned_strides) : draft_layout_strided(draft, 4, dims, strides);
+/* Rows of the positions of a part, whose heads lie side by side. */
+static struct stack part_stack(const struct attention_shape *s, enum attention_part part) {
+    int64_t positions = part == ATTENTION_QUERY ? s->queries : s->keys, stride = s->stride[part], each = s->each[part];
+    return (struct stack){positions, each, positions * stride, each, stride, 1, part != ATTENTION_QUERY};
+}
+
+/* Where the gradient of keys or values is computed: with shared heads for each head of the queries in the workspace. */
+static struct stack gradient_stack(const struct attention_shape *s, enum attention_part part) {
+    int64_t matrix = s->keys * s->each[part];
+    if (s->heads == s->key_heads) return part_stack(s, part);
+    return (struct stack){s->keys, s->each[part], s->heads * matrix, matrix, s->each[part], 1, false};
 }
 
 static void make(struct draft *draft, struct attention *attention) {
     const struct attention_shape *s = &attention->shape;
-    const struct layout *query = part_layout(draft, s, s->queries, s->stride, false),
-                        *key = part_layout(draft, s, s->keys, s->stride, false),
-                        *key_turned = part_layout(draft, s, s->keys, s->stride, true),
-                        *output = part_layout(draft, s, s->queries, s->features, false),
-                        *scores = score_layout(draft, s, false), *scores_turned = score_layout(draft, s, true);
+    int64_t all = s->queries * s->keys, each = s->each[ATTENTION_VALUE];
+    struct stack query = part_stack(s, ATTENTION_QUERY), key = part_stack(s, ATTENTION_KEY),
+                 value = part_stack(s, ATTENTION_VALUE), score = {s->queries, s->keys, s->heads * all, all, s->keys, 1, false},
+                 result = {s->queries, each, s->queries * s->features, each, s->features, 1, false};
+    const struct layout *queries = stack_layout(draft, s, query, false), *keys = stack_layout(draft, s, key, false),
+                        *keys_turned = stack_layout(draft, s, key, true), *values = stack_layout(draft, s, value, false),
+                        *values_turned = stack_layout(draft, s, value, true), *scores = stack_layout(draft, s, score, false),
+                        *scores_turned = stack_layout(draft, s, score, true), *output = stack_layout(draft, s, result, false),
+                        *key_gradient = stack_layout(draft, s, gradient_stack(s, ATTENTION_KEY), false),
+                        *value_gradient = stack_layout(draft, s, gradient_stack(s, ATTENTION_VALUE), false);
     const struct {
         const struct layout *left, *right, *product;
         const char *part;
     } products[PRODUCTS] = {
-        [SCORES] = {query, key_turned, scores, "scores"},
-        [OUTPUT] = {scores, key, output, "output"},
-        [VALUE_GRADIENT] = {scores_turned, output, key, "gradient of the values"},
-        [WEIGHT_GRADIENT] = {output, key_turned, scores, "gradient of the weights"},
-        [QUERY_GRADIENT] = {scores, key, query, "gradient of the queries"},
-        [KEY_GRADIENT] = {scores_turned, query, key, "gradient of the keys"},
+        [SCORES] = {queries, keys_turned, scores, "scores"},
+        [OUTPUT] = {scores, values, output, "output"},
+        [VALUE_GRADIENT] = {scores_turned, output, value_gradient, "gradient of the values"},
+        [WEIGHT_GRADIENT] = {output, values_turned, scores, "gradient of the weights"},
+        [QUERY_GRADIENT] = {scores, keys, queries, "gradient of the queries"},
+        [KEY_GRADIENT] = {scores_turned, queries, key_gradient, "gradient of the keys"},
     };
     for (int p = 0; p < PRODUCTS; p++) {
         dnnl_primitive_desc_t plan = draft_product(draft, products[p].left, products[p].right, products[p].product);
@@ -69,10 +99,17 @@ static void make(struct draft *draft, struct attention *attention) {
 
 static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
 
-/* The workspace without oneDNN's. */
-static size_t own_workspace(const struct attention *attention) {
+/* The parts of the workspace before oneDNN's: the scores' gradients, the dropped weights, the gradients of shared heads. */
+static size_t shared_start(const struct attention *attention) {
     size_t arrays = attention->kernel.node->attributes.rate > 0 ? 2 : 1;
     return arrays * memory_align(score_bytes(&attention->shape));
+}
+
+static size_t own_workspace(const struct attention *attention) {
+    const struct attention_shape *s = &attention->shape;
+    int64_t key = s->each[ATTENTION_KEY], value = s->each[ATTENTION_VALUE], most = key > value ? key : value;
+    int64_t shared = s->heads > s->key_heads ? s->samples * s->heads * s->keys * most : 0;
+    return shared_start(attention) + memory_align((size_t)shared * sizeof(float));
 }
 
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
@@ -81,7 +118,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct draft draft;
     draft_start(&draft, kernel->device, kernel->node);
     make(&draft, attention);
-    kernel->inner_bytes = (int64_t)score_bytes(&attention->shape);
+    kernel->inner_bytes = (int64_t)score_bytes(&attention->shape) * (kernel->node->attributes.cap > 0 ? 2 : 1);
     kernel->workspace_bytes = (int64_t)own_workspace(attention) + largest_scratchpad(attention->products, PRODUCTS);
     return draft_finish(&draft, error);
 }
@@ -106,8 +143,13 @@ struct rows {
 
 static struct rows rows_of(const struct attention *attention, const struct kernel_call *call, float *scores,
                            const float *weights) {
-    return (struct rows){attention, call, scores, weights, 1 / sqrtf((float)attention->shape.each)};
+    float scale = attention->kernel.node->attributes.scale;
+    if (scale == 0) scale = 1 / sqrtf((float)attention->shape.each[ATTENTION_KEY]);
+    return (struct rows){attention, call, scores, weights, scale};
 }
+
+/* Fractions of the cap, which the backward reads. */
+static float *fractions_of(const struct rows *r) { return r->call->inner + attention_scores(&r->attention->shape); }
 
 static size_t row_count(const struct attention_shape *s) { return (size_t)(s->samples * s->heads * s->queries); }
 
@@ -123,20 +165,45 @@ static VECTOR_CLONES void exponentials(size_t count, float *x, float largest, fl
     for (size_t i = 0; i < count; i++) x[i] = activation_exp((x[i] - largest) * scale);
 }
 
+static VECTOR_CLONES void bound(size_t count, float *x, float *fractions, float scale, float cap) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        fractions[i] = activation_tanh(x[i] * scale / cap);
+        x[i] = cap * fractions[i];
+    }
+}
+
+static VECTOR_CLONES void add_mask(size_t count, float *x, const float *mask, float scale) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = x[i] * scale + mask[i];
+}
+
+/* What is not seen is set to `value`. */
+static VECTOR_CLONES void hide(size_t count, float *x, const int32_t *seen, const float *added, float value) {
+    for (size_t i = 0; i < count && seen != NULL; i++) x[i] = seen[i] != 0 ? x[i] : value;
+    for (size_t i = 0; i < count && added != NULL; i++) x[i] = added[i] > -INFINITY ? x[i] : value;
+}
+
 static void softmax_part(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *r = context;
     const struct attention_shape *s = &r->attention->shape;
     size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
+    const float cap = r->attention->kernel.node->attributes.cap, *mask = s->mask >= 0 ? r->call->input[s->mask] : NULL;
     for (size_t row = first; row < end; row++) {
-        float *x = r->scores + row * keys;
+        float *x = r->scores + row * keys, scale = r->scale;
         size_t seen = s->causal ? row % queries + 1 : keys;
-        const int32_t *tokens =
-            s->tokens < 0 ? NULL : token_numbers(r->call->input[s->tokens]) + row / queries / (size_t)s->heads * keys;
-        for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : -INFINITY;
+        int64_t at = mask != NULL ? attention_mask_offset(s, (int64_t)row) : 0;
+        const float *added = s->added ? mask + at : NULL;
+        const int32_t *tokens = mask != NULL && !s->added ? token_numbers(mask) + at : NULL;
+        if (cap > 0) bound(seen, x, fractions_of(r) + row * keys, scale, cap);
+        if (cap > 0) scale = 1;
+        if (added != NULL) add_mask(seen, x, added, scale);
+        if (added != NULL) scale = 1;
+        hide(seen, x, tokens, NULL, -INFINITY);
         float largest = largest_of(seen, x);
-        exponentials(seen, x, largest > -INFINITY ? largest : 0, r->scale); /* -INFINITY: all of them are padding */
-        for (size_t i = 0; tokens != NULL && i < seen; i++) x[i] = tokens[i] != 0 ? x[i] : 0;
+        exponentials(seen, x, largest > -INFINITY ? largest : 0, scale); /* -INFINITY: none is seen */
+        hide(seen, x, tokens, added, 0);
         float sum = vector_sum(seen, x);
         vector_scale(seen, x, sum > 0 ? 1 / sum : 0);
         for (size_t i = seen; i < keys; i++) x[i] = 0;
@@ -156,6 +223,76 @@ static void gradient_part(const void *context, int part, size_t first, size_t en
         float *dp = r->scores + row * keys;
         const float *d = r->weights + row * keys;
         score_gradients(keys, dp, d, r->call->inner + row * keys, vector_dot(keys, d, dp), r->scale);
+    }
+}
+
+/* ----------------------------------------------------- what only some have */
+
+/* The mask's gradient: the sum over the rows of scores that it was added to. `first` and `end` count samples. */
+static void mask_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    const struct attention_shape *s = &r->attention->shape;
+    size_t rows = (size_t)(s->heads * s->queries), keys = (size_t)s->keys;
+    size_t sample = (size_t)(s->mask_heads * s->mask_queries) * keys;
+    float *gradient = r->call->input_gradient[s->mask];
+    memset(gradient + first * sample, 0, (end - first) * sample * sizeof *gradient);
+    for (size_t row = first * rows; row < end * rows; row++)
+        vector_add(keys, gradient + attention_mask_offset(s, (int64_t)row), r->scores + row * keys);
+}
+
+static VECTOR_CLONES void bound_gradients(size_t count, float *ds, const float *fractions, float scale) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) ds[i] *= scale * (1 - fractions[i] * fractions[i]);
+}
+
+static void bound_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct rows *r = context;
+    const struct attention_shape *s = &r->attention->shape;
+    size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
+    for (size_t row = first; row < end; row++) {
+        size_t seen = s->causal ? row % queries + 1 : keys; /* the other fractions were not written */
+        bound_gradients(seen, r->scores + row * keys, fractions_of(r) + row * keys, r->scale);
+    }
+}
+
+/* The scores' gradients, from those of the weights; on the way the mask's. */
+static void finish_scores(struct rows *rows) {
+    const struct attention *attention = rows->attention;
+    const struct attention_shape *s = &attention->shape;
+    const struct device *device = attention->kernel.device;
+    float scale = rows->scale, cap = attention->kernel.node->attributes.cap;
+    bool masked = s->added && rows->call->input_gradient[s->mask] != NULL, after = masked || cap > 0;
+    if (after) rows->scale = 1;
+    device_parallel(device, row_count(s), 8, gradient_part, rows);
+    if (masked) device_parallel(device, (size_t)s->samples, 1, mask_part, rows);
+    rows->scale = scale;
+    if (cap > 0) device_parallel(device, row_count(s), 8, bound_part, rows);
+    if (after && cap == 0) vector_scale((size_t)attention_scores(s), rows->scores, scale);
+}
+
+/* Gradients of keys or values for each head of the queries, and where those of shared heads are added up. */
+struct sharing {
+    const struct attention_shape *shape;
+    enum attention_part part;
+    const float *from;
+    float *to;
+};
+
+static void share_part(const void *context, int part, size_t first, size_t end) {
+    (void)part;
+    const struct sharing *sharing = context;
+    const struct attention_shape *s = sharing->shape;
+    int64_t each = s->each[sharing->part], group = s->heads / s->key_heads;
+    for (int64_t i = (int64_t)first; i < (int64_t)end; i++) { /* samples and positions */
+        int64_t n = i / s->keys, position = i % s->keys;
+        for (int64_t head = 0; head < s->heads; head++) {
+            const float *from = sharing->from + ((n * s->heads + head) * s->keys + position) * each;
+            float *to = sharing->to + i * s->stride[sharing->part] + head / group * each;
+            if (head % group == 0) memset(to, 0, (size_t)each * sizeof *to);
+            vector_add((size_t)each, to, from);
+        }
     }
 }
 
@@ -185,22 +322,36 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output, error);
 }
 
+/* The gradient of keys or values: left x right, added up where heads share them. */
+static enum ps_status shared_gradient(const struct attention *attention, enum product product, const struct kernel_call *call,
+                                      const float *left, const float *right, enum attention_part part, struct ps_error *error) {
+    const struct attention_shape *s = &attention->shape;
+    float *gradient = attention_gradient(s, call->input_gradient, part, 0, 0, 0);
+    if (s->heads == s->key_heads) return multiply(attention, product, call, left, right, gradient, error);
+    float *all = (float *)(void *)((char *)call->workspace + shared_start(attention));
+    TRY(multiply(attention, product, call, left, right, all, error));
+    struct sharing sharing = {s, part, all, gradient};
+    device_parallel(attention->kernel.device, (size_t)(s->samples * s->keys), 1, share_part, &sharing);
+    return PS_OK;
+}
+
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
-    float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0),
-          *key = attention_gradient(s, call->input_gradient, ATTENTION_KEY, 0, 0, 0),
-          *value = attention_gradient(s, call->input_gradient, ATTENTION_VALUE, 0, 0, 0), *scores = call->workspace;
+    float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0), *scores = call->workspace;
+    bool key = call->input_gradient[attention_input(s, ATTENTION_KEY)] != NULL,
+         value = call->input_gradient[attention_input(s, ATTENTION_VALUE)] != NULL,
+         mask = s->added && call->input_gradient[s->mask] != NULL;
     const float *dy = call->output_gradient;
     const float *weights = drop_weights(attention, call);
-    if (value != NULL) TRY(multiply(attention, VALUE_GRADIENT, call, weights, dy, value, error));
-    if (query == NULL && key == NULL) return PS_OK;
+    if (value) TRY(shared_gradient(attention, VALUE_GRADIENT, call, weights, dy, ATTENTION_VALUE, error));
+    if (query == NULL && !key && !mask) return PS_OK;
     TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores, error));
     struct rows rows = rows_of(attention, call, scores, weights);
-    device_parallel(attention->kernel.device, row_count(s), 8, gradient_part, &rows);
+    finish_scores(&rows);
     if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query, error));
-    if (key == NULL) return PS_OK;
-    return multiply(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), key, error);
+    if (!key) return PS_OK;
+    return shared_gradient(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), ATTENTION_KEY, error);
 }
 
 const struct kernel_class cpu_attention = {

@@ -1,48 +1,87 @@
 /*
  * Scaled dot-product attention with several heads (Vaswani et al., "Attention is all you need", 2017). Reads heads, causal (no
- * position sees those after it) and rate (dropout of the weights). Inputs: queries (D at Tq positions), keys and values (D at
- * Tk); or one input that has all three side by side (3 D features); and, as the last one if given, the keys' tokens: those of
- * padding (token 0) get no weight. A head has D / heads neighbouring features of each. Output: D features at Tq positions.
+ * position sees those after it), rate (dropout of the weights), scale (0: 1 / sqrt(E)), cap (0: none) and key_heads (0: heads).
+ * Inputs: queries (heads E features at Tq positions), keys (key_heads E at Tk) and values (key_heads V at Tk); or one input
+ * that has all three side by side (E = V); and, as the last one if given, a mask. A head has neighbouring features. Output:
+ * heads V features at Tq positions.
  *
- *     weights of a query = softmax over the keys k of  query . k / sqrt(D / heads);   output = sum of weights times values
+ *     score = scale query . key;  with a cap (Gemma 2, 2024): cap tanh(score / cap);  plus the mask, if it is of numbers
+ *     weights of a query = softmax of its scores over the keys;  output = sum of weights times values
  *
- * The output of a query all of whose keys are padding is 0.
+ * With fewer heads of keys and values, heads / key_heads neighbouring heads of queries share one (Ainslie et al., "GQA", 2023).
+ *
+ * The mask is the keys' tokens (1 x Tk x 1: those of padding, token 0, are not seen); or Tk x (1 or heads) x (1 or Tq), for the
+ * keys that each head's queries see: of integers, those with 0 are not; of numbers, they are added to the scores, and those
+ * with -infinity are not. What is not seen has the weight 0; the output of a query that sees nothing is 0.
  */
 #include "graph/operators.h"
 
-/* One input, or one with tokens, has the three in one. */
+/* One input, or one with a mask, has the three in one. */
 static bool packed(int input_count) { return input_count < 3; }
+
+static enum ps_status check_mask(const struct attributes *a, const struct shape *mask, int64_t queries, int64_t keys,
+                                 struct ps_error *error) {
+    const int64_t *dim = mask->dim;
+    char text[96];
+    bool tokens = mask->rank == 3 && mask->type == TYPE_I32 && dim[0] == 1 && dim[1] == keys && dim[2] == 1;
+    bool whole = mask->rank == 3 && dim[0] == keys && (dim[1] == 1 || dim[1] == a->heads) && (dim[2] == 1 || dim[2] == queries);
+    if (tokens || whole) return PS_OK;
+    return error_set(
+        error, PS_USAGE,
+        "the mask must be the keys' tokens, 1x%lldx1, or %lldx%dx%lld or with 1 in place of the last sides, and is %s",
+        (long long)keys, (long long)keys, a->heads, (long long)queries, shape_text(mask, text));
+}
+
+static enum ps_status check_heads(const struct attributes *a, const struct shape *inputs, int input_count,
+                                  struct ps_error *error) {
+    int64_t features = inputs[0].dim[0], key_heads = a->key_heads > 0 ? a->key_heads : a->heads;
+    char text[96], other[96], third[96];
+    if (a->heads < 1 || a->heads % key_heads != 0) {
+        return error_set(error, PS_USAGE, "%d heads of queries cannot share %lld of keys equally", a->heads,
+                         (long long)key_heads);
+    }
+    if (packed(input_count)) {
+        if (features % (a->heads + 2 * key_heads) == 0) return PS_OK;
+        if (key_heads == a->heads && features % 3 == 0) {
+            return error_set(error, PS_USAGE, "%d heads do not share %lld features equally", a->heads, (long long)features / 3);
+        }
+        return error_set(error, PS_USAGE,
+                         "its one input of %s must have queries, keys and values of %d, %lld and %lld heads side by side",
+                         shape_text(inputs, text), a->heads, (long long)key_heads, (long long)key_heads);
+    }
+    if (features % a->heads != 0) {
+        return error_set(error, PS_USAGE, "%d heads do not share %lld features equally", a->heads, (long long)features);
+    }
+    bool keys = inputs[1].dim[0] == features / a->heads * key_heads, values = inputs[2].dim[0] % key_heads == 0;
+    if (keys && values && inputs[1].dim[1] == inputs[2].dim[1]) return PS_OK;
+    return error_set(error, PS_USAGE,
+                     "queries of %s, keys of %s and values of %s: heads of queries and keys must have the same number of "
+                     "features, and keys and values the same positions",
+                     shape_text(&inputs[0], text), shape_text(&inputs[1], other), shape_text(&inputs[2], third));
+}
 
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
-    bool tokens = input_count == 2 || input_count == 4;
-    char a[96], b[96], c[96];
-    for (int i = 0; i < input_count; i++) TRY(require_sequence(&inputs[i], error));
-    const struct shape *query = &inputs[0], *key = packed(input_count) ? query : &inputs[1];
-    if (!packed(input_count) && (query->dim[0] != key->dim[0] || !shape_equal(key, &inputs[2]))) {
-        return error_set(error, PS_USAGE,
-                         "queries of %s, keys of %s and values of %s: features must be the same, and the "
-                         "positions of keys and values",
-                         shape_text(query, a), shape_text(key, b), shape_text(&inputs[2], c));
-    }
-    if (tokens) TRY(require_tokens_of(key, &inputs[input_count - 1], error));
-    int64_t features = packed(input_count) ? query->dim[0] / 3 : query->dim[0];
-    if (packed(input_count) && query->dim[0] % 3 != 0) {
-        return error_set(error, PS_USAGE, "its one input of %s must have queries, keys and values of equal size side by side",
-                         shape_text(query, a));
-    }
-    if (attributes->heads < 1 || features % attributes->heads != 0) {
-        return error_set(error, PS_USAGE, "%d heads do not share %lld features equally", attributes->heads,
-                         (long long)features);
-    }
-    if (attributes->causal && query->dim[1] != key->dim[1]) {
+    int parts = packed(input_count) ? 1 : 3;
+    for (int i = 0; i < parts; i++) TRY(require_sequence(&inputs[i], error));
+    if (attributes->key_heads == attributes->heads) attributes->key_heads = 0;
+    TRY(check_heads(attributes, inputs, input_count, error));
+    int64_t queries = inputs[0].dim[1], keys = inputs[parts > 1].dim[1];
+    if (input_count > parts) TRY(check_mask(attributes, &inputs[parts], queries, keys, error));
+    if (attributes->causal && queries != keys) {
         return error_set(error, PS_USAGE, "causal attention needs as many keys as queries, and has %lld and %lld",
-                         (long long)key->dim[1], (long long)query->dim[1]);
+                         (long long)keys, (long long)queries);
     }
     if (!(attributes->rate >= 0 && attributes->rate < 1)) {
         return error_set(error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)attributes->rate);
     }
-    *output = (struct shape){.rank = 3, .dim = {features, query->dim[1], 1}};
+    if (!(attributes->scale >= 0 && attributes->cap >= 0)) {
+        return error_set(error, PS_USAGE, "scale %g and cap %g must not be negative", (double)attributes->scale,
+                         (double)attributes->cap);
+    }
+    int64_t heads = attributes->heads, key_heads = attributes->key_heads > 0 ? attributes->key_heads : heads;
+    int64_t each = packed(input_count) ? inputs->dim[0] / (heads + 2 * key_heads) : inputs[2].dim[0] / key_heads;
+    *output = (struct shape){.rank = 3, .dim = {heads * each, queries, 1}};
     return PS_OK;
 }
 
@@ -54,13 +93,14 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 }
 
 static unsigned types(int input, int input_count) {
-    bool tokens = input_count % 2 == 0 && input == input_count - 1;
-    return tokens ? 1u << TYPE_I32 : 1u << TYPE_F32;
+    bool mask = input_count % 2 == 0 && input == input_count - 1;
+    return mask ? 1u << TYPE_I32 | 1u << TYPE_F32 : 1u << TYPE_F32;
 }
 
 const struct operator_type operator_attention = {
     .name = "attention",
-    .attributes = {INTEGER(heads, 1, 1 << 12, REQUIRED), BOOLEAN(causal, 0), NUMBER(rate, 0, 1, 0)},
+    .attributes = {INTEGER(heads, 1, 1 << 12, REQUIRED), BOOLEAN(causal, 0), NUMBER(rate, 0, 1, 0),
+                   INTEGER(key_heads, 0, 1 << 12, 0), NUMBER(scale, 0, 1e6, 0), NUMBER(cap, 0, 1e6, 0)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
     .inputs_min = 1,
     .inputs_max = 4,
