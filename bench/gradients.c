@@ -64,14 +64,14 @@ static void read_batch(struct worker *w, const struct ps_network *model, const c
     struct samples samples;
     check(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &error), &error);
     struct loader_options options = {
-        .samples = &samples, .batch = w->samples, .inputs = true, .labels = true, .shuffle = true, .ahead = 1, .serial = true};
+        .samples = &samples, .batch = w->samples, .inputs = true, .targets = true, .shuffle = true, .ahead = 1, .serial = true};
     struct loader *loader;
     struct loaded_batch batch;
     check(loader_create(&options, &loader, &error), &error);
     check(loader_get(loader, 0, &batch, &error), &error);
     int64_t elements = w->samples * shape_elements(&model->graph->nodes[0].shape);
     memcpy(w->blocks.input, batch.inputs, (size_t)elements * sizeof(float));
-    memcpy(w->labels, batch.labels, (size_t)w->label_count * sizeof *w->labels);
+    memcpy(w->labels, batch.targets, (size_t)w->label_count * sizeof *w->labels);
     loader_destroy(loader);
     samples_close(&samples);
 }
@@ -121,7 +121,7 @@ static double step(struct worker *w) {
     struct ps_error error = {0};
     int64_t counted = 0;
     for (int64_t i = 0; i < w->label_count; i++) counted += w->labels[i] >= 0;
-    struct stage_step step = {.step = 1, .labels = w->labels, .gradient_scale = 1.0f / (float)counted, .training = true};
+    struct stage_step step = {.step = 1, .target = w->labels, .gradient_scale = 1.0f / (float)counted, .training = true};
     struct stage_result result;
     check(stage_forward(w->stage, &w->blocks, &step, &result, &error), &error);
     check(stage_backward(w->stage, &w->blocks, &step, STAGE_BOTH, &error), &error);

@@ -19,7 +19,7 @@ enum { WARMUP = 3, STEPS_MAX = 1000, PARTS = 3 };
 static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     struct ps_error error = {0};
     struct stage_step step = {.step = (uint64_t)number,
-                              .labels = w->labels,
+                              .target = w->labels,
                               .gradient_scale = 1.0f / (float)w->label_count,
                               .training = true,
                               .update_statistics = true};

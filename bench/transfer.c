@@ -96,7 +96,7 @@ static void compute(struct bench *bench, int number, int round) {
                                   .input_gradient = first ? NULL : own_block(stage, BLOCK_INPUT_GRADIENT),
                                   .workspace = worker->workspace};
     struct stage_step step = {.step = (uint64_t)round,
-                              .labels = stage->labels ? stage->labels[OWN] : NULL,
+                              .target = stage->targets ? stage->targets[OWN] : NULL,
                               .gradient_scale = 1,
                               .training = true,
                               .between = bench->class->progress ? move_along : NULL,

@@ -175,8 +175,10 @@ struct ps_layer_info {
 
 PS_GETTER(ps_network_info, ps_network)
 PS_GETTER_AT(ps_network_layer, ps_layer_info, ps_network) /* layer from 0 */
-PS_GETTER_AT(ps_network_input, ps_input, ps_network) /* in the order of a sample, from 0 */
-/* What the loss reads, from 0. There is one so far, the labels: i32, of rank 1, its vocabulary the classes. */
+PS_GETTER_AT(ps_network_input, ps_input, ps_network)      /* in the order of a sample, from 0 */
+/* What the loss reads, from 0; there is one. cross_entropy reads labels: i32, its vocabulary the classes, of rank 1 for a label
+ * or one for each position, of the sides of an image (H, W) for one each pixel. mse, l1 and bce read f32 of the shape of what
+ * the network computes. */
 PS_GETTER_AT(ps_network_target, ps_input, ps_network)
 
 /* Writes a network node by node; the last node is the loss. Calls that add something return its number, for `inputs` of later
@@ -197,10 +199,12 @@ int ps_network_builder_node(struct ps_network_builder *builder, const char *name
  * "normal" (with it as deviation). Otherwise they are PyTorch's. */
 void ps_network_builder_initial(struct ps_network_builder *builder, int node, const char *parameter, const char *kind,
                                 double value);
-/* What the loss reads. Nothing said: "labels". cross_entropy accepts one target, "i32", of rank 1: one label, or one for each
- * position. */
+/* What the loss reads, as ps_network_target says it. Nothing said: "labels", of the type and shape that the loss reads. */
 void ps_network_builder_target(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
                                int rank);
+/* What labels of each class count in the mean loss, which is divided by the sum of the weights of the labels that it is of, as
+ * PyTorch's. Nothing said: 1. Of cross_entropy only. */
+void ps_network_builder_class_weights(struct ps_network_builder *builder, const float *weights, int count);
 /* The first parameters of `node`, in the last layer, and of `owner`, in the first, become one. */
 void ps_network_builder_tie(struct ps_network_builder *builder, int node, int owner);
 /* What the classes are: "classes" where nothing is said, "tokens" (the next ones) or "masked_tokens". */
@@ -442,7 +446,8 @@ struct ps_dataset_source {
     /* Writes sample `sample` (0 to samples - 1): `input` gets C x H x W elements in the order H, W, C (the channels of a pixel
      * or the features of a position stand together), float, or int32_t where there is a vocabulary; NULL: only the labels are
      * wanted. Several inputs stand one after the other, without gaps, each in its type and with its first side last (of rank 4
-     * the order is 2, 3, 4, 1). `labels` gets all labels. Called from threads of the library, ahead of training and in any
+     * the order is 2, 3, 4, 1). `labels` gets all labels, pixels line by line; of a target of type f32 it is the place of its
+     * numbers (float), in the order of an input. Called from threads of the library, ahead of training and in any
      * order, in each process that runs a worker of the first or the last stage. The same sample must always be the same. A
      * status other than PS_OK ends the training or evaluation with it and with what was written into error->message. */
     enum ps_status (*read)(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error);
@@ -521,7 +526,7 @@ struct ps_run_point {
 
 /* Accuracy (0 to 1); of translations BLEU (0 to 100); of other texts whose labels are tokens perplexity, the less the
  * better. */
-enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY };
+enum ps_metric { PS_METRIC_ACCURACY, PS_METRIC_BLEU, PS_METRIC_PERPLEXITY, PS_METRIC_LOSS };
 
 /* What a mini-batch of training came to. */
 struct ps_step {

@@ -97,7 +97,7 @@ static inline int32_t read_one(const struct samples *samples, int64_t index, flo
     int32_t label = -1, alone = -2;
     const struct dataset *dataset = samples->dataset;
     assert_ok(dataset->class->read(dataset, index, image, &label, &test_error));
-    assert_ok(dataset->class->label(dataset, index, &alone, &test_error));
+    assert_ok(dataset->class->target(dataset, index, &alone, &test_error));
     assert_int_equal(label, alone);
     return label;
 }

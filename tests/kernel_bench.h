@@ -23,7 +23,7 @@ struct problem {
     enum number_type type[GRAPH_INPUTS_MAX];                                    /* that the inputs are given in */
     float *input[GRAPH_INPUTS_MAX], *output_gradient, *parameter[GRAPH_PARAMETERS_MAX];
     bool statistic[GRAPH_PARAMETERS_MAX];
-    int32_t labels[SAMPLES_MAX * POSITIONS_MAX];
+    void *target; /* of a loss */
     struct random_key key;
 };
 
@@ -103,6 +103,23 @@ static inline void move_into_domain(struct problem *p, uint64_t number) {
     }
 }
 
+/* Labels, some of them not counted; numbers from 0 to 1 that differ from all of spread_floats. What belongs to samples that do
+ * not count is never looked at. */
+static inline void make_target(struct problem *p, struct draw *d) {
+    const struct shape target = graph_target(p->graph);
+    const int each = (int)shape_elements(&target), none = each > 1 ? -1 : 0;
+    int32_t *labels = p->target = calloc((size_t)(p->samples * each), 4);
+    float *numbers = p->target;
+    assert_non_null(labels);
+    for (int n = 0; n < p->samples * each; n++) {
+        const bool counts = n < p->counted * each;
+        if (target.type == TYPE_I32)
+            labels[n] = counts ? draw(d, none, (int)p->node->shape.dim[0] - 1) : -12345;
+        else
+            numbers[n] = counts ? 0.04f * (float)draw(d, 0, 25) : NAN;
+    }
+}
+
 static inline struct problem make_problem(const struct test_case *which, uint64_t number) {
     struct draw d = {test_key(number), 0};
     struct builder b = {graph_create(), &test_error};
@@ -139,9 +156,7 @@ static inline struct problem make_problem(const struct test_case *which, uint64_
         for (int64_t e = 0; e < p.parameters[i] && p.statistic[i]; e++) p.parameter[i][e] = fabsf(p.parameter[i][e]) + 0.1f;
     }
     p.output_gradient = random_floats(random_key(number, RANDOM_TEST, test_seed(), 30), p.output);
-    int each = (int)(shape_elements(&node->shape) / node->shape.dim[0]), none = each > 1 ? -1 : 0; /* -1: not counted */
-    for (int n = 0; n < SAMPLES_MAX * POSITIONS_MAX && node->id == OPERATOR_CROSS_ENTROPY; n++)
-        p.labels[n] = n < p.counted * each ? draw(&d, none, (int)node->shape.dim[0] - 1) : -12345; /* not looked at */
+    if (operator_get(node->id)->flags & OPERATOR_LOSS) make_target(&p, &d);
     p.key = random_key(number, RANDOM_DROPOUT, 7, 8);
     return p;
 }
@@ -150,6 +165,7 @@ static inline void free_problem(struct problem *p) {
     for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free(p->input[i]);
     for (int i = 0; i < GRAPH_PARAMETERS_MAX; i++) free(p->parameter[i]);
     free(p->output_gradient);
+    free(p->target);
     graph_destroy(p->graph);
 }
 
@@ -222,7 +238,7 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
         call->weights[i] = own;
         bench->gradient[i] = take(bench, bytes);
     }
-    call->labels = p->labels;
+    call->target = p->target;
     call->counted = p->counted;
     call->gradient_scale = 0.25f;
     call->training = call->update_statistics = p->training;

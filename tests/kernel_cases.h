@@ -234,6 +234,28 @@ static inline int case_cross_entropy(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 2, 30), 0, 0));
 }
 
+static inline int case_cross_entropy_image(struct builder *b, struct draw *d) {
+    struct attributes a = {.smoothing = draw(d, 0, 1) == 1 ? 0.1f : 0};
+    return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 2, 9), draw(d, 2, 5), draw(d, 2, 5)));
+}
+
+static inline int case_cross_entropy_weighted(struct builder *b, struct draw *d) {
+    float weights[9];
+    const int classes = draw(d, 2, 9);
+    struct attributes a = {.smoothing = draw(d, 0, 1) == 1 ? 0.1f : 0};
+    for (int c = 0; c < classes; c++) weights[c] = 0.25f * (float)draw(d, 1, 12);
+    if (graph_weigh_classes(b->graph, weights, classes, b->error) != PS_OK) return -1;
+    return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, classes, draw(d, 1, POSITIONS_MAX), 1));
+}
+
+static inline int case_mse(struct builder *b, struct draw *d) { return add_one(b, OPERATOR_MSE, NULL, draw_image(b, d)); }
+
+static inline int case_l1(struct builder *b, struct draw *d) { return add_one(b, OPERATOR_L1, NULL, draw_image(b, d)); }
+
+static inline int case_bce(struct builder *b, struct draw *d) {
+    return add_one(b, OPERATOR_BCE, NULL, build_input(b, draw(d, 1, 2000), 0, 0));
+}
+
 /* ------------------------------------------------------------ sequences */
 
 static inline int draw_sequence(struct builder *b, struct draw *d) {
@@ -515,6 +537,11 @@ static const struct test_case cases[] = {
     {"dropout", case_dropout, false},
     {"dropout in place", case_dropout_in_place, false},
     {"cross entropy", case_cross_entropy, false},
+    {"cross entropy of pixels", case_cross_entropy_image, false},
+    {"cross entropy with class weights", case_cross_entropy_weighted, false},
+    {"mse", case_mse, false},
+    {"l1", case_l1, true},
+    {"bce", case_bce, false},
     {"linear on a sequence", case_linear_sequence, false},
     {"cross entropy on a sequence", case_cross_entropy_sequence, false},
     {"embedding", case_embedding, false},

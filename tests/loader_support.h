@@ -17,8 +17,9 @@ struct numbers {
     sem_t *started, *gate;  /* where not NULL: posted at, and waited for by, every read */
 };
 
-static inline enum ps_status read_number(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static inline enum ps_status read_number(const struct dataset *dataset, int64_t index, void *input, void *target,
                                          struct ps_error *error) {
+    int32_t *label = target;
     const struct numbers *numbers = (const struct numbers *)dataset;
     float *image = input;
     assert(index >= 0 && index < dataset->samples);
@@ -32,21 +33,21 @@ static inline enum ps_status read_number(const struct dataset *dataset, int64_t 
     return PS_OK;
 }
 
-static inline enum ps_status label_number(const struct dataset *dataset, int64_t index, int32_t *label,
-                                          struct ps_error *error) {
+static inline enum ps_status label_number(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
     float image[FLOATS];
-    return read_number(dataset, index, image, label, error);
+    return read_number(dataset, index, image, target, error);
 }
 
 /* Three labels a sample, i of them not counted in sample i modulo 4. */
-static inline enum ps_status read_labels(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static inline enum ps_status read_labels(const struct dataset *dataset, int64_t index, void *input, void *target,
                                          struct ps_error *error) {
+    int32_t *label = target;
     TRY(read_number(dataset, index, input, label, error));
     for (int k = 2; k >= 0; k--) label[k] = k < index % 4 ? -1 : (int32_t)index * 3 + k;
     return PS_OK;
 }
 
-static const struct dataset_class numbers_class = {.name = "numbers", .read = read_number, .label = label_number};
+static const struct dataset_class numbers_class = {.name = "numbers", .read = read_number, .target = label_number};
 static const struct dataset_class labels_class = {.name = "numbers", .read = read_labels};
 static const struct dataset_class no_label_class = {.name = "numbers", .read = read_number};
 
@@ -62,7 +63,7 @@ static inline struct samples all_of(struct numbers *numbers) {
 }
 
 static inline struct loader_options options_for(const struct samples *samples, int batch, int ahead) {
-    return (struct loader_options){.samples = samples, .batch = batch, .inputs = true, .labels = true, .ahead = ahead};
+    return (struct loader_options){.samples = samples, .batch = batch, .inputs = true, .targets = true, .ahead = ahead};
 }
 
 static inline struct loader *created(const struct loader_options *options) {
@@ -77,10 +78,12 @@ static inline struct loaded_batch got(struct loader *loader, int64_t number) {
     return batch;
 }
 
+static inline const int32_t *labels_of(struct loaded_batch batch) { return batch.targets; }
+
 static inline void check_image(const struct loaded_batch *batch, int i) {
     const float *images = batch->inputs;
     for (int k = 0; k < FLOATS; k++) {
-        const float expected = i < batch->samples ? (float)batch->labels[i] + 0.25f * (float)k : 0.0f;
+        const float expected = i < batch->samples ? (float)labels_of(*batch)[i] + 0.25f * (float)k : 0.0f;
         assert_true(images[i * FLOATS + k] == expected);
     }
 }

@@ -138,7 +138,7 @@ static inline double run_step(struct chain *chain) {
     int32_t labels[16];
     for (int n = 0; n < chain->samples; n++) labels[n] = 7 * n % 10;
     struct stage_step step = {
-        .labels = labels, .gradient_scale = 1.0f / (float)chain->samples, .training = true, .update_statistics = true};
+        .target = labels, .gradient_scale = 1.0f / (float)chain->samples, .training = true, .update_statistics = true};
     struct stage_result result = chain_forward(chain, 0, &step);
     chain_backward(chain, 0, &step);
     return result.loss / chain->samples;

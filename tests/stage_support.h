@@ -11,7 +11,7 @@ static inline struct stage_step training_step(int micro_batch) {
     return (struct stage_step){.seed = 5,
                                .step = 11,
                                .micro_batch = micro_batch,
-                               .labels = labels + 4 * micro_batch,
+                               .target = labels + 4 * micro_batch,
                                .gradient_scale = 0.125f,
                                .training = true,
                                .update_statistics = true,

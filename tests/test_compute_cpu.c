@@ -137,7 +137,7 @@ static struct outcome run(const char *device_name, int threads, const struct net
     }
     int32_t labels[256];
     for (int i = 0; i < 256; i++) labels[i] = i % 11 - (i % 11 == 10 ? 11 : 0); /* -1: not counted */
-    struct stage_step step = {.seed = 1, .labels = labels, .gradient_scale = 0.1f, .training = true, .update_statistics = true};
+    struct stage_step step = {.seed = 1, .target = labels, .gradient_scale = 0.1f, .training = true, .update_statistics = true};
     struct outcome outcome = {.loss = chain_forward(chain, 0, &step).loss};
     chain_backward(chain, 0, &step);
     if (strcmp(device_name, "cpu") == 0) check_padding(chain, network->name);

@@ -75,7 +75,7 @@ static void check_golden(struct device *device, json_t *golden) {
     int32_t labels[16];
     for (int n = 0; n < samples; n++) labels[n] = 7 * n % 10;
     struct stage_step step = {
-        .labels = labels, .gradient_scale = 1.0f / (float)samples, .training = true, .update_statistics = true};
+        .target = labels, .gradient_scale = 1.0f / (float)samples, .training = true, .update_statistics = true};
     struct stage_result result = chain_forward(chain, 0, &step);
     chain_backward(chain, 0, &step);
     double loss = json_number_value(json_object_get(golden, "loss"));

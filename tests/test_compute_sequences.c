@@ -45,7 +45,7 @@ static void fill_tokens(struct problem *p, int samples) {
             p->counted += label >= 0;
         }
     }
-    p->step = (struct stage_step){.labels = p->labels, .gradient_scale = 1.0f / (float)p->counted, .training = true};
+    p->step = (struct stage_step){.target = p->labels, .gradient_scale = 1.0f / (float)p->counted, .training = true};
 }
 
 static void make_problem(struct device *device, json_t *golden, struct problem *p) {

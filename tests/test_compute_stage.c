@@ -165,7 +165,7 @@ static void check_short_batch_and_labels(struct device *device) {
     assert_true(chain_forward(chain, 0, &step).loss == sum);
 
     int32_t wrong[4] = {0, 1, 5, -1};
-    step.labels = wrong;
+    step.target = wrong;
     const struct stage_blocks *blocks = &chain->blocks[0][0];
     assert_status(stage_forward(chain->stages[0], blocks, &step, NULL, &test_error), PS_BAD_INPUT, "label 5 of sample 2");
     step.samples = 2; /* what does not count is not looked at */

@@ -44,7 +44,7 @@ static void check_samples(struct samples *samples, int count, const float mean[3
         float image[IMAGE];
         int32_t label, label_alone;
         assert_ok(dataset->class->read(dataset, sample, image, &label, &test_error));
-        assert_ok(dataset->class->label(dataset, sample, &label_alone, &test_error));
+        assert_ok(dataset->class->target(dataset, sample, &label_alone, &test_error));
         assert_int_equal(label, sample % 10);
         assert_int_equal(label_alone, label);
         for (int i = 0; i < AREA; i++) {

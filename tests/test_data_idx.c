@@ -73,7 +73,7 @@ static void check_opens(enum dataset_part part) {
         float image[AREA];
         int32_t label, label_alone;
         assert_ok(dataset->class->read(dataset, sample, image, &label, &test_error));
-        assert_ok(dataset->class->label(dataset, sample, &label_alone, &test_error));
+        assert_ok(dataset->class->target(dataset, sample, &label_alone, &test_error));
         assert_int_equal(label, label_of(sample));
         assert_int_equal(label_alone, label);
         for (int i = 0; i < AREA; i++) {

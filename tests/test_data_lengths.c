@@ -196,7 +196,7 @@ static void test_loaders(void **state) {
         struct loader *loader[2];
         for (int inputs = 0; inputs < 2; inputs++) {
             options.inputs = inputs;
-            options.labels = !inputs;
+            options.targets = !inputs;
             assert_ok(loader_create(&options, &loader[inputs], &test_error));
             assert_int_equal(loader_batches(loader[inputs]), BATCHES);
             assert_ok(loader_seek(loader[inputs], 3, &test_error));
@@ -211,7 +211,7 @@ static void test_loaders(void **state) {
             assert_ok(loader_get(loader[1], number, &tokens, &test_error));
             assert_ok(loader_get(loader[0], number, &labels, &test_error));
             lengths_pack_tokens(&lengths, length, BATCH, tokens.inputs, packed);
-            lengths_pack_labels(&lengths, length, BATCH, labels.labels, packed_labels);
+            lengths_pack_labels(&lengths, length, BATCH, labels.targets, packed_labels);
             for (int i = 0; i < BATCH; i++) {
                 const int64_t sample = samples.first + order.at[number % BATCHES * BATCH + i];
                 assert_ok(samples.dataset->class->read(samples.dataset, sample, own, own_labels, &test_error));

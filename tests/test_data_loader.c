@@ -17,7 +17,7 @@ static void evaluation_is_in_order_and_padded(void **state) {
             const int start = (int)(number % 3) * 4;
             assert_int_equal(batch.samples, start == 8 ? 2 : 4);
             for (int i = 0; i < 4; i++) {
-                assert_int_equal(batch.labels[i], i < batch.samples ? start + i : -1);
+                assert_int_equal(labels_of(batch)[i], i < batch.samples ? start + i : -1);
                 check_image(&batch, i);
             }
             assert_int_equal((uintptr_t)batch.inputs % 64, 0);
@@ -44,19 +44,19 @@ static void several_labels_a_sample(void **state) {
             for (int i = 0; i < 4 * 3; i++) {
                 const int sample = (int)number * 4 + i / 3;
                 const int expected = sample >= 10 || i % 3 < sample % 4 ? -1 : sample * 3 + i % 3;
-                assert_int_equal(batch.labels[i], expected);
+                assert_int_equal(labels_of(batch)[i], expected);
                 counted += expected >= 0;
             }
-            assert_int_equal(batch.counted, counted);
+            assert_int_equal(batch.weight, counted);
             loader_release(loader, number);
         }
         loader_destroy(loader);
     }
     struct loader_options options = options_for(&samples, 4, 2);
-    options.labels = false;
+    options.targets = false;
     struct loader *loader = created(&options);
     const struct loaded_batch batch = got(loader, 0);
-    assert_null(batch.labels);
+    assert_null(batch.targets);
     assert_true(((const float *)batch.inputs)[3 * FLOATS] == 3);
     loader_destroy(loader);
 }
@@ -76,7 +76,7 @@ static void training_visits_each_sample_at_most_once_an_epoch(void **state) {
         const struct loaded_batch batch = got(loader, number);
         assert_int_equal(batch.samples, BATCH);
         for (int i = 0; i < BATCH; i++) check_image(&batch, i);
-        memcpy(order[number / 10] + number % 10 * BATCH, batch.labels, BATCH * sizeof(int32_t));
+        memcpy(order[number / 10] + number % 10 * BATCH, batch.targets, BATCH * sizeof(int32_t));
         loader_release(loader, number);
     }
     loader_destroy(loader);
@@ -110,7 +110,7 @@ static void orders_follow_the_seed(void **state) {
         struct loader *loader = created(&options);
         const struct loaded_batch batch = got(loader, 0);
         assert_true((batch.inputs != NULL) == options.inputs);
-        memcpy(order[i], batch.labels, sizeof order[i]);
+        memcpy(order[i], batch.targets, sizeof order[i]);
         loader_destroy(loader);
     }
     assert_memory_equal(order[0], order[1], sizeof order[0]);
@@ -127,7 +127,7 @@ static void ranges_are_kept(void **state) {
     int visits[50] = {0};
     for (int64_t number = 0; number < 6; number++) {
         const struct loaded_batch batch = got(loader, number);
-        for (int i = 0; i < 4; i++) visits[batch.labels[i]]++;
+        for (int i = 0; i < 4; i++) visits[labels_of(batch)[i]]++;
         loader_release(loader, number);
     }
     for (int i = 0; i < 50; i++) assert_int_equal(visits[i], i >= 20 && i < 32 ? 2 : 0);
@@ -145,13 +145,13 @@ static void only_what_is_wanted_is_given(void **state) {
         struct loader *loader = created(&options);
         struct loaded_batch batch = got(loader, 0);
         assert_null(batch.inputs);
-        for (int i = 0; i < 4; i++) assert_int_equal(batch.labels[i], i);
+        for (int i = 0; i < 4; i++) assert_int_equal(labels_of(batch)[i], i);
         loader_destroy(loader);
         options.inputs = true;
-        options.labels = false;
+        options.targets = false;
         loader = created(&options);
         batch = got(loader, 0);
-        assert_null(batch.labels);
+        assert_null(batch.targets);
         assert_true(((const float *)batch.inputs)[FLOATS] == 1.0f);
         loader_destroy(loader);
     }
@@ -191,7 +191,7 @@ static void mini_batches_are_shared_out(void **state) {
         for (int64_t number = 0; number < 40; number++) {
             struct loader *turn = sharer[number % SHARERS];
             if (number % 5 == 0) assert_ok(loader_seek(turn, number, &test_error));
-            assert_memory_equal(got(turn, number).labels, got(whole, number).labels, BATCH * sizeof(int32_t));
+            assert_memory_equal(got(turn, number).targets, got(whole, number).targets, BATCH * sizeof(int32_t));
             loader_release(turn, number);
             loader_release(whole, number);
         }
@@ -209,7 +209,7 @@ static void micro_batches_are_shared_out(void **state) {
     struct loader_options options = options_for(&samples, BATCH, 2);
     options.shuffle = true;
     struct loader *whole = created(&options), *sharer[SHARERS];
-    options.labels = false;
+    options.targets = false;
     options.chunk = CHUNK;
     options.replicas = SHARERS;
     for (options.replica = 0; options.replica < SHARERS; options.replica++) sharer[options.replica] = created(&options);

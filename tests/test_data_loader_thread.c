@@ -17,7 +17,7 @@ static void as_many_as_are_read_ahead_can_be_held(void **state) {
                 if (number >= ahead) loader_release(loader, number - ahead);
                 held[number] = got(loader, number);
                 for (int64_t old = number - ahead + 1 > 0 ? number - ahead + 1 : 0; old <= number; old++) {
-                    assert_int_equal(held[old].labels[1], old % 10 * 2 + 1);
+                    assert_int_equal(labels_of(held[old])[1], old % 10 * 2 + 1);
                     check_image(&held[old], 1);
                 }
             }
@@ -60,7 +60,7 @@ static void serial_and_threaded_are_the_same(void **state) {
             } else {
                 const struct loaded_batch a = got(threaded, next), b = got(serial, next);
                 assert_int_equal(a.samples, b.samples);
-                assert_memory_equal(a.labels, b.labels, (size_t)batch * sizeof(int32_t));
+                assert_memory_equal(a.targets, b.targets, (size_t)batch * sizeof(int32_t));
                 assert_memory_equal(a.inputs, b.inputs, (size_t)batch * 60 * sizeof(float));
                 next++;
             }
@@ -80,14 +80,14 @@ static void seeking_gives_what_reading_through_gives(void **state) {
     struct loader *through = created(&options), *seeking = created(&options);
     int32_t labels[40][4];
     for (int64_t number = 0; number < 40; number++) {
-        memcpy(labels[number], got(through, number).labels, sizeof labels[number]);
+        memcpy(labels[number], got(through, number).targets, sizeof labels[number]);
         loader_release(through, number);
     }
     static const int64_t targets[] = {39, 0, 8, 7, 16, 16, 3};
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         assert_ok(loader_seek(seeking, targets[i], &test_error));
         for (int64_t number = targets[i]; number < targets[i] + 2 && number < 40; number++) {
-            assert_memory_equal(got(seeking, number).labels, labels[number], sizeof labels[number]);
+            assert_memory_equal(got(seeking, number).targets, labels[number], sizeof labels[number]);
         }
     }
     assert_status(loader_seek(seeking, -1, &test_error), PS_USAGE, "mini-batch -1");
@@ -116,7 +116,7 @@ static void seeking_while_a_batch_is_read(void **state) {
         for (int64_t number = first; number < first + 2; number++) {
             const struct loaded_batch batch = got(loader, number);
             for (int i = 0; i < 4; i++) {
-                assert_int_equal(batch.labels[i], number * 4 + i);
+                assert_int_equal(labels_of(batch)[i], number * 4 + i);
                 check_image(&batch, i);
             }
         }
@@ -136,7 +136,7 @@ static void errors_come_with_their_batch(void **state) {
         options.serial = serial;
         struct loader *loader = created(&options);
         struct loaded_batch batch;
-        for (int64_t number = 0; number < 2; number++) assert_int_equal(got(loader, number).labels[0], number * 4);
+        for (int64_t number = 0; number < 2; number++) assert_int_equal(labels_of(got(loader, number))[0], number * 4);
         for (int again = 0; again < 2; again++) {
             assert_status(loader_get(loader, 2, &batch, &test_error), PS_IO, "sample 9 cannot be read");
         }
@@ -144,7 +144,7 @@ static void errors_come_with_their_batch(void **state) {
         loader_release(loader, 1);
         assert_status(loader_get(loader, 2, &batch, &test_error), PS_IO, "sample 9 cannot be read");
         assert_ok(loader_seek(loader, 3, &test_error));
-        assert_int_equal(got(loader, 3).labels[0], 12);
+        assert_int_equal(labels_of(got(loader, 3))[0], 12);
         loader_destroy(loader);
     }
 }

@@ -149,7 +149,7 @@ static void test_damage_while_training(void **state) {
     struct samples samples = open_set("images:%s/bad", DATASET_TRAIN, SIDE, 3);
     for (int round = 0; round < 20; round++) {
         struct loader_options options = {
-            .samples = &samples, .batch = 20, .inputs = true, .labels = true, .ahead = 2, .threads = 4};
+            .samples = &samples, .batch = 20, .inputs = true, .targets = true, .ahead = 2, .threads = 4};
         struct loader *loader;
         struct loaded_batch batch;
         assert_ok(loader_create(&options, &loader, &test_error));

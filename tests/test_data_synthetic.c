@@ -79,7 +79,7 @@ static void samples_do_not_depend_on_how_they_are_read(void **state) {
         int32_t alone;
         assert_int_equal(read_one(&other, n, b), label);
         assert_memory_equal(a, b, sizeof a);
-        assert_ok(one.dataset->class->label(one.dataset, n, &alone, &test_error));
+        assert_ok(one.dataset->class->target(one.dataset, n, &alone, &test_error));
         assert_int_equal(alone, label);
     }
     samples_close(&one);

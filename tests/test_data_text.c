@@ -27,7 +27,7 @@ static void assert_read(const struct samples *samples, int64_t index, const int3
     int32_t got[32];
     int32_t label[32], alone[32];
     assert_ok(dataset->class->read(dataset, index, got, label, &test_error));
-    assert_ok(dataset->class->label(dataset, index, alone, &test_error));
+    assert_ok(dataset->class->target(dataset, index, alone, &test_error));
     for (int64_t t = 0; t < dataset->shape.height; t++) assert_int_equal(got[t], tokens[t]);
     for (int t = 0; t < dataset_labels(&dataset->shape); t++) {
         assert_int_equal(label[t], labels[t]);

@@ -13,7 +13,7 @@
 static const int32_t labels[4] = {1, 0, 3, 2};
 
 static const struct stage_step step = {
-    .seed = 5, .step = 11, .labels = labels, .gradient_scale = 0.25f, .training = true, .update_statistics = true};
+    .seed = 5, .step = 11, .target = labels, .gradient_scale = 0.25f, .training = true, .update_statistics = true};
 
 /* Values read twice, dropout before and behind what is split, a flattened image, every follower that there is. */
 static struct graph *tangle(void) {

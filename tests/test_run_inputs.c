@@ -332,7 +332,7 @@ static void assert_refused(struct inputs_job *job, const struct ps_dataset *data
 
 static void test_refused_targets(struct inputs_job *job) {
     static const char *const said[] = {"have the target 'labels', but the network's loss reads 'kind'",
-                                       "have 2 labels per sample, but the network's loss reads 1", "has 5 classes"};
+                                       "have the target 'kind' i32 2 of 4 tokens, but the network's loss reads 'kind' i32 1 of", "has 5 classes"};
     struct ps_input inputs[8], target;
     struct ps_dataset *data;
     struct ps_dataset_source source = own_source(&job->own, inputs);
@@ -349,8 +349,11 @@ static void test_refused_targets(struct inputs_job *job) {
         ps_dataset_destroy(data);
     }
     target.vocabulary = 0;
+    assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "'kind' is i32 with the vocabulary 0");
     target.type = "f32";
-    assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "'kind' is f32 of rank 1");
+    assert_ok(ps_dataset_create(&source, &data, &test_error));
+    assert_refused(job, data, PS_USAGE, "have the target 'kind' f32 1, but the network's loss reads 'kind' i32 1");
+    ps_dataset_destroy(data);
     source.target_count = 2;
     assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "target_count: 2; 1 is accepted");
 }

@@ -97,7 +97,7 @@ static const float *probabilities(struct network *n, int64_t index, const int32_
     memset(input, 0, (size_t)(ROWS * (SOURCE + TARGET)) * sizeof *input);
     assert_ok(n->samples.dataset->class->read(n->samples.dataset, index, input, unused, &test_error));
     for (int t = 1; t < TARGET; t++) input[SOURCE + t] = tokens[t - 1];
-    struct stage_step step = {.labels = labels};
+    struct stage_step step = {.target = labels};
     assert_ok(stage_forward(n->chain->stages[0], blocks, &step, NULL, &test_error));
     return stage_probabilities(n->chain->stages[0], blocks);
 }
@@ -222,7 +222,7 @@ static void check_state(struct network *n, bool exact) {
     int32_t labels[ROWS * TARGET];
     static float got[ROWS * TARGET * WORDS];
     for (int i = 0; i < ROWS * TARGET; i++) labels[i] = -1;
-    const struct stage_step how = {.labels = labels};
+    const struct stage_step how = {.target = labels};
     draw_tokens(all->input);
     run_steps(n, all->input, &how, got);
     assert_ok(stage_forward(n->chain->stages[0], all, &how, NULL, &test_error));

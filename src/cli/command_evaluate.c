@@ -54,8 +54,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->common.json) {
         printf("{\"loss\": ");
         output_json_number(evaluation.loss);
-        printf(", \"accuracy\": ");
-        output_json_number(evaluation.accuracy);
+        if (isfinite(evaluation.accuracy)) {
+            printf(", \"accuracy\": ");
+            output_json_number(evaluation.accuracy);
+        }
         if (isfinite(evaluation.top5)) {
             printf(", \"top5\": ");
             output_json_number(evaluation.top5);
@@ -71,7 +73,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         printf(", \"samples\": %" PRId64 "}\n", evaluation.samples);
     } else {
         if (!isnan(evaluation.bleu)) printf("BLEU %.2f, ", evaluation.bleu);
-        printf("loss %.4f, accuracy %.2f%%", evaluation.loss, 100 * evaluation.accuracy);
+        printf("loss %.4f", evaluation.loss);
+        if (isfinite(evaluation.accuracy)) printf(", accuracy %.2f%%", 100 * evaluation.accuracy);
         if (isfinite(evaluation.top5)) printf(", top 5 %.2f%%", 100 * evaluation.top5);
         if (isfinite(evaluation.perplexity)) printf(", perplexity %.2f", evaluation.perplexity);
         printf(" on %" PRId64 " samples\n", evaluation.samples);

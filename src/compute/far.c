@@ -73,7 +73,7 @@ struct far_kernel {
     struct kernel kernel;
     struct kernel_class type;
     struct kernel *inner;
-    int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, label_count;
+    int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, target_bytes;
 };
 
 struct command {
@@ -192,7 +192,7 @@ static void use_kernel_call(struct far_device *far, const struct far_kernel *ker
     }
     call->workspace = use(far, call->workspace, kernel->kernel.workspace_bytes);
     call->state = use(far, call->state, samples * kernel->kernel.state_floats * (int64_t)sizeof(float));
-    call->labels = use(far, call->labels, kernel->label_count * (int64_t)sizeof *call->labels);
+    call->target = use(far, call->target, kernel->target_bytes);
     call->loss = use(far, call->loss, sizeof *call->loss);
     call->correct = use(far, call->correct, sizeof *call->correct);
     call->correct5 = use(far, call->correct5, sizeof *call->correct5);
@@ -469,7 +469,8 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     far->kernel.device = device;
     for (int i = 0; i < node->input_count; i++) far->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
     far->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
-    far->label_count = node->flags & OPERATOR_LOSS ? samples * graph_labels(graph) : 0;
+    const struct shape target = graph_target(graph);
+    far->target_bytes = node->flags & OPERATOR_LOSS ? samples * shape_bytes(&target) : 0;
     return PS_OK;
 }
 

@@ -28,10 +28,10 @@ struct kernel_call {
     void *workspace;
     float *state; /* forward only, samples x state_floats: the state at the start of a sequence, overwritten by the state at its
                      end, from which the next call continues; NULL: starts with zeros */
-    const int32_t *labels;  /* loss only: one a sample, or one a position of a sequence; -1: not counted (no loss, no hit,
-                               gradient 0) */
-    int counted;            /* loss only: the first `counted` of the N samples count; the labels of the others are not read */
-    float gradient_scale;   /* loss only: 1 / (counted labels of the whole mini-batch) */
+    const void *target;     /* loss only: graph_target for each sample. Labels (int32_t): -1 is not counted (no loss, no hit,
+                               gradient 0). Numbers (float): where an activation has them */
+    int counted;            /* loss only: the first `counted` of the N samples count; the targets of the others are not read */
+    float gradient_scale;   /* loss only: 1 / what counts in the whole mini-batch: the weights of its labels, or its numbers */
     bool training;          /* dropout and batch statistics on */
     bool update_statistics; /* false in a recomputation and in evaluation */
     struct random_key key;  /* of this node, step and micro-batch; dropout keeps element i (in memory order) where
@@ -39,9 +39,9 @@ struct kernel_call {
     /* For the clock device. adds (backward_weight): the caller adds the result to earlier gradients; split (both halves): the
      * halves run at different times. */
     bool adds, split;
-    double *loss;      /* loss only: sum over counted labels is added here */
-    int64_t *correct;  /* loss only: hits of the top guess are added here */
-    int64_t *correct5; /* loss only: labels with fewer than five classes of higher probability */
+    double *loss;      /* loss only: sum over what counts, times its weights, is added here */
+    int64_t *correct;  /* of labels only: hits of the top guess are added here */
+    int64_t *correct5; /* of labels only: those with fewer than five classes of higher probability */
 };
 
 struct kernel {

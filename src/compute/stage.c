@@ -56,13 +56,14 @@ static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
     return status;
 }
 
-/* A last stage's labels and result in the device's own memory; a few bytes, which no plan counts. */
-static enum ps_status take_labels(struct stage *stage, struct ps_error *error) {
+/* A last stage's targets and result in the device's own memory; they are few, and no plan counts them. */
+static enum ps_status take_target(struct stage *stage, struct ps_error *error) {
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (device_in_host(stage->device) || !(end->flags & OPERATOR_LOSS)) return PS_OK;
-    const size_t labels = memory_align((size_t)(stage->samples * graph_labels(stage->graph)) * sizeof *stage->labels);
-    TRY(device_take(stage->device, &stage->own_memory, labels + memory_align(sizeof *stage->result), "labels", error));
-    stage->labels = memory_block_carve(&stage->own_memory, labels);
+    const struct shape target = graph_target(stage->graph);
+    const size_t bytes = memory_align((size_t)(stage->samples * shape_bytes(&target)));
+    TRY(device_take(stage->device, &stage->own_memory, bytes + memory_align(sizeof *stage->result), "targets", error));
+    stage->target = memory_block_carve(&stage->own_memory, bytes);
     stage->result = memory_block_carve(&stage->own_memory, sizeof *stage->result);
     return PS_OK;
 }
@@ -86,7 +87,7 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
     if (made->nodes == NULL) status = error_memory(error, "a stage", (size_t)node_count * sizeof *made->nodes);
     if (status == PS_OK) status = create_kernels(made, error);
     if (status == PS_OK) status = arrange(made, error);
-    if (status == PS_OK) status = take_labels(made, error);
+    if (status == PS_OK) status = take_target(made, error);
     if (status != PS_OK) {
         stage_destroy(made);
         return status;

@@ -43,10 +43,10 @@ struct stage_blocks {
 
 struct stage_step {
     uint64_t seed;
-    uint64_t step;         /* mini-batch number since the start of training: dropout's key */
-    int micro_batch;       /* within the mini-batch */
-    const int32_t *labels; /* last stage only, the host's: graph_labels for each sample; -1: not counted */
-    float gradient_scale;  /* 1 / counted labels of the mini-batch */
+    uint64_t step;        /* mini-batch number since the start of training: dropout's key */
+    int micro_batch;      /* within the mini-batch */
+    const void *target;   /* last stage only, the host's: graph_target for each sample; a label of -1 is not counted */
+    float gradient_scale; /* 1 / the weight of what counts in the mini-batch */
     bool training;
     bool update_statistics;
     bool accumulate; /* backward_weight adds to the gradients instead of writing them */
@@ -57,12 +57,22 @@ struct stage_step {
     void *between_context;
 };
 
+/* Sums over some samples; a mean loss is loss / weight. */
 struct stage_result {
-    double loss;      /* sum over counted labels */
+    double loss;      /* over what counts, times its weights */
+    double weight;    /* of what counts: the classes' weights of labels; numbers weigh 1 each */
     int64_t correct;  /* top-1 hits */
     int64_t correct5; /* top-5 hits */
-    int64_t counted;  /* labels */
+    int64_t counted;  /* labels or numbers */
 };
+
+static inline void stage_result_add(struct stage_result *sum, const struct stage_result *more) {
+    sum->loss += more->loss;
+    sum->weight += more->weight;
+    sum->correct += more->correct;
+    sum->correct5 += more->correct5;
+    sum->counted += more->counted;
+}
 
 /* `graph` is borrowed until stage_destroy. PS_USAGE where the device declines an operator. */
 enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,

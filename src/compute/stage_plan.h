@@ -73,9 +73,9 @@ struct stage {
     int64_t state_bytes;
     int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they lie at the start of the workspace */
     int gradient_blocks;          /* the kernels' own workspace comes after them */
-    /* For a network's last stage on a device with memory of its own: the labels that its work reads, and its result. */
+    /* For a network's last stage on a device with memory of its own: the targets that its work reads, and its result. */
     struct memory_block own_memory;
-    int32_t *labels;
+    void *target;
     struct stage_result *result;
     struct action_list forward, backward;
 };

@@ -28,7 +28,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .inner = at(run, node->inner),
         .workspace = at(run, (struct buffer){BUFFER_WORKSPACE, stage_kernel_workspace(run->stage)}),
         .state = at(run, node->state),
-        .labels = run->stage->labels != NULL ? run->stage->labels : step->labels,
+        .target = run->stage->target != NULL ? run->stage->target : step->target,
         .counted = counted_samples(run),
         .gradient_scale = step->gradient_scale,
         .training = step->training,
@@ -147,29 +147,37 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
     return status;
 }
 
-/* Refuses a label that is no class, with which a kernel would read outside of the logits. `counted` becomes the number of
- * labels that count. */
-static enum ps_status check_labels(const struct stage_run *run, int64_t *counted, struct ps_error *error) {
+/* Notes what counts. Refuses a label that is no class, with which a kernel would read outside of the logits. */
+static enum ps_status check_target(const struct stage_run *run, struct stage_result *result, struct ps_error *error) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (!stage->device->type->real || !(end->flags & OPERATOR_LOSS)) return PS_OK;
-    int64_t each = graph_labels(stage->graph), classes = end->shape.dim[0];
-    for (int64_t n = 0; n < counted_samples(run) * each; n++) {
-        int32_t label = run->step->labels[n];
-        *counted += label >= 0;
-        if (label >= -1 && label < classes) continue;
+    const struct shape target = graph_target(stage->graph);
+    const int64_t each = shape_elements(&target), classes = end->shape.dim[0], count = counted_samples(run) * each;
+    if (target.type != TYPE_I32) {
+        result->counted = count;
+        result->weight = (double)count;
+        return PS_OK;
+    }
+    const int32_t *labels = run->step->target;
+    for (int64_t n = 0; n < count; n++) {
+        const int32_t label = labels[n];
+        const bool known = label >= -1 && label < classes;
+        result->counted += label >= 0;
+        if (known) result->weight += graph_label_weight(stage->graph, label);
+        if (known) continue;
         return error_set(error, PS_BAD_INPUT, "label %d of sample %lld: the network has the classes 0 to %lld", label,
                          (long long)(n / each), (long long)classes - 1);
     }
     return PS_OK;
 }
 
-/* Copies the labels to a device that cannot read the host's memory. */
-static void copy_labels(const struct stage_run *run) {
+/* Copies the targets to a device that cannot read the host's memory. */
+static void copy_target(const struct stage_run *run) {
     const struct stage *stage = run->stage;
-    const size_t count = (size_t)(counted_samples(run) * graph_labels(stage->graph));
-    if (stage->labels != NULL && run->step->labels != NULL)
-        device_copy(stage->device, stage->labels, run->step->labels, count * sizeof *stage->labels);
+    const struct shape target = graph_target(stage->graph);
+    if (stage->target != NULL && run->step->target != NULL)
+        device_copy(stage->device, stage->target, run->step->target, (size_t)(counted_samples(run) * shape_bytes(&target)));
 }
 
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
@@ -181,8 +189,8 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
                                    const bool *kept, struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
     struct stage_run run = start(stage, blocks, step, stage->result != NULL ? stage->result : &made);
-    TRY(check_labels(&run, &made.counted, error));
-    copy_labels(&run);
+    TRY(check_target(&run, &made, error));
+    copy_target(&run);
     if (stage->result != NULL) device_copy(stage->device, stage->result, &made, sizeof made);
     TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept, error));
     if (result != NULL && stage->result != NULL) device_copy(stage->device, result, stage->result, sizeof *result);
@@ -195,7 +203,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     struct stage_result unused = {0};
     struct stage_run run = start(stage, blocks, step, &unused);
     run.half = half;
-    copy_labels(&run);
+    copy_target(&run);
     return run_list(&run, &stage->backward, half, NULL, error);
 }
 

@@ -143,7 +143,7 @@ const struct dataset_class dataset_cifar10 = {
     .close = byte_dataset_close,
     .read = byte_dataset_read,
     .read_augmented = byte_dataset_read_augmented,
-    .label = byte_dataset_label,
+    .target = byte_dataset_target,
 };
 
 const struct dataset_class dataset_cifar100 = {
@@ -155,5 +155,5 @@ const struct dataset_class dataset_cifar100 = {
     .close = byte_dataset_close,
     .read = byte_dataset_read,
     .read_augmented = byte_dataset_read_augmented,
-    .label = byte_dataset_label,
+    .target = byte_dataset_target,
 };

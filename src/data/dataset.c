@@ -147,9 +147,24 @@ static const char *input_text(const struct ps_input *input, char text[256]) {
     return text;
 }
 
+static bool same_sides(const struct ps_input *a, const struct ps_input *b) {
+    return strcmp(a->type, b->type) == 0 && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+}
+
 static bool same_input(const struct ps_input *a, const struct ps_input *b) {
-    return strcmp(a->name, b->name) == 0 && strcmp(a->type, b->type) == 0 && a->vocabulary == b->vocabulary &&
-           a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+    return strcmp(a->name, b->name) == 0 && a->vocabulary == b->vocabulary && same_sides(a, b);
+}
+
+/* Classes where the loss reads numbers, or the other way. */
+static enum ps_status other_target(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
+                                   struct ps_error *error) {
+    if (required->classes > 0)
+        return error_set(error, PS_USAGE, "data '%s' have numbers as target, but the network's loss reads labels of %d classes",
+                         spec, required->classes);
+    return error_set(error, PS_USAGE,
+                     "data '%s' have labels of %d classes, but the network's loss reads %d number%s per sample", spec,
+                     has->classes, dataset_labels(required), text_plural(dataset_labels(required)));
 }
 
 /* `has` NULL: data of a spec, with one input. */
@@ -193,6 +208,7 @@ static enum ps_status check_image(const char *spec, const struct dataset_shape *
 
 static enum ps_status check_fit(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
                                 struct ps_error *error) {
+    char own[256], network[256];
     if (has->inputs || needs_list(required)) {
         TRY(check_inputs(spec, has, required, error));
     } else {
@@ -202,6 +218,11 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
     if (has->target && required->target && strcmp(has->target->name, required->target->name) != 0)
         return error_set(error, PS_USAGE, "data '%s' have the target '%s', but the network's loss reads '%s'", spec,
                          has->target->name, required->target->name);
+    if (has->target && required->target && !same_sides(has->target, required->target))
+        return error_set(error, PS_USAGE, "data '%s' have the target %s, but the network's loss reads %s", spec,
+                         input_text(has->target, own), input_text(required->target, network));
+    if ((has->classes > 0) != (required->classes > 0)) return other_target(spec, has, required, error);
+    if (required->classes == 0 && dataset_labels(has) == dataset_labels(required)) return PS_OK;
     if (dataset_labels(has) != dataset_labels(required))
         return error_set(error, PS_USAGE, "data '%s' have %d label%s per sample, but the network's loss reads %d", spec,
                          dataset_labels(has), text_plural(dataset_labels(has)), dataset_labels(required));

@@ -33,8 +33,9 @@ struct dataset_shape {
     int input_count;
     const struct ps_input *target;   /* likewise; NULL: classes and labels describe it, and it has no name */
     int64_t channels, height, width; /* of a sample */
-    int classes;                     /* labels are 0 to classes - 1; -1: not counted */
-    int labels;                      /* per sample; sequences may have one per position; 0 counts as 1 */
+    int classes;                     /* labels are 0 to classes - 1; -1: not counted; 0: the target is numbers (f32) */
+    int labels;                      /* elements of the target of a sample: one label, or one per position or pixel; 0 counts as
+                                        1 */
     int vocabulary;                  /* tokens are 0 to vocabulary - 1; 0: images */
     bool gives_tokens;               /* labels are tokens, one per position that the loss reads */
     bool masked;                     /* labels are masked tokens (data/vocabulary.h), not next tokens */
@@ -65,6 +66,10 @@ static inline size_t dataset_input_bytes(const struct dataset_shape *shape) {
     return (size_t)elements * number_types[dataset_input_type(shape)].bytes;
 }
 static inline int dataset_labels(const struct dataset_shape *shape) { return shape->labels > 0 ? shape->labels : 1; }
+/* Bytes of a sample's target: its labels are int32_t, its numbers float. */
+static inline size_t dataset_target_bytes(const struct dataset_shape *shape) {
+    return (size_t)dataset_labels(shape) * sizeof(int32_t);
+}
 
 struct dataset {
     const struct dataset_class *class; /* set by samples_open unless the format's `open` set it */
@@ -88,15 +93,16 @@ struct dataset_class {
     enum ps_status (*open)(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                            struct dataset **dataset, struct ps_error *error);
     void (*close)(struct dataset *dataset);
-    /* Writes the input of sample `index` in the order H, W, C, and its label or labels. Called from several threads at once. */
-    enum ps_status (*read)(const struct dataset *dataset, int64_t index, void *input, int32_t *label, struct ps_error *error);
+    /* Writes the input of sample `index` in the order H, W, C, and its target: its label or labels (int32_t), or numbers
+     * (float). Called from several threads at once. */
+    enum ps_status (*read)(const struct dataset *dataset, int64_t index, void *input, void *target, struct ps_error *error);
     /* The same for training with random crops, flips or masks: `key` is keyed by (seed, epoch, sample). NULL: nothing is
      * random. */
     enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
-                                     int32_t *label, struct ps_error *error);
+                                     void *target, struct ps_error *error);
     bool several_readers; /* reading is slow: loaders use several threads */
-    /* Writes only the label or labels. NULL: they cannot be read without the input. */
-    enum ps_status (*label)(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
+    /* Writes only the target. NULL: it cannot be read without the input. */
+    enum ps_status (*target)(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error);
     /* The length of a sample without padding, before it is cut; takes constant time. NULL: samples are not source and target.
      */
     struct sequence_length (*length)(const struct dataset *dataset, int64_t index);

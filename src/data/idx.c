@@ -146,5 +146,5 @@ const struct dataset_class dataset_idx = {
     .open = open_idx,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
-    .label = byte_dataset_label,
+    .target = byte_dataset_target,
 };

@@ -223,17 +223,18 @@ static enum ps_status read_with(const struct images *images, int64_t index, cons
     return status;
 }
 
-static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, void *target,
                                  struct ps_error *error) {
-    return read_with((const struct images *)dataset, index, NULL, input, label, error);
+    return read_with((const struct images *)dataset, index, NULL, input, target, error);
 }
 
 static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
-                                     int32_t *label, struct ps_error *error) {
-    return read_with((const struct images *)dataset, index, &key, input, label, error);
+                                     void *target, struct ps_error *error) {
+    return read_with((const struct images *)dataset, index, &key, input, target, error);
 }
 
-static enum ps_status read_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+static enum ps_status read_label(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    int32_t *label = target;
     (void)error;
     *label = ((const struct images *)dataset)->files[index].label;
     return PS_OK;
@@ -309,5 +310,5 @@ const struct dataset_class dataset_images = {
     .close = close_images,
     .read = read_image,
     .read_augmented = read_augmented,
-    .label = read_label,
+    .target = read_label,
 };

@@ -29,21 +29,21 @@ enum { THREADS_MAX = 16, THREADS_USUAL = 4, CLAIMS = 4 /* per thread and mini-ba
 
 struct slot {
     char *inputs;
-    int32_t *labels;
+    char *targets;
     int samples;
-    int64_t counted; /* labels that are not -1 */
+    double weight; /* of the targets that count */
 };
 
 struct loader {
     struct loader_options options;
-    size_t input_bytes; /* of a sample */
-    size_t label_count; /* of a sample */
-    int64_t batches;    /* in an epoch */
+    size_t input_bytes;  /* of a sample */
+    size_t target_bytes; /* of a sample */
+    int64_t batches;     /* in an epoch */
     struct memory_block memory;
     struct slot *slots;
     struct sample_order order; /* of the epoch of `read`; zeroed: samples in their own order */
     char *scratch;             /* for an input that is not needed; one thread reads then */
-    int32_t *ignored;          /* for the labels of a mini-batch that are not needed */
+    char *ignored;             /* for the targets of a mini-batch that are not needed */
 
     int64_t released, requested, read;
     /* mini-batch `read`: whether it was prepared, samples claimed and done, the number of reading threads, the first sample
@@ -71,19 +71,19 @@ static struct slot *slot_of(const struct loader *loader, int64_t number) {
 static int64_t room(const struct loader *loader) { return (int64_t)loader->options.ahead * loader->options.stride; }
 
 static bool is_needed(const struct loader_options *options, int sample) {
-    return options->labels || options->replicas < 2 || sample / options->chunk % options->replicas == options->replica;
+    return options->targets || options->replicas < 2 || sample / options->chunk % options->replicas == options->replica;
 }
 
 static enum ps_status read_sample(struct loader *loader, struct slot *slot, int i, int64_t epoch, int64_t index,
                                   struct ps_error *error) {
     const struct dataset *dataset = loader->options.samples->dataset;
     const struct dataset_class *class = dataset->class;
-    int32_t *label = (slot->labels ? slot->labels : loader->ignored) + (size_t)i * loader->label_count;
-    if (!slot->inputs && class->label) return class->label(dataset, index, label, error);
+    void *target = (slot->targets ? slot->targets : loader->ignored) + (size_t)i * loader->target_bytes;
+    if (!slot->inputs && class->target) return class->target(dataset, index, target, error);
     void *input = slot->inputs ? slot->inputs + (size_t)i * loader->input_bytes : loader->scratch;
-    if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, input, label, error);
+    if (!loader->options.shuffle || !class->read_augmented) return class->read(dataset, index, input, target, error);
     struct random_key key = random_key(loader->options.seed, RANDOM_AUGMENT, (uint64_t)epoch, (uint64_t)index);
-    return class->read_augmented(dataset, index, key, input, label, error);
+    return class->read_augmented(dataset, index, key, input, target, error);
 }
 
 /* Samples [first, end) of mini-batch `number`; `failed_at` is the one that could not be read. */
@@ -110,7 +110,7 @@ static void prepare(struct loader *loader) {
     slot->samples = left < loader->options.batch ? (int)left : loader->options.batch;
     const size_t padding = (size_t)(loader->options.batch - slot->samples), used = (size_t)slot->samples;
     if (slot->inputs) memset(slot->inputs + used * loader->input_bytes, 0, padding * loader->input_bytes);
-    if (slot->labels) memset(slot->labels + used * loader->label_count, -1, padding * loader->label_count * sizeof(int32_t));
+    if (slot->targets) memset(slot->targets + used * loader->target_bytes, -1, padding * loader->target_bytes);
     loader->prepared = true;
     loader->claimed = loader->done = 0;
     loader->failed_at = -1;
@@ -126,12 +126,20 @@ static bool has_work(struct loader *loader) {
     return loader->failed_at < 0 && loader->claimed < slot_of(loader, loader->read)->samples;
 }
 
-/* Counts the labels of mini-batch `read`. */
-static void count_labels(const struct loader *loader) {
+/* Adds up what counts in mini-batch `read`. */
+static void weigh_targets(const struct loader *loader) {
     struct slot *slot = slot_of(loader, loader->read);
-    const size_t labels = slot->labels ? (size_t)slot->samples * loader->label_count : 0;
-    slot->counted = 0;
-    for (size_t i = 0; i < labels; i++) slot->counted += slot->labels[i] >= 0;
+    const bool labels = loader->options.samples->dataset->shape.classes > 0;
+    const size_t count = slot->targets ? (size_t)slot->samples * loader->target_bytes / sizeof(int32_t) : 0;
+    const float *weights = loader->options.class_weights;
+    const int32_t *label = (const int32_t *)(const void *)slot->targets;
+    int64_t counted = 0;
+    double sum = 0;
+    for (size_t i = 0; i < count && labels; i++) {
+        counted += label[i] >= 0;
+        if (weights && label[i] >= 0) sum += (double)weights[label[i]];
+    }
+    slot->weight = !labels ? (double)count : weights ? sum : (double)counted;
 }
 
 /* Under the lock: records the result of samples [first, end). Of several failures the one of the first sample is kept. */
@@ -147,7 +155,7 @@ static void account(struct loader *loader, int first, int end, int failed_at, en
     if (loader->failed_at >= 0) {
         if (loader->busy == 0) loader->status = loader->failure;
     } else if (loader->done == slot_of(loader, loader->read)->samples) {
-        count_labels(loader);
+        weigh_targets(loader);
         loader->read += loader->options.stride;
         loader->prepared = false;
     }
@@ -211,7 +219,7 @@ enum ps_status loader_get(struct loader *loader, int64_t number, struct loaded_b
     if (!there) return status;
     const struct slot *slot = slot_of(loader, number);
     *batch = (struct loaded_batch){
-        .inputs = slot->inputs, .labels = slot->labels, .samples = slot->samples, .counted = slot->counted};
+        .inputs = slot->inputs, .targets = slot->targets, .samples = slot->samples, .weight = slot->weight};
     return PS_OK;
 }
 
@@ -248,22 +256,22 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
     const struct dataset *dataset = options->samples->dataset;
     const struct dataset_shape *shape = &dataset->shape;
     loader->input_bytes = dataset_input_bytes(shape);
-    loader->label_count = (size_t)dataset_labels(shape);
+    loader->target_bytes = dataset_target_bytes(shape);
     const size_t input = loader->input_bytes, batch = (size_t)options->batch;
-    const size_t sample_labels = loader->label_count * sizeof(int32_t), ignored = options->labels ? 0 : sample_labels * batch;
-    size_t labels = 0;
-    const size_t scratch = !options->inputs && !dataset->class->label ? input : 0;
+    const size_t ignored = options->targets ? 0 : loader->target_bytes * batch;
+    size_t targets = 0;
+    const size_t scratch = !options->inputs && !dataset->class->target ? input : 0;
     size_t inputs = 0, total;
     if ((options->inputs && __builtin_mul_overflow(input, batch, &inputs)) || inputs > SIZE_MAX / 4 ||
-        (options->labels && __builtin_mul_overflow(sample_labels, batch, &labels)) || labels > SIZE_MAX / 4 ||
-        __builtin_mul_overflow(memory_align(inputs) + memory_align(labels), (size_t)options->ahead, &total) ||
+        (options->targets && __builtin_mul_overflow(loader->target_bytes, batch, &targets)) || targets > SIZE_MAX / 4 ||
+        __builtin_mul_overflow(memory_align(inputs) + memory_align(targets), (size_t)options->ahead, &total) ||
         total > SIZE_MAX / 4) {
         return error_memory(error, what, SIZE_MAX);
     }
     TRY(memory_block_take(&loader->memory, total + memory_align(scratch) + memory_align(ignored), what, error));
     for (int i = 0; i < options->ahead; i++) {
         if (inputs) loader->slots[i].inputs = memory_block_carve(&loader->memory, inputs);
-        if (labels) loader->slots[i].labels = memory_block_carve(&loader->memory, labels);
+        if (targets) loader->slots[i].targets = memory_block_carve(&loader->memory, targets);
     }
     if (scratch) loader->scratch = memory_block_carve(&loader->memory, scratch);
     if (ignored) loader->ignored = memory_block_carve(&loader->memory, ignored);
@@ -272,7 +280,7 @@ static enum ps_status take_memory(struct loader *loader, struct ps_error *error)
 
 static int thread_count(const struct loader_options *options) {
     if (options->serial) return 0;
-    if (!options->inputs) return 1; /* most formats read labels without the inputs */
+    if (!options->inputs) return 1; /* most formats read targets without the inputs */
     if (options->threads > 0) return options->threads < THREADS_MAX ? options->threads : THREADS_MAX;
     if (!options->samples->dataset->class->several_readers) return 1;
     const int usable = cores_usable();
@@ -294,7 +302,7 @@ static enum ps_status start_threads(struct loader *loader, struct ps_error *erro
 
 enum ps_status loader_create(const struct loader_options *options, struct loader **out, struct ps_error *error) {
     const int64_t count = options->samples->count;
-    assert(options->batch > 0 && options->ahead > 0 && (options->inputs || options->labels));
+    assert(options->batch > 0 && options->ahead > 0 && (options->inputs || options->targets));
     assert(count > 0 && count <= UINT32_MAX);
     if (options->shuffle && count < options->batch) {
         return error_set(error, PS_USAGE, "a mini-batch of %d samples is larger than the data, which have %lld", options->batch,

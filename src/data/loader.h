@@ -1,6 +1,6 @@
 /*
  * A loader reads mini-batches ahead on its own threads and returns them in order. The order of samples is that of data/order.h
- * in training and 0, 1, 2, ... in evaluation. Each worker has its own loader, for inputs or labels alone if it needs no more;
+ * in training and 0, 1, 2, ... in evaluation. Each worker has its own loader, for inputs or targets alone if it needs no more;
  * loaders with the same options use the same order.
  */
 #ifndef PENSTOCK_DATA_LOADER_H
@@ -12,8 +12,9 @@ struct loader;
 
 struct loader_options {
     const struct samples *samples; /* borrowed until loader_destroy */
-    int batch;                     /* samples in a mini-batch; each has dataset_labels labels */
-    bool inputs, labels;           /* what is read */
+    int batch;                     /* samples in a mini-batch; each has dataset_labels targets */
+    bool inputs, targets;          /* what is read */
+    const float *class_weights;    /* what labels count; NULL: 1 each */
     bool shuffle; /* training: permuted, a last short mini-batch is left out; else in order, and it is padded */
     uint64_t seed;
     const struct lengths
@@ -21,7 +22,7 @@ struct loader_options {
     /* For one of several workers that divide the data among them: */
     int stride; /* only every stride-th mini-batch is requested (0: every one) */
     /* Of every `replicas` chunks of `chunk` samples in a mini-batch, only the inputs of chunk number `replica` are read; the
-     * memory of the others is undefined. All labels are read, since all are counted. 0: all chunks. */
+     * memory of the others is undefined. All targets are read, since all are counted. 0: all chunks. */
     int chunk, replica, replicas;
     int ahead;   /* mini-batches read ahead, including those held by the caller; at least 1 */
     bool serial; /* no thread: read when requested (the one-thread environment) */
@@ -29,10 +30,10 @@ struct loader_options {
 };
 
 struct loaded_batch {
-    const void *inputs;    /* batch x H x W x C of the samples' type, 64-byte aligned, or NULL */
-    const int32_t *labels; /* batch x labels, or NULL; padding has label -1 */
-    int samples;           /* real samples; the rest is padding (zeros) */
-    int64_t counted;       /* labels that are not -1; 0 without labels */
+    const void *inputs;  /* batch x H x W x C of the samples' type, 64-byte aligned, or NULL */
+    const void *targets; /* batch x targets: labels (int32_t) or numbers (float), or NULL; padding has label -1 */
+    int samples;         /* real samples; the rest is padding (zeros) */
+    double weight;       /* of all that counts: labels that are not -1, times their classes' weights, or numbers; 0 without */
 };
 
 /* PS_USAGE if the samples do not fill one mini-batch of training. Takes all memory. */

@@ -19,21 +19,21 @@ static struct ps_dataset *object_of(const struct dataset *dataset) { return ((co
 
 static enum ps_status check_labels(const struct ps_dataset *object, int64_t index, const int32_t *label,
                                    struct ps_error *error) {
-    for (int l = 0; l < (object->source.labels > 0 ? object->source.labels : 1); l++)
+    for (int l = 0; object->source.classes > 0 && l < (object->source.labels > 0 ? object->source.labels : 1); l++)
         if (label[l] < -1 || label[l] >= object->source.classes)
             return error_set(error, PS_BAD_INPUT, "data '%s': sample %lld has the label %d, which is not from -1 to %d",
                              object->name, (long long)index, label[l], object->source.classes - 1);
     return PS_OK;
 }
 
-static enum ps_status read_given(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static enum ps_status read_given(const struct dataset *dataset, int64_t index, void *input, void *target,
                                  struct ps_error *error) {
     struct ps_dataset *object = object_of(dataset);
     struct ps_error trouble = {0};
     if (!object->source.several_readers) pthread_mutex_lock(&object->reading);
-    enum ps_status status = object->source.read(object->source.context, index, input, label, &trouble);
+    enum ps_status status = object->source.read(object->source.context, index, input, target, &trouble);
     if (!object->source.several_readers) pthread_mutex_unlock(&object->reading);
-    if (status == PS_OK) return check_labels(object, index, label, error);
+    if (status == PS_OK) return check_labels(object, index, target, error);
     error_set(error, status, "data '%s': sample %lld: %s", object->name, (long long)index,
               trouble.message[0] ? trouble.message : "cannot be read");
     if (trouble.hint[0]) error_hint(error, "%s", trouble.hint);
@@ -50,11 +50,11 @@ static enum ps_status check_tokens(const struct dataset *dataset, int64_t index,
     return PS_OK;
 }
 
-static enum ps_status read_sample(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static enum ps_status read_sample(const struct dataset *dataset, int64_t index, void *input, void *target,
                                   struct ps_error *error) {
     const struct dataset_shape *shape = &dataset->shape;
     const int32_t *tokens = input;
-    TRY(read_given(dataset, index, input, label, error));
+    TRY(read_given(dataset, index, input, target, error));
     if (!shape->inputs)
         return check_tokens(dataset, index, tokens, shape->channels * shape->height * shape->width, shape->vocabulary, error);
     for (int i = 0; i < shape->input_count; i++) {
@@ -65,8 +65,8 @@ static enum ps_status read_sample(const struct dataset *dataset, int64_t index, 
     return PS_OK;
 }
 
-static enum ps_status read_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
-    return read_given(dataset, index, NULL, label, error);
+static enum ps_status read_label(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    return read_given(dataset, index, NULL, target, error);
 }
 
 static void close_given(struct dataset *dataset) {
@@ -78,7 +78,7 @@ static void close_given(struct dataset *dataset) {
 #define GIVEN_CLASS(several)                                                                                                   \
     {                                                                                                                          \
         .name = "given", .summary = "the caller's", .task = DATASET_ANY, .close = close_given, .read = read_sample,            \
-        .label = read_label, .several_readers = (several)                                                                      \
+        .target = read_label, .several_readers = (several)                                                                     \
     }
 static const struct dataset_class one_reader = GIVEN_CLASS(false), several_readers = GIVEN_CLASS(true);
 
@@ -210,20 +210,18 @@ static enum ps_status check_listed(const struct ps_dataset_source *source, struc
     return PS_OK;
 }
 
-/* cross_entropy reads one, of labels. */
+/* A loss reads one: labels, or numbers. */
 static enum ps_status check_targets(const struct ps_dataset_source *source, struct ps_error *error) {
     const struct ps_input *target = source->targets;
     if (source->target_count != 1)
-        return error_set(error, PS_USAGE, "target_count: %d; 1 is accepted, which cross_entropy reads", source->target_count);
+        return error_set(error, PS_USAGE, "target_count: %d; 1 is accepted, which the loss reads", source->target_count);
     if (check_input(target, error) != PS_OK) {
         error_prefix(error, "targets[0]");
         return PS_USAGE;
     }
-    if (strcmp(target->type, number_types[TYPE_I32].name) != 0 || target->rank != 1 || target->vocabulary < 2)
-        return error_set(error, PS_USAGE,
-                         "targets[0]: '%.63s' is %s of rank %d with the vocabulary %d; cross_entropy reads i32 of rank 1, with "
-                         "2 classes or more",
-                         target->name, target->type, target->rank, target->vocabulary);
+    if (strcmp(target->type, number_types[TYPE_I32].name) == 0 && target->vocabulary < 2)
+        return error_set(error, PS_USAGE, "targets[0]: '%.63s' is %s with the vocabulary %d; labels have 2 classes or more",
+                         target->name, target->type, target->vocabulary);
     return PS_OK;
 }
 
@@ -263,7 +261,7 @@ static enum ps_status take_lists(struct ps_dataset *made, struct ps_error *error
     TRY(take_input(source->targets, &made->target, error));
     source->targets = &made->target;
     source->classes = made->target.vocabulary;
-    source->labels = (int)made->target.shape[0];
+    source->labels = (int)input_elements(&made->target);
     return PS_OK;
 }
 

@@ -99,7 +99,8 @@ static enum ps_status open_pairs(const char *rest, enum dataset_part part, const
 
 /* ------------------------------------------------------------------ samples */
 
-static enum ps_status read_labels(const struct dataset *dataset, int64_t index, int32_t *labels, struct ps_error *error) {
+static enum ps_status read_labels(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    int32_t *labels = target;
     (void)error;
     int64_t count, length = dataset_labels(&dataset->shape);
     const int32_t *words = corpus_tokens(&((const struct pairs *)dataset)->corpus[1], index, &count);
@@ -107,21 +108,21 @@ static enum ps_status read_labels(const struct dataset *dataset, int64_t index, 
     return PS_OK;
 }
 
-static enum ps_status read_pair(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
+static enum ps_status read_pair(const struct dataset *dataset, int64_t index, void *input, void *target,
                                 struct ps_error *error) {
     int32_t *tokens = input;
     const struct pairs *pairs = (const struct pairs *)dataset;
-    int64_t count, target = dataset_labels(&dataset->shape), source = dataset->shape.height - target;
+    int64_t count, length = dataset_labels(&dataset->shape), source = dataset->shape.height - length;
     const int32_t *words = corpus_tokens(&pairs->corpus[0], index, &count);
     if (count > source - 1) count = source - 1;
     for (int64_t t = 0; t < source; t++) {
         tokens[t] = t < count ? words[t] : t == count ? VOCABULARY_END : VOCABULARY_PADDING;
     }
     words = corpus_tokens(&pairs->corpus[1], index, &count);
-    for (int64_t t = 0; t < target; t++) {
+    for (int64_t t = 0; t < length; t++) {
         tokens[source + t] = t == 0 ? VOCABULARY_START : t <= count ? words[t - 1] : VOCABULARY_PADDING;
     }
-    return read_labels(dataset, index, labels, error);
+    return read_labels(dataset, index, target, error);
 }
 
 /* Counts </s> of the source, and <s> of the target. */
@@ -143,7 +144,7 @@ const struct dataset_class dataset_pairs = {
     .open = open_pairs,
     .close = close_pairs,
     .read = read_pair,
-    .label = read_labels,
+    .target = read_labels,
     .length = length_of,
 };
 

@@ -112,7 +112,7 @@ enum ps_status byte_dataset_check_directory(const char *path, const char *format
     return error_set(error, PS_BAD_INPUT, "%s: not a directory; %s:DIR takes the directory that holds the files", path, format);
 }
 
-enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, void *target,
                                  struct ps_error *error) {
     float *image = input;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
@@ -122,12 +122,12 @@ enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, v
     for (size_t c = 0; c < channels; c++) {
         for (size_t i = 0; i < area; i++) image[i * channels + c] = bytes->level[c][pixels[c * area + i]];
     }
-    return byte_dataset_label(dataset, index, label, error);
+    return byte_dataset_target(dataset, index, target, error);
 }
 
 /* Padding counts as bytes of 0. */
 enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
-                                           int32_t *label, struct ps_error *error) {
+                                           void *target, struct ps_error *error) {
     float *image = input;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
     const int64_t channels = dataset->shape.channels, height = dataset->shape.height, width = dataset->shape.width;
@@ -143,10 +143,11 @@ enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_
                 *image++ = bytes->level[c][inside ? pixels[(c * height + row) * width + column] : 0];
         }
     }
-    return byte_dataset_label(dataset, index, label, error);
+    return byte_dataset_target(dataset, index, target, error);
 }
 
-enum ps_status byte_dataset_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+enum ps_status byte_dataset_target(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    int32_t *label = target;
     (void)error;
     const struct byte_dataset *bytes = (const struct byte_dataset *)dataset;
     assert(index >= 0 && index < dataset->samples);

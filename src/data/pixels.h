@@ -85,10 +85,10 @@ enum ps_status byte_dataset_check_directory(const char *path, const char *format
 
 /* The functions of the class: */
 void byte_dataset_close(struct dataset *dataset);
-enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+enum ps_status byte_dataset_read(const struct dataset *dataset, int64_t index, void *input, void *target,
                                  struct ps_error *error);
 enum ps_status byte_dataset_read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
-                                           int32_t *label, struct ps_error *error);
-enum ps_status byte_dataset_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error);
+                                           void *target, struct ps_error *error);
+enum ps_status byte_dataset_target(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error);
 
 #endif

@@ -91,19 +91,20 @@ static enum ps_status open_reviews(const char *rest, enum dataset_part part, con
     return status;
 }
 
-static enum ps_status read_label_of(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+static enum ps_status read_label_of(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    int32_t *label = target;
     (void)error;
     *label = ((const struct reviews *)dataset)->labels[index];
     return PS_OK;
 }
 
-static enum ps_status read_review(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static enum ps_status read_review(const struct dataset *dataset, int64_t index, void *input, void *target,
                                   struct ps_error *error) {
     int32_t *tokens = input;
     int64_t count;
     const int32_t *words = corpus_tokens(&((const struct reviews *)dataset)->corpus, index, &count);
     for (int64_t t = 0; t < dataset->shape.height; t++) tokens[t] = t < count ? words[t] : VOCABULARY_PADDING;
-    return read_label_of(dataset, index, label, error);
+    return read_label_of(dataset, index, target, error);
 }
 
 const struct dataset_class dataset_reviews = {
@@ -114,5 +115,5 @@ const struct dataset_class dataset_reviews = {
     .open = open_reviews,
     .close = close_reviews,
     .read = read_review,
-    .label = read_label_of,
+    .target = read_label_of,
 };

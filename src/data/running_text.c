@@ -204,7 +204,8 @@ static enum ps_status open_text(const char *rest, enum dataset_part part, const 
 }
 
 static enum ps_status read_augmented(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
-                                     int32_t *labels, struct ps_error *error) {
+                                     void *target, struct ps_error *error) {
+    int32_t *labels = target;
     (void)error;
     int32_t *tokens = input;
     const struct running_text *text = (const struct running_text *)dataset;
@@ -218,9 +219,9 @@ static enum ps_status read_augmented(const struct dataset *dataset, int64_t inde
     return PS_OK;
 }
 
-static enum ps_status read_text(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
+static enum ps_status read_text(const struct dataset *dataset, int64_t index, void *input, void *target,
                                 struct ps_error *error) {
-    return read_augmented(dataset, index, random_key(0, RANDOM_AUGMENT, UINT64_MAX, (uint64_t)index), input, labels, error);
+    return read_augmented(dataset, index, random_key(0, RANDOM_AUGMENT, UINT64_MAX, (uint64_t)index), input, target, error);
 }
 
 const struct dataset_class dataset_text = {

@@ -171,8 +171,9 @@ static VECTOR_CLONES void add_noise(struct random_key key, float noise, size_t e
     }
 }
 
-static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, int32_t *label,
+static enum ps_status read_image(const struct dataset *dataset, int64_t index, void *input, void *target,
                                  struct ps_error *error) {
+    int32_t *label = target;
     (void)error;
     float *image = input;
     const struct synthetic *synthetic = (const struct synthetic *)dataset;
@@ -184,7 +185,8 @@ static enum ps_status read_image(const struct dataset *dataset, int64_t index, v
     return PS_OK;
 }
 
-static enum ps_status read_label(const struct dataset *dataset, int64_t index, int32_t *label, struct ps_error *error) {
+static enum ps_status read_label(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
+    int32_t *label = target;
     (void)error;
     *label = make_sample((const struct synthetic *)dataset, index).label;
     return PS_OK;
@@ -288,8 +290,9 @@ static void translate(const struct dataset_shape *shape, int64_t source, int32_t
     }
 }
 
-static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, void *input, int32_t *labels,
+static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, void *input, void *target,
                                   struct ps_error *error) {
+    int32_t *labels = target;
     (void)error;
     int32_t *tokens = input;
     const struct synthetic_tokens *s = (const struct synthetic_tokens *)dataset;
@@ -380,5 +383,5 @@ const struct dataset_class dataset_synthetic = {
     .open = open_synthetic,
     .close = close_synthetic,
     .read = read_image,
-    .label = read_label,
+    .target = read_label,
 };

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/versioned.h"
+#include "compute/figures.h"
 #include "data/loader.h"
 #include "data/object.h"
 #include "data/pairs.h"
@@ -94,7 +95,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     wanted.words_needed = true;
     TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {
-        .samples = &evaluator->samples, .batch = evaluator->batch, .inputs = true, .labels = true, .ahead = BATCHES_AHEAD};
+        .samples = &evaluator->samples, .batch = evaluator->batch, .inputs = true, .targets = true, .class_weights = evaluator->network->graph->class_weights, .ahead = BATCHES_AHEAD};
     return loader_create(&loader, &evaluator->loader, error);
 }
 
@@ -149,16 +150,13 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     }
     device_copy(evaluator->device, evaluator->loaded.blocks.input, evaluator->staging ? evaluator->staging : batch.inputs,
                 bytes);
-    struct stage_step step = {.labels = batch.labels, .samples = batch.samples};
+    struct stage_step step = {.target = batch.targets, .samples = batch.samples};
     struct stage_result result = {0};
     TRY(stage_forward(evaluator->loaded.stage, &evaluator->loaded.blocks, &step, &result, error));
     device_finish(evaluator->device);
     TRY(device_check(evaluator->device, error));
     loader_release(evaluator->loader, number);
-    sum->loss += result.loss;
-    sum->correct += result.correct;
-    sum->correct5 += result.correct5;
-    sum->counted += result.counted;
+    stage_result_add(sum, &result);
     return PS_OK;
 }
 
@@ -221,17 +219,17 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
         TRY(run_batch(evaluator, number, &sum, error));
         log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
-    double labels = (double)sum.counted;
-    if (sum.counted == 0) return error_set(error, PS_USAGE, "`data`: no label of %s counts", evaluator->options->data->name);
+    if (sum.weight == 0) return error_set(error, PS_USAGE, "`data`: no label of %s counts", evaluator->options->data->name);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
     double bleu = NAN;
     TRY(run_translation(evaluator, &bleu, error));
-    *evaluation = (struct ps_evaluation){.loss = sum.loss / labels,
-                                         .accuracy = (double)sum.correct / labels,
-                                         .perplexity = network_perplexity(evaluator->network, sum.loss / labels),
+    const struct figures figures = figures_of(evaluator->network, &sum);
+    *evaluation = (struct ps_evaluation){.loss = figures.loss,
+                                         .accuracy = figures.accuracy,
+                                         .perplexity = figures.perplexity,
                                          .bleu = bleu,
                                          .samples = evaluator->samples.count,
-                                         .top5 = evaluator->network->classes > 5 ? (double)sum.correct5 / labels : NAN};
+                                         .top5 = figures.top5};
     return PS_OK;
 }
 

@@ -163,7 +163,7 @@ static enum ps_status begin(struct search *search, int64_t first, int count, str
 /* Decodes one position for all rows: the decoder reads the token before it and continues from its last state. */
 static enum ps_status decode(struct search *search, int64_t position, struct ps_error *error) {
     const struct translation_options *o = search->options;
-    struct stage_step step = {.labels = search->labels};
+    struct stage_step step = {.target = search->labels};
     for (int64_t row = 0; row < o->rows; row++) {
         int32_t *input = search->input + row * (search->source + 1) + search->source;
         *input = position > 0 ? search->tokens[row * search->target + position - 1] : VOCABULARY_START;

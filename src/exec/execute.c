@@ -76,8 +76,8 @@ static struct stage_step step_of(const struct call *call) {
         .seed = executor->seed,
         .step = (uint64_t)executor_batch_number(executor, micro_batch),
         .micro_batch = micro_batch % executor->segment.programs->micro_batches,
-        .labels = stage->labels ? stage->labels[input] : NULL,
-        .gradient_scale = stage->labels ? stage->label_scale[input] : 0,
+        .target = stage->targets ? stage->targets[input] : NULL,
+        .gradient_scale = stage->targets ? stage->loss_scale[input] : 0,
         .training = executor->segment.training,
         .between = executor->transport_class->progress ? move_transfers_between : NULL,
         .between_context = executor,
@@ -148,21 +148,15 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
                                   struct ps_error *error) {
     struct replica_record *seen = &executor->records[stage->replica];
     if (!executor->segment.training) {
-        seen->evaluation.loss += result->loss;
-        seen->evaluation.correct += result->correct;
-        seen->evaluation.correct5 += result->correct5;
-        seen->evaluation.counted += result->counted;
+        stage_result_add(&seen->evaluation, result);
         return PS_OK;
     }
     struct step_record *record = &seen->steps[programs_batch(executor->segment.programs, instruction->micro_batch)];
-    record->loss += result->loss;
-    record->correct += result->correct;
-    record->correct5 += result->correct5;
-    record->counted += result->counted;
-    if (isfinite(record->loss)) return PS_OK;
+    stage_result_add(&record->sum, result);
+    if (isfinite(record->sum.loss)) return PS_OK;
     error_set(error, PS_FAILED, "step %lld: the loss became %s",
               (long long)executor_batch_number(executor, instruction->micro_batch) + 1,
-              isnan(record->loss) ? "not a number" : "infinite");
+              isnan(record->sum.loss) ? "not a number" : "infinite");
     error_hint(error, "a smaller learning rate (`lr`) or a warm-up (`warmup_steps`) may help");
     return PS_FAILED;
 }
@@ -252,13 +246,13 @@ static enum ps_status end_work(const struct call *call, struct ps_error *error) 
 
 /* ----------------------------------------------------------------- computation */
 
-/* Loads the last stage's labels where its forward ran on another worker; a recomputation, if any, runs first. */
-static enum ps_status fetch_labels(const struct call *call, struct ps_error *error) {
+/* Loads the last stage's targets where its forward ran on another worker; a recomputation, if any, runs first. */
+static enum ps_status fetch_targets(const struct call *call, struct ps_error *error) {
     const struct instruction *instruction = call->instruction;
     const bool first = (instruction->op == OP_R) == call->executor->segment.programs->recompute[instruction->stage];
     int counted;
     if (!call->executor->real || call->stage->forward || !on_last_stage(call) || !first) return PS_OK;
-    return executor_load_labels(call->executor, call->worker, call->stage, instruction, &counted, error);
+    return executor_load_targets(call->executor, call->worker, call->stage, instruction, &counted, error);
 }
 
 /* The next tokens of the sentences that are being decoded. */
@@ -288,7 +282,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     int counted = 0;
     if (executor->real && instruction->stage == 0)
         TRY(executor_load_inputs(executor, call.worker, call.stage, instruction, error));
-    if (executor->real && last) TRY(executor_load_labels(executor, call.worker, call.stage, instruction, &counted, error));
+    if (executor->real && last) TRY(executor_load_targets(executor, call.worker, call.stage, instruction, &counted, error));
     struct stage_blocks blocks = blocks_of(&call);
     struct stage_step step = step_of(&call);
     step.update_statistics = executor->segment.training;
@@ -300,7 +294,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
 
 static enum ps_status recompute(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     const struct call call = begin_work(context, number, instruction);
-    TRY(fetch_labels(&call, error));
+    TRY(fetch_targets(&call, error));
     struct stage_blocks blocks = blocks_of(&call);
     struct stage_step step = step_of(&call);
     /* The loss was recorded in the forward. */
@@ -313,7 +307,7 @@ static enum ps_status backward(void *context, int number, const struct instructi
                                               [ACTION_BACKWARD_INPUT] = STAGE_INPUT_SPLIT,
                                               [ACTION_BACKWARD_WEIGHT] = STAGE_WEIGHTS_SPLIT};
     const struct call call = begin_work(context, number, instruction);
-    TRY(fetch_labels(&call, error));
+    TRY(fetch_targets(&call, error));
     struct stage_blocks blocks = blocks_of(&call);
     struct stage_step step = step_of(&call);
     step.accumulate = call.stage->accumulating;

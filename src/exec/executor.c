@@ -69,7 +69,8 @@ enum ps_status executor_create(const struct executor_options *options, struct ex
     executor->lengths = options->lengths;
     executor->real = worker->device->real;
     executor->samples = worker->samples;
-    executor->labels = (int)graph_labels(worker->graph);
+    const struct shape target = graph_target(worker->graph);
+    executor->target_bytes = (size_t)shape_bytes(&target);
     executor->step_capacity = options->step_capacity;
     executor->stalled = -1;
     make_locks(executor);

@@ -29,8 +29,7 @@ struct segment {
 
 /* The last stage's record of one mini-batch. */
 struct step_record {
-    double loss; /* sum over its counted labels */
-    int64_t correct, correct5, counted;
+    struct stage_result sum;
     double done_at; /* when its update was done, as clock_now counts */
 };
 
@@ -49,7 +48,7 @@ struct executor {
     bool real;                     /* the device computes values */
     bool spins;                    /* one core per worker: waiting threads spin before they sleep */
     int samples;                   /* of a micro-batch, as the graph counts them */
-    int labels;                    /* of a sample */
+    size_t target_bytes;           /* of a sample */
     const struct lengths *lengths; /* NULL: all micro-batches have the same */
     struct sample_order order;     /* with lengths: of the segment's epoch */
 
@@ -144,9 +143,9 @@ int executor_length(const struct executor *executor, int micro_batch);
 /* Fills the first stage's input with the micro-batch's inputs. Waits for the loader. */
 enum ps_status executor_load_inputs(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
                                     const struct instruction *instruction, struct ps_error *error);
-/* The last stage's labels, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
-enum ps_status executor_load_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                                    const struct instruction *instruction, int *counted, struct ps_error *error);
+/* The last stage's targets, copied so that they live as long as the micro-batch; `counted`: samples that are no padding. */
+enum ps_status executor_load_targets(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                                     const struct instruction *instruction, int *counted, struct ps_error *error);
 
 /* Waits for all enqueued computations of the worker and records them (environment.c); at a program's end. */
 enum ps_status executor_settle(struct executor *executor, int number, struct ps_error *error);

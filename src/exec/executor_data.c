@@ -62,20 +62,20 @@ enum ps_status executor_load_inputs(struct executor *executor, struct worker *wo
     return PS_OK;
 }
 
-enum ps_status executor_load_labels(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
-                                    const struct instruction *instruction, int *counted, struct ps_error *error) {
-    struct worker_data *data = &worker->labels[data_kind(executor)];
+enum ps_status executor_load_targets(struct executor *executor, struct worker *worker, const struct worker_stage *stage,
+                                     const struct instruction *instruction, int *counted, struct ps_error *error) {
+    struct worker_data *data = &worker->targets[data_kind(executor)];
     TRY(hold_batch(data, executor_batch_number(executor, instruction->micro_batch), error));
     int place = instruction->micro_batch % executor->segment.programs->micro_batches;
-    size_t labels = (size_t)executor->samples * (size_t)executor->labels;
+    size_t bytes = (size_t)executor->samples * executor->target_bytes;
     int slot = instruction->block[BLOCK_INPUT];
-    const int32_t *from = data->batch.labels + (size_t)place * labels;
+    const void *from = (const char *)data->batch.targets + (size_t)place * bytes;
     if (executor->lengths)
         lengths_pack_labels(executor->lengths, executor_length(executor, instruction->micro_batch), executor->samples, from,
-                            stage->labels[slot]);
+                            stage->targets[slot]);
     else
-        memcpy(stage->labels[slot], from, labels * sizeof(int32_t));
-    stage->label_scale[slot] = data->batch.counted > 0 ? 1.0f / (float)data->batch.counted : 0;
+        memcpy(stage->targets[slot], from, bytes);
+    stage->loss_scale[slot] = data->batch.weight > 0 ? 1.0f / (float)data->batch.weight : 0;
     *counted = data->batch.samples < executor->samples ? data->batch.samples : executor->samples;
     release_batch(executor, data, stage, instruction->micro_batch);
     return PS_OK;

@@ -36,10 +36,7 @@ struct step_record executor_step(const struct executor *executor, int step) {
     struct step_record sum = {0};
     for (int r = 0; r < executor->record_count; r++) {
         const struct step_record *record = &executor->records[r].steps[step];
-        sum.loss += record->loss;
-        sum.correct += record->correct;
-        sum.correct5 += record->correct5;
-        sum.counted += record->counted;
+        stage_result_add(&sum.sum, &record->sum);
         if (record->done_at > sum.done_at) sum.done_at = record->done_at;
     }
     return sum;
@@ -47,12 +44,7 @@ struct step_record executor_step(const struct executor *executor, int step) {
 
 struct stage_result executor_evaluation(const struct executor *executor) {
     struct stage_result sum = {0};
-    for (int r = 0; r < executor->record_count; r++) {
-        sum.loss += executor->records[r].evaluation.loss;
-        sum.correct += executor->records[r].evaluation.correct;
-        sum.correct5 += executor->records[r].evaluation.correct5;
-        sum.counted += executor->records[r].evaluation.counted;
-    }
+    for (int r = 0; r < executor->record_count; r++) stage_result_add(&sum, &executor->records[r].evaluation);
     return sum;
 }
 

@@ -115,7 +115,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
 
 enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
     struct worker worker = {.number = options->number};
-    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.inputs[kind].number = worker.labels[kind].number = -1;
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.inputs[kind].number = worker.targets[kind].number = -1;
     worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
     if (!worker.stages)
         return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
@@ -155,18 +155,18 @@ static enum ps_status carve_table(struct memory_block *memory, int count, int64_
     return PS_OK;
 }
 
-/* Labels are kept as long as the input that they belong to; they are not in the plan, and small. */
-static enum ps_status make_labels(struct worker_stage *stage, size_t count, struct ps_error *error) {
+/* Targets are kept as long as the input that they belong to; they are not in the plan. */
+static enum ps_status make_targets(struct worker_stage *stage, size_t bytes, struct ps_error *error) {
     size_t slots = (size_t)stage->slots.input;
-    stage->labels = calloc(slots + 1, sizeof *stage->labels);
-    stage->label_scale = calloc(slots + 1, sizeof *stage->label_scale);
-    int32_t *all = calloc(slots * count + 1, sizeof *all);
-    if (!stage->labels || !stage->label_scale || !all) {
+    stage->targets = calloc(slots + 1, sizeof *stage->targets);
+    stage->loss_scale = calloc(slots + 1, sizeof *stage->loss_scale);
+    char *all = calloc(slots * bytes + 1, 1);
+    if (!stage->targets || !stage->loss_scale || !all) {
         free(all);
-        return error_memory(error, "labels", slots * count * sizeof *all);
+        return error_memory(error, "targets", slots * bytes);
     }
-    stage->labels[0] = all;
-    for (size_t slot = 1; slot < slots; slot++) stage->labels[slot] = all + slot * count;
+    stage->targets[0] = all;
+    for (size_t slot = 1; slot < slots; slot++) stage->targets[slot] = all + slot * bytes;
     return PS_OK;
 }
 
@@ -215,8 +215,9 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
         TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),
                         stage_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
-    size_t labels = (size_t)options->samples * (size_t)graph_labels(options->graph);
-    if (stage->number == options->plan->stage_count - 1) TRY(make_labels(stage, labels, error));
+    const struct shape target = graph_target(options->graph);
+    const size_t targets = (size_t)options->samples * (size_t)shape_bytes(&target);
+    if (stage->number == options->plan->stage_count - 1) TRY(make_targets(stage, targets, error));
     return PS_OK;
 }
 
@@ -253,14 +254,14 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
 void worker_destroy(struct worker *worker) {
     for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
         loader_destroy(worker->inputs[kind].loader);
-        loader_destroy(worker->labels[kind].loader);
+        loader_destroy(worker->targets[kind].loader);
     }
     for (int i = 0; i < worker->stage_count; i++) {
         struct worker_stage *stage = &worker->stages[i];
         for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->block[kind]);
-        if (stage->labels) free(stage->labels[0]);
-        free(stage->labels);
-        free(stage->label_scale);
+        if (stage->targets) free(stage->targets[0]);
+        free(stage->targets);
+        free(stage->loss_scale);
         free(stage->update.spans);
         free(stage->weights);
         for (int l = 0; l < LENGTHS_MAX; l++) stage_destroy(stage->shorter[l]);
@@ -286,7 +287,7 @@ void worker_start_segment(struct worker *worker, const struct ps_programs *progr
 }
 
 enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {
-    struct worker_data *data[] = {&worker->inputs[kind], &worker->labels[kind]};
+    struct worker_data *data[] = {&worker->inputs[kind], &worker->targets[kind]};
     for (int i = 0; i < 2; i++)
         if (data[i]->loader) TRY(loader_seek(data[i]->loader, number + data[i]->first, error));
     return PS_OK;

@@ -35,8 +35,8 @@ struct worker_stage {
     bool accumulating;              /* gradients hold those of earlier micro-batches of this mini-batch */
     struct update_state update;
     float **block[BLOCK_KINDS]; /* by kind and slot */
-    int32_t **labels;           /* by input slot; last stage only */
-    float *label_scale;         /* by input slot: 1 / counted labels of its mini-batch */
+    void **targets;             /* by input slot; last stage only */
+    float *loss_scale;          /* by input slot: 1 / the weight of what counts in its mini-batch */
 };
 
 /* Data for the first or the last stage: the loader, and the current mini-batch. */
@@ -80,7 +80,7 @@ struct worker {
     struct memory_block memory; /* memory.used: what was carved, all of it once the tables are made */
     struct shared_block shared; /* the same of blocks that travel, where other processes can open them; else base is NULL */
     void *workspace;
-    struct worker_data inputs[WORKER_DATA_KINDS], labels[WORKER_DATA_KINDS];
+    struct worker_data inputs[WORKER_DATA_KINDS], targets[WORKER_DATA_KINDS];
     struct work work[RUN_AHEAD + 1]; /* a ring: the window, and the one being enqueued */
     int64_t enqueued, settled;       /* computations enqueued; of them, known to be done */
     void *staging; /* the host's, where input is prepared for a device that has memory of its own; else NULL */

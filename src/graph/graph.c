@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ void graph_destroy(struct graph *graph) {
     free(graph->layers);
     free(graph->cut_first);
     free(graph->cut_values);
+    free(graph->class_weights);
     values_release(graph->values);
     free(graph);
 }
@@ -393,9 +395,38 @@ int64_t graph_cut_bytes(const struct graph *graph, int cut) {
     return bytes;
 }
 
-int64_t graph_labels(const struct graph *graph) {
+struct shape graph_target(const struct graph *graph) {
     const struct node *end = &graph->nodes[graph->node_count - 1];
-    return end->flags & OPERATOR_LOSS ? shape_elements(&end->shape) / end->shape.dim[0] : 1;
+    struct shape target = {.rank = 1, .type = TYPE_I32, .dim = {1}};
+    if (end->flags & OPERATOR_LOSS) operator_get(end->id)->target(&graph->nodes[end->inputs[0]].shape, &target);
+    return target;
+}
+
+int64_t graph_labels(const struct graph *graph) {
+    const struct shape target = graph_target(graph);
+    return shape_elements(&target);
+}
+
+enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, int count, struct ps_error *error) {
+    double sum = 0;
+    for (int c = 0; c < count; c++) {
+        if (!(weights[c] >= 0) || isinf(weights[c]))
+            return error_set(error, PS_USAGE, "weight %g of class %d: numbers from 0 are accepted", (double)weights[c], c);
+        sum += (double)weights[c];
+    }
+    if (sum == 0) return error_set(error, PS_USAGE, "the weights of all classes are 0");
+    float *own = malloc((size_t)count * sizeof *own);
+    if (own == NULL) return error_memory(error, "class weights", (size_t)count * sizeof *own);
+    memcpy(own, weights, (size_t)count * sizeof *own);
+    free(graph->class_weights);
+    graph->class_weights = own;
+    graph->class_count = count;
+    return PS_OK;
+}
+
+enum ps_status graph_take_target(struct graph *graph, const struct graph *other, struct ps_error *error) {
+    memcpy(graph->target, other->target, sizeof graph->target);
+    return other->class_count > 0 ? graph_weigh_classes(graph, other->class_weights, other->class_count, error) : PS_OK;
 }
 
 /* Of the first embedding that reads one of these inputs. */

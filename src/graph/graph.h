@@ -42,8 +42,10 @@ struct graph {
     enum ps_status status; /* of the first call that failed */
     struct node *nodes;
     int node_count, node_capacity;
-    int input_count; /* of the network: the first so many nodes */
-    char target[64]; /* name of what the loss reads; "": TARGET_NAME */
+    int input_count;      /* of the network: the first so many nodes */
+    char target[64];      /* name of what the loss reads; "": TARGET_NAME */
+    float *class_weights; /* of so many classes; NULL: all are 1 */
+    int class_count;
     struct parameter *parameters;
     int parameter_count, parameter_capacity;
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
@@ -95,8 +97,20 @@ const int *graph_cut_values(const struct graph *graph, int cut);
 int64_t graph_cut_bytes(const struct graph *graph, int cut);
 int64_t graph_value_bytes(const struct graph *graph, int node);
 
-/* Labels of one sample: 1, or the positions of the sequence that the loss reads. */
+/* What the loss reads of one sample: labels (i32), one or one for each position or pixel; or numbers (f32). A graph without a
+ * loss has one label. */
+struct shape graph_target(const struct graph *graph);
+/* Its elements. */
 int64_t graph_labels(const struct graph *graph);
+/* What a label counts in a mean: the weight of its class; 0 for those below 0, which do not count. */
+static inline double graph_label_weight(const struct graph *graph, int32_t label) {
+    if (label < 0) return 0;
+    return graph->class_weights != NULL ? (double)graph->class_weights[label] : 1;
+}
+/* Gives the graph the name of another's target and its class weights. */
+enum ps_status graph_take_target(struct graph *graph, const struct graph *other, struct ps_error *error);
+/* Weighs the labels of so many classes; copied. Before graph_finish or after. PS_USAGE: a weight is negative or not finite. */
+enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, int count, struct ps_error *error);
 /* Of a network that reads tokens: how many there are; 0: it reads no tokens. */
 int graph_vocabulary(const struct graph *graph);
 /* How many tokens one of the network's inputs is numbered by, as the first embedding that reads it says; 0: none does. */

@@ -73,6 +73,7 @@ static uint64_t hash_network(const struct ps_network *network) {
     uint64_t hash = 0xcbf29ce484222325u;
     hash_text(&hash, network_predicts_names[network->predicts]);
     if (graph->target[0] != '\0') hash_text(&hash, graph->target);
+    for (int c = 0; c < graph->class_count; c++) hash_number(&hash, (double)graph->class_weights[c]);
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
         hash_text(&hash, operator_get(node->id)->name);
         hash_text(&hash, node->name);
@@ -119,13 +120,14 @@ static void note_interface(struct ps_network *network) {
         memcpy(input->shape, node->shape.dim, sizeof input->shape);
     }
     for (int d = 0; d < 3; d++) network->input_shape[d] = d < network->inputs[0].rank ? network->inputs[0].shape[d] : 1;
-    network->classes = (int)graph->nodes[graph->node_count - 1].shape.dim[0];
+    const struct shape target = graph_target(graph);
+    network->classes = target.type == TYPE_I32 ? (int)graph->nodes[graph->node_count - 1].shape.dim[0] : 0;
     network->labels = (int)graph_labels(graph);
     network->target = (struct ps_input){.name = graph->target[0] != '\0' ? graph->target : TARGET_NAME,
-                                        .type = number_types[TYPE_I32].name,
-                                        .rank = 1,
-                                        .shape = {network->labels},
+                                        .type = number_types[target.type].name,
+                                        .rank = target.rank,
                                         .vocabulary = network->classes};
+    memcpy(network->target.shape, target.dim, sizeof network->target.shape);
     network->vocabulary = graph_vocabulary(graph);
 }
 
@@ -135,7 +137,17 @@ static enum ps_status check(const struct ps_network *network, struct ps_error *e
     if (!(end->flags & OPERATOR_LOSS))
         return error_set(error, PS_USAGE, "node '%s' (%s): the last node must be a loss, as cross_entropy", end->name,
                          operator_get(end->id)->name);
-    if (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX)
+    const bool labelled = graph_target(graph).type == TYPE_I32;
+    if (!labelled && (network->predicts != PREDICTS_CLASSES || graph->class_weights != NULL))
+        return error_set(error, PS_USAGE, "node '%s' (%s): %s need cross_entropy, which reads labels", end->name,
+                         operator_get(end->id)->name, graph->class_weights != NULL ? "class weights" : "predicted tokens");
+    if (graph_labels(graph) > INT32_MAX / 8)
+        return error_set(error, PS_USAGE, "node '%s': a target of %lld elements is too large", end->name,
+                         (long long)graph_labels(graph));
+    if (graph->class_weights != NULL && graph->class_count != end->shape.dim[0])
+        return error_set(error, PS_USAGE, "node '%s': %d class weights, but it has %lld classes", end->name,
+                         graph->class_count, (long long)end->shape.dim[0]);
+    if (labelled && (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX))
         return error_set(error, PS_USAGE, "node '%s': %lld classes; from 2 to %d are accepted", end->name,
                          (long long)end->shape.dim[0], FEATURES_MAX);
     const bool alone = graph->input_count == 1 && graph->nodes[0].shape.type == TYPE_I32;
@@ -241,7 +253,7 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     if (network_source(whole) == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
     struct graph *graph = graph_create();
     enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
-    if (status == PS_OK) memcpy(graph->target, whole->graph->target, sizeof graph->target);
+    if (status == PS_OK) status = graph_take_target(graph, whole->graph, error);
     if (status == PS_OK) graph->values = values_share(whole->graph->values);
     for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++)
         status = add_at(whole, n, source, target, graph, error);

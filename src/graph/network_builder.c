@@ -227,27 +227,45 @@ void ps_network_builder_predicts(struct ps_network_builder *builder, const char 
 void ps_network_builder_target(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
                                int rank) {
     struct graph *graph = builder->graph;
+    const bool labels = strcmp(type, number_types[TYPE_I32].name) == 0;
     if (builder->status != PS_OK) return;
     if (!name_is_fine(name) || strlen(name) >= sizeof graph->target)
         FAIL(builder, "target '%.80s': a name has 1 to %zu characters, and may not begin with '/'", name,
              sizeof graph->target - 1);
-    else if (builder->target_labels > 0)
-        FAIL(builder, "target '%s': there is one already; cross_entropy reads one", name);
-    else if (strcmp(type, number_types[TYPE_I32].name) != 0 || rank != 1 || shape[0] < 1)
-        FAIL(builder, "target '%s': %s of rank %d; cross_entropy reads i32 of rank 1, one label or one for each position", name,
-             type, rank);
-    else
-        builder->target_labels = shape[0];
-    if (builder->status == PS_OK && strcmp(name, TARGET_NAME) != 0) memcpy(graph->target, name, strlen(name) + 1);
+    else if (builder->target.rank > 0)
+        FAIL(builder, "target '%s': there is one already; a loss reads one", name);
+    else if (!labels && strcmp(type, number_types[TYPE_F32].name) != 0)
+        FAIL(builder, "target '%s': type: '%s' is not known; i32, for labels, and f32 are", name, type);
+    else if (rank < 1 || rank > SHAPE_RANK_MAX)
+        FAIL(builder, "target '%s': a shape of %d sides; 1 to %d are accepted", name, rank, SHAPE_RANK_MAX);
+    for (int d = 0; builder->status == PS_OK && d < rank; d++)
+        if (shape[d] < 1 || shape[d] > FEATURES_MAX)
+            FAIL(builder, "target '%s': shape: %lld is not from 1 to %d", name, (long long)shape[d], FEATURES_MAX);
+    if (builder->status != PS_OK) return;
+    builder->target = (struct shape){.rank = rank, .type = labels ? TYPE_I32 : TYPE_F32};
+    memcpy(builder->target.dim, shape, (size_t)rank * sizeof *shape);
+    if (strcmp(name, TARGET_NAME) != 0) memcpy(graph->target, name, strlen(name) + 1);
 }
 
-/* Are the labels that the loss reads as many as the target was said to have? */
+void ps_network_builder_class_weights(struct ps_network_builder *builder, const float *weights, int count) {
+    if (builder->status != PS_OK) return;
+    if (count < 2 || count > FEATURES_MAX)
+        FAIL(builder, "%d class weights: from 2 to %d are accepted", count, FEATURES_MAX);
+    else
+        builder->status = graph_weigh_classes(builder->graph, weights, count, &builder->error);
+}
+
+/* Is what the loss reads as the target was said to be? */
 static enum ps_status check_target(const struct ps_network_builder *builder, struct ps_error *error) {
     const struct graph *graph = builder->graph;
-    const int64_t said = builder->target_labels, labels = graph->node_count > 0 ? graph_labels(graph) : 0;
-    if (said == 0 || said == labels) return PS_OK;
-    return error_set(error, PS_USAGE, "target '%s': shape [%lld], but the loss reads [%lld]",
-                     graph->target[0] != '\0' ? graph->target : TARGET_NAME, (long long)said, (long long)labels);
+    const struct shape *said = &builder->target;
+    if (said->rank == 0 || graph->node_count == 0) return PS_OK;
+    const struct shape read = graph_target(graph);
+    char said_text[96], read_text[96];
+    if (shape_equal(said, &read)) return PS_OK;
+    return error_set(error, PS_USAGE, "target '%s': it is %s, but the loss reads %s",
+                     graph->target[0] != '\0' ? graph->target : TARGET_NAME, shape_text(said, said_text),
+                     shape_text(&read, read_text));
 }
 
 enum ps_status ps_network_builder_finish(struct ps_network_builder *builder, struct ps_network **network,

@@ -8,7 +8,7 @@ struct ps_network_builder {
     char name[2 * NETWORK_NAME_SIZE]; /* cut: a name so long is refused in the end */
     struct graph *graph;
     enum network_predicts predicts;
-    int64_t target_labels; /* of a sample, as the target's shape says; 0: nothing was said */
+    struct shape target;   /* as was said; rank 0: nothing was */
     enum ps_status status; /* of the first call that failed, which left `error` */
     struct ps_error error;
 };

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -264,11 +265,12 @@ struct value {
     int rank;
 };
 
-static enum ps_status read_value(const struct json_place *place, struct value *value, struct ps_error *error) {
-    static const char *const fields[] = {"name", "type", "shape"};
+/* `count`: of the fields that it may have. */
+static enum ps_status read_value(const struct json_place *place, size_t count, struct value *value, struct ps_error *error) {
+    static const char *const fields[] = {"name", "type", "shape", "class_weights"};
     struct json_place shape, side;
     size_t rank;
-    TRY(json_object_fields(place, fields, 3, error));
+    TRY(json_object_fields(place, fields, count, error));
     TRY(json_get_string(place, "name", true, &value->name, error));
     TRY(json_get_string(place, "type", false, &value->type, error));
     TRY(json_field(place, "shape", true, &shape, error));
@@ -286,9 +288,30 @@ static enum ps_status read_value(const struct json_place *place, struct value *v
 
 static enum ps_status read_input(struct reading *reading, const struct json_place *place, struct ps_error *error) {
     struct value value = {.type = number_types[TYPE_F32].name};
-    TRY(read_value(place, &value, error));
+    TRY(read_value(place, 3, &value, error));
     int number = ps_network_builder_input(reading->builder, value.name, value.type, value.sides, value.rank);
     return note_name(reading, place, value.name, number, error);
+}
+
+static enum ps_status read_class_weights(const struct reading *reading, const struct json_place *target,
+                                         struct ps_error *error) {
+    struct json_place list, item;
+    size_t count;
+    TRY(json_field(target, "class_weights", false, &list, error));
+    if (list.value == NULL) return PS_OK;
+    TRY(json_array_length(&list, &count, error));
+    if (count > FEATURES_MAX) return json_error(&list, error, "%zu of them; %d are accepted", count, FEATURES_MAX);
+    float *weights;
+    TRY(memory_new(&weights, count, "class weights", error));
+    enum ps_status status = PS_OK;
+    for (size_t c = 0; status == PS_OK && c < count; c++) {
+        status = json_item(&list, c, &item, error);
+        if (status == PS_OK && !json_is_number(item.value)) status = json_error(&item, error, "must be a number");
+        weights[c] = (float)json_number_value(item.value);
+    }
+    if (status == PS_OK) ps_network_builder_class_weights(reading->builder, weights, (int)count);
+    free(weights);
+    return status == PS_OK ? passed(reading, &list, error) : status;
 }
 
 static enum ps_status read_targets(const struct reading *reading, const struct json_place *root, struct ps_error *error) {
@@ -298,11 +321,12 @@ static enum ps_status read_targets(const struct reading *reading, const struct j
     TRY(json_field(root, "targets", false, &targets, error));
     if (targets.value == NULL) return PS_OK;
     TRY(json_array_length(&targets, &count, error));
-    if (count != 1) return json_error(&targets, error, "%zu of them; a network has one, which cross_entropy reads", count);
+    if (count != 1) return json_error(&targets, error, "%zu of them; a network has one, which its loss reads", count);
     TRY(json_item(&targets, 0, &item, error));
-    TRY(read_value(&item, &value, error));
+    TRY(read_value(&item, 4, &value, error));
     ps_network_builder_target(reading->builder, value.name, value.type, value.sides, value.rank);
-    return passed(reading, &item, error);
+    TRY(passed(reading, &item, error));
+    return read_class_weights(reading, &item, error);
 }
 
 static enum ps_status read_parts(struct reading *reading, const struct json_place *root, struct ps_error *error) {
@@ -514,6 +538,17 @@ static json_t *input_json(const struct node *node) {
     return json_pack("{s:s, s:s, s:o}", "name", node->name, "type", number_types[node->shape.type].name, "shape", shape);
 }
 
+static json_t *target_json(const struct ps_network *network) {
+    const struct ps_input *target = &network->target;
+    const struct graph *graph = network->graph;
+    json_t *shape = json_array(), *weights = graph->class_weights != NULL ? json_array() : NULL;
+    for (int d = 0; d < target->rank; d++) json_array_append_new(shape, json_integer(target->shape[d]));
+    for (int c = 0; c < graph->class_count; c++) json_array_append_new(weights, number_json(graph->class_weights[c]));
+    return json_pack("[{s:s, s:s, s:o, s:o*}]", "name", target->name, "type", target->type, "shape",
+                     json_whole(shape, target->rank), "class_weights",
+                     weights != NULL ? json_whole(weights, graph->class_count) : NULL);
+}
+
 /* A line of the file; takes the value. */
 static void add_line(struct text *out, const char *before, json_t *value, const char *after) {
     char *line = value != NULL ? json_dump_text(value, JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY) : NULL;
@@ -534,11 +569,7 @@ static char *network_text(const struct ps_network *network, const char *values) 
     text_add(&out, "  \"inputs\": [\n");
     for (int n = 0; n < graph->input_count; n++)
         add_line(&out, "    ", input_json(&graph->nodes[n]), n + 1 < graph->input_count ? "," : "\n  ],");
-    if (graph->target[0] != '\0')
-        add_line(
-            &out, "  \"targets\": ",
-            json_pack("[{s:s, s:s, s:[i]}]", "name", graph->target, "type", network->target.type, "shape", network->labels),
-            ",");
+    if (graph->target[0] != '\0' || graph->class_weights != NULL) add_line(&out, "  \"targets\": ", target_json(network), ",");
     text_add(&out, "  \"nodes\": [\n");
     for (int n = graph->input_count; n < graph->node_count; n++)
         add_line(&out, "    ", node_json(graph, n), n + 1 < graph->node_count ? "," : "");

@@ -162,6 +162,8 @@ struct operator_type {
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]);
     /* Forward arithmetic of one sample, a multiply-add counted as two. NULL: one per output element. */
     double (*flops)(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+    /* Of a loss: what it reads beside its input, of one sample: i32 for labels, else f32. */
+    void (*target)(const struct shape *input, struct shape *target);
 };
 
 const struct operator_type *operator_get(enum operator_id id);

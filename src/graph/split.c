@@ -147,12 +147,12 @@ enum ps_status graph_split(const struct graph *graph, int layer, int channels, s
     if (rewrite.to == NULL || rewrite.number == NULL) {
         status = error_memory(error, "a split network", (size_t)graph->node_count * sizeof *rewrite.number);
     } else {
-        memcpy(rewrite.to->target, graph->target, sizeof graph->target);
         rewrite.to->values = values_share(graph->values);
         for (int i = 0; i < first; i++) copy_node(&rewrite, i);
         add_split(&rewrite, first, last, channels);
         for (int i = last + 1; i < graph->node_count; i++) copy_node(&rewrite, i);
-        status = graph_finish(rewrite.to, error);
+        status = graph_take_target(rewrite.to, graph, error);
+        if (status == PS_OK) status = graph_finish(rewrite.to, error);
     }
     free(rewrite.number);
     if (status == PS_OK)

@@ -15,13 +15,13 @@
 void bench_close(struct bench *bench) {
     stage_destroy(bench->stage);
     device_give(bench->device, &bench->memory);
-    free(bench->labels);
+    free(bench->target);
     free(bench->times);
     free(bench->pass);
     free(bench->left_out);
     bench->stage = NULL;
     bench->times = bench->pass = NULL;
-    bench->labels = NULL;
+    bench->target = NULL;
     bench->left_out = NULL;
 }
 
@@ -29,7 +29,7 @@ double *bench_times(const struct bench *bench, int layer, enum timing timing) {
     return bench->times + ((size_t)layer * TIMINGS + (size_t)timing) * (size_t)bench->repeats;
 }
 
-static size_t label_count(const struct bench *bench) { return (size_t)bench->samples * (size_t)graph_labels(bench->graph); }
+static size_t target_count(const struct bench *bench) { return (size_t)bench->samples * (size_t)graph_labels(bench->graph); }
 
 /* A block and its size. */
 struct piece {
@@ -88,8 +88,8 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     bench->times = calloc(count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
     bench->pass = calloc(count, sizeof *bench->pass);
     bench->left_out = calloc((size_t)bench->graph->layer_count, sizeof *bench->left_out);
-    bench->labels = calloc(label_count(bench) + 1, sizeof *bench->labels);
-    return bench->times && bench->pass && bench->left_out && bench->labels
+    bench->target = calloc(target_count(bench) + 1, sizeof(int32_t));
+    return bench->times && bench->pass && bench->left_out && bench->target
                ? PS_OK
                : error_memory(error, "profiling", count * sizeof(double));
 }
@@ -116,6 +116,20 @@ static void fill_data(const struct bench *bench, struct random_key key, char *da
     }
 }
 
+/* Random labels, or numbers from 0 to 1; `first` keeps their random numbers apart from the data's. */
+static void fill_target(const struct bench *bench, struct random_key key, uint64_t first) {
+    const struct node *end = &bench->graph->nodes[bench->graph->node_count - 1];
+    const bool labels = graph_target(bench->graph).type == TYPE_I32;
+    int32_t *label = bench->target;
+    float *number = bench->target;
+    for (size_t n = 0; n < target_count(bench); n++) {
+        if (labels)
+            label[n] = (int32_t)random_below(key, first + n, (uint64_t)end->shape.dim[0]);
+        else
+            number[n] = random_uniform(key, first + n);
+    }
+}
+
 enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
     assert(bench->first < bench->graph->layer_count && bench->repeats > 0);
     bench->layer_count = count_layers(bench);
@@ -137,8 +151,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
         free(input);
     }
     device_copy(bench->device, bench->other.input, bench->blocks.input, bytes);
-    for (size_t n = 0; n < label_count(bench); n++)
-        bench->labels[n] = (int32_t)random_below(key, bytes + n, (uint64_t)bench->classes);
+    fill_target(bench, key, bytes);
     return PS_OK;
 }
 
@@ -169,8 +182,8 @@ static void keep_pass(struct bench *bench, enum timing timing, int slot) {
 
 static struct stage_step step_of(struct bench *bench, int round) {
     return (struct stage_step){.step = (uint64_t)round,
-                               .labels = bench->labels,
-                               .gradient_scale = 1.0f / (float)label_count(bench),
+                               .target = bench->target,
+                               .gradient_scale = 1.0f / (float)target_count(bench),
                                .training = true,
                                .update_statistics = true,
                                .between = lap,

@@ -31,7 +31,7 @@ struct bench {
     struct device *device;
     const struct optimizer *rule;
     const struct cost_table *table; /* the sizes of all layers */
-    int samples, classes, repeats;  /* repeats: rounds whose times are kept, */
+    int samples, repeats;           /* repeats: rounds whose times are kept, */
     int least_repeats;              /* or down to this number, if they take long; 0: no fewer */
     int64_t memory_bytes;           /* limit; 0: none */
     const void *input;              /* of the first layer, if it is not the network's input */
@@ -45,7 +45,7 @@ struct bench {
         void *input, *output, *stash;
     } other; /* the same blocks of the micro-batch that is next */
     float *moment, *predicted;
-    int32_t *labels;
+    void *target;
     double *times;              /* of the layers: see bench_times */
     double *pass;               /* of the current pass, by layer */
     double since;               /* when the last operator ended */

@@ -291,7 +291,6 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               .device = device,
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
-                              .classes = network->classes,
                               .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : MOST_REPEATS,
                               .least_repeats = options->repeats ? 0 : LEAST_REPEATS};

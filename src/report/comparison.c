@@ -19,6 +19,7 @@ static const struct metric_look {
     [PS_METRIC_ACCURACY] = {"accuracy", "accuracy", 4, "valid_accuracy"},
     [PS_METRIC_BLEU] = {"bleu", "BLEU", 2, "valid_bleu"},
     [PS_METRIC_PERPLEXITY] = {"perplexity", "perplexity", 3, "valid_perplexity"},
+    [PS_METRIC_LOSS] = {"loss", "loss", 4, "valid_loss"},
 };
 
 /* ------------------------------------------------------------------------ JSON */
@@ -312,7 +313,7 @@ static char *trained_table(const struct ps_comparison *comparison) {
     };
     enum { METRIC = 8, COLUMNS = sizeof columns / sizeof columns[0] };
     int count = COLUMNS;
-    if (any.metric == PS_METRIC_ACCURACY) /* which has a column already */
+    if (any.metric == PS_METRIC_ACCURACY || any.metric == PS_METRIC_LOSS) /* which have columns already */
         memmove(&columns[METRIC], &columns[METRIC + 1], (size_t)(--count - METRIC) * sizeof columns[0]);
     struct text out = {0};
     add_rows(comparison, columns, (size_t)count, &out);

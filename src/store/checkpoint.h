@@ -41,8 +41,8 @@ struct log_entry {
 
 /* The sums of some steps. */
 struct step_sum {
-    double loss;
-    int64_t correct, correct5, counted, steps; /* counted: labels */
+    struct stage_result sum;
+    int64_t steps;
 };
 
 /* What state.json holds. */

@@ -52,16 +52,17 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     char seed[32];
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
+    const struct stage_result *sum = &state->epoch.sum;
     json_t *busy = json_array();
     for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
-    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:I}, s:o, s:f, s:o, s:o}", "format",
-                     "penstock-state", "version", 1, "model", state->model, "network",
+    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:f, s:I}, s:o, s:f, s:o, s:o}",
+                     "format", "penstock-state", "version", 1, "model", state->model, "network",
                      state->network[0] ? state->network : NULL, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
-                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far", "loss",
-                     state->epoch.loss, "correct", (json_int_t)state->epoch.correct, "correct5",
-                     (json_int_t)state->epoch.correct5, "counted", (json_int_t)state->epoch.counted, "steps",
-                     (json_int_t)state->epoch.steps, "figures", figures_document(&state->figures), "training_s",
-                     state->training_s, "busy_s", busy, "stages", stages_document(stages, stage_count));
+                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far", "loss", sum->loss,
+                     "correct", (json_int_t)sum->correct, "correct5", (json_int_t)sum->correct5, "counted",
+                     (json_int_t)sum->counted, "weight", sum->weight, "steps", (json_int_t)state->epoch.steps, "figures",
+                     figures_document(&state->figures), "training_s", state->training_s, "busy_s", busy, "stages",
+                     stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -132,10 +133,13 @@ static enum ps_status read_document(const struct json_place *root, struct checkp
     TRY(json_get_integer(root, "epoch_steps", true, 0, INT64_MAX, &state->epoch_steps, error));
     TRY(json_get_integer(root, "samples", false, 0, INT64_MAX, &state->samples, error));
     TRY(json_field(root, "epoch_so_far", true, &epoch, error));
-    TRY(json_get_number(&epoch, "loss", true, -INFINITY, INFINITY, &state->epoch.loss, error));
-    TRY(json_get_integer(&epoch, "correct", true, 0, INT64_MAX, &state->epoch.correct, error));
-    TRY(json_get_integer(&epoch, "correct5", true, 0, INT64_MAX, &state->epoch.correct5, error));
-    TRY(json_get_integer(&epoch, "counted", true, 0, INT64_MAX, &state->epoch.counted, error));
+    struct stage_result *sum = &state->epoch.sum;
+    TRY(json_get_number(&epoch, "loss", true, -INFINITY, INFINITY, &sum->loss, error));
+    TRY(json_get_integer(&epoch, "correct", true, 0, INT64_MAX, &sum->correct, error));
+    TRY(json_get_integer(&epoch, "correct5", true, 0, INT64_MAX, &sum->correct5, error));
+    TRY(json_get_integer(&epoch, "counted", true, 0, INT64_MAX, &sum->counted, error));
+    sum->weight = (double)sum->counted; /* of files without class weights, which do not say it */
+    TRY(json_get_number(&epoch, "weight", false, 0, INFINITY, &sum->weight, error));
     TRY(json_get_integer(&epoch, "steps", true, 0, INT64_MAX, &state->epoch.steps, error));
     TRY(read_figures(root, &state->figures, error));
     TRY(json_get_number(root, "training_s", true, 0, INFINITY, &state->training_s, error));

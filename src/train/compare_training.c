@@ -1,7 +1,7 @@
 /*
  * Methods side by side, trained: each combination is a run of its own from the same seed, without a run directory. They are
  * judged as PipeOptim's tables do: images and reviews by accuracy, translations by BLEU; texts whose next word is guessed by
- * perplexity.
+ * perplexity; networks without classes by their loss.
  */
 #include "search/compare.h"
 
@@ -22,13 +22,14 @@ enum { BLEU_USUAL = 256 };
 /* ----------------------------------------------------------------------- metric */
 
 static bool reaches(enum ps_metric metric, double value, double target) {
-    return metric == PS_METRIC_PERPLEXITY ? value <= target : value >= target;
+    return metric == PS_METRIC_PERPLEXITY || metric == PS_METRIC_LOSS ? value <= target : value >= target;
 }
 
 /* By what training this network on these data is judged. */
 static enum ps_metric find_metric(const struct ps_train_options *train) {
     const char *spec = train->data ? dataset_spec(train->data) : NULL;
     if (spec && strncmp(spec, "pairs:", 6) == 0) return PS_METRIC_BLEU;
+    if (train->network && train->network->classes == 0) return PS_METRIC_LOSS;
     return train->network && isfinite(network_perplexity(train->network, 0)) ? PS_METRIC_PERPLEXITY : PS_METRIC_ACCURACY;
 }
 

@@ -55,7 +55,8 @@ void ps_run_point_get(const struct ps_run *run, int point, struct ps_run_point *
 double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric) {
     const double of[] = {[PS_METRIC_ACCURACY] = point->valid_accuracy,
                          [PS_METRIC_BLEU] = point->valid_bleu,
-                         [PS_METRIC_PERPLEXITY] = point->valid_perplexity};
+                         [PS_METRIC_PERPLEXITY] = point->valid_perplexity,
+                         [PS_METRIC_LOSS] = point->valid_loss};
     return of[metric];
 }
 
@@ -151,13 +152,15 @@ static void add_learning(const struct ps_run_info *info, struct text *text) {
     } figures[] = {
         {"training, last epoch", info->loss, info->accuracy, info->top5, info->perplexity, NAN},
         {"validation", info->valid_loss, info->valid_accuracy, info->valid_top5, info->valid_perplexity, info->valid_bleu}};
-    bool top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity), bleu = isfinite(info->valid_bleu);
-    char a[32], b[32];
+    bool accuracy = isfinite(info->accuracy), top5 = isfinite(info->top5), perplexity = isfinite(info->perplexity),
+         bleu = isfinite(info->valid_bleu);
+    char a[32];
     struct text rows = {0};
-    text_add(&rows, "\tloss\taccuracy%s%s%s\n", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "", bleu ? "\tBLEU" : "");
+    text_add(&rows, "\tloss%s%s%s%s\n", accuracy ? "\taccuracy" : "", top5 ? "\ttop 5" : "", perplexity ? "\tperplexity" : "",
+             bleu ? "\tBLEU" : "");
     for (int f = 0; f < 2; f++) {
-        text_add(&rows, "%s\t%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a),
-                 shown(figures[f].accuracy, "%.2f%%", 100, b));
+        text_add(&rows, "%s\t%s", figures[f].data, shown(figures[f].loss, "%.4f", 1, a));
+        if (accuracy) text_add(&rows, "\t%s", shown(figures[f].accuracy, "%.2f%%", 100, a));
         if (top5) text_add(&rows, "\t%s", shown(figures[f].top5, "%.2f%%", 100, a));
         if (perplexity) text_add(&rows, "\t%s", shown(figures[f].perplexity, "%.2f", 1, a));
         if (bleu) text_add(&rows, "\t%s", shown(figures[f].bleu, "%.2f", 1, a));

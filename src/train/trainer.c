@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "base/versioned.h"
+#include "compute/figures.h"
 #include "data/object.h"
 #include "exec/trace.h"
 #include "train/trainer_share.h"
@@ -37,12 +38,13 @@ static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *ent
     if (trainer->valid.count == 0) return PS_OK;
     TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    if (sum.counted == 0)
+    if (sum.weight == 0)
         return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
-    entry->valid_loss = sum.loss / (double)sum.counted;
-    entry->valid_accuracy = (double)sum.correct / (double)sum.counted;
-    if (trainer_counts_top5(trainer)) entry->valid_top5 = (double)sum.correct5 / (double)sum.counted;
-    entry->valid_perplexity = network_perplexity(trainer->job.network, entry->valid_loss);
+    const struct figures figures = figures_of(trainer->job.network, &sum);
+    entry->valid_loss = figures.loss;
+    entry->valid_accuracy = figures.accuracy;
+    entry->valid_top5 = figures.top5;
+    entry->valid_perplexity = figures.perplexity;
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");
@@ -50,17 +52,19 @@ static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *ent
 
 static void tell_segment(const struct ps_trainer *trainer, const struct log_entry *entry) {
     if (!trainer->job.device->real) return;
-    char perplexity[32] = "", bleu[32] = "";
+    char perplexity[32] = "", bleu[32] = "", accuracy[32], valid_accuracy[32];
+    figures_accuracy_text(entry->accuracy, accuracy);
+    figures_accuracy_text(entry->valid_accuracy, valid_accuracy);
     if (isfinite(entry->valid_perplexity))
         number_print(perplexity, sizeof perplexity, ", perplexity %.2f", entry->valid_perplexity);
     if (isfinite(entry->valid_bleu)) number_print(bleu, sizeof bleu, ", BLEU %.2f", entry->valid_bleu);
     if (isfinite(entry->valid_loss))
-        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; validation loss %.4f, accuracy %.2f%%%s%s; %.1f samples/s",
-                 (long long)entry->epoch, (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->valid_loss,
-                 100 * entry->valid_accuracy, perplexity, bleu, entry->samples_per_s);
+        log_info("epoch %lld, step %lld: loss %.4f%s; validation loss %.4f%s%s%s; %.1f samples/s", (long long)entry->epoch,
+                 (long long)entry->step, entry->loss, accuracy, entry->valid_loss, valid_accuracy, perplexity, bleu,
+                 entry->samples_per_s);
     else
-        log_info("epoch %lld, step %lld: loss %.4f, accuracy %.2f%%; %.1f samples/s", (long long)entry->epoch,
-                 (long long)entry->step, entry->loss, 100 * entry->accuracy, entry->samples_per_s);
+        log_info("epoch %lld, step %lld: loss %.4f%s; %.1f samples/s", (long long)entry->epoch, (long long)entry->step,
+                 entry->loss, accuracy, entry->samples_per_s);
 }
 
 static enum ps_status note_point(struct ps_trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
@@ -173,7 +177,7 @@ static void note_process(struct ps_trainer *trainer) {
     for (int number = executor->first_here; number < executor->end_here; number++)
         for (int kind = 0; kind < WORKER_DATA_KINDS; kind++)
             process->loader_bytes += loader_bytes(executor->workers[number].inputs[kind].loader) +
-                                     loader_bytes(executor->workers[number].labels[kind].loader);
+                                     loader_bytes(executor->workers[number].targets[kind].loader);
 }
 
 static void note_workers(struct ps_trainer *trainer) {

@@ -90,11 +90,6 @@ static inline const struct lengths *trainer_sample_lengths(const struct ps_train
     return trainer->job.lengths.count > 0 ? &trainer->job.lengths : NULL;
 }
 
-/* The five best of five classes say nothing. */
-static inline bool trainer_counts_top5(const struct ps_trainer *trainer) {
-    return trainer->job.network && trainer->job.network->classes > 5;
-}
-
 /* Sentences of the validation data that are translated at an evaluation. */
 static inline int64_t trainer_written(const struct ps_trainer *trainer) {
     int64_t wanted = trainer->options.valid_bleu;

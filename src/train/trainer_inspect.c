@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/versioned.h"
+#include "compute/figures.h"
 #include "data/object.h"
 #include "train/trainer_share.h"
 
@@ -14,7 +15,7 @@
 
 /* Other data than the run's own in the workers' hands, and theirs meanwhile. */
 struct swapped {
-    struct worker_data inputs, labels;
+    struct worker_data inputs, targets;
 };
 
 static enum ps_status swap_data(struct ps_trainer *trainer, const struct samples *samples, struct swapped *own,
@@ -23,8 +24,8 @@ static enum ps_status swap_data(struct ps_trainer *trainer, const struct samples
     struct executor *executor = trainer->executor;
     for (int number = executor->first_here; number < executor->end_here; number++) {
         struct worker *worker = &executor->workers[number];
-        own[number] = (struct swapped){worker->inputs[WORKER_DATA_VALID], worker->labels[WORKER_DATA_VALID]};
-        worker->inputs[WORKER_DATA_VALID] = worker->labels[WORKER_DATA_VALID] = (struct worker_data){.number = -1};
+        own[number] = (struct swapped){worker->inputs[WORKER_DATA_VALID], worker->targets[WORKER_DATA_VALID]};
+        worker->inputs[WORKER_DATA_VALID] = worker->targets[WORKER_DATA_VALID] = (struct worker_data){.number = -1};
     }
     for (int i = 0; i < programs->instance_count; i++) {
         const struct instance *instance = &programs->instances[i];
@@ -41,9 +42,9 @@ static void swap_back(struct ps_trainer *trainer, const struct swapped *own) {
     for (int number = executor->first_here; number < executor->end_here; number++) {
         struct worker *worker = &executor->workers[number];
         loader_destroy(worker->inputs[WORKER_DATA_VALID].loader);
-        loader_destroy(worker->labels[WORKER_DATA_VALID].loader);
+        loader_destroy(worker->targets[WORKER_DATA_VALID].loader);
         worker->inputs[WORKER_DATA_VALID] = own[number].inputs;
-        worker->labels[WORKER_DATA_VALID] = own[number].labels;
+        worker->targets[WORKER_DATA_VALID] = own[number].targets;
     }
 }
 
@@ -98,15 +99,15 @@ static enum ps_status open_other(const struct ps_trainer *trainer, const struct 
     return PS_OK;
 }
 
-static struct ps_evaluation figures_of(const struct ps_trainer *trainer, const struct stage_result *sum, int64_t samples) {
-    bool known = trainer_coordinates(trainer) && sum->counted > 0;
-    double labels = (double)sum->counted, loss = known ? sum->loss / labels : NAN;
-    return (struct ps_evaluation){.loss = loss,
-                                  .accuracy = known ? (double)sum->correct / labels : NAN,
-                                  .perplexity = network_perplexity(trainer->job.network, loss),
+static struct ps_evaluation evaluation_of(const struct ps_trainer *trainer, const struct stage_result *sum, int64_t samples) {
+    const struct stage_result none = {0};
+    const struct figures figures = figures_of(trainer->job.network, trainer_coordinates(trainer) ? sum : &none);
+    return (struct ps_evaluation){.loss = figures.loss,
+                                  .accuracy = figures.accuracy,
+                                  .perplexity = figures.perplexity,
                                   .bleu = NAN,
                                   .samples = samples,
-                                  .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN};
+                                  .top5 = figures.top5};
 }
 
 static enum ps_status evaluate_on(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
@@ -117,7 +118,7 @@ static enum ps_status evaluate_on(struct ps_trainer *trainer, const struct ps_da
     enum ps_status status = open_other(trainer, data, &samples, &count, error);
     if (status == PS_OK) status = lower_other(trainer, count, error);
     if (status == PS_OK) status = run_on(trainer, &samples, &sum, error);
-    if (status == PS_OK) *evaluation = figures_of(trainer, &sum, count);
+    if (status == PS_OK) *evaluation = evaluation_of(trainer, &sum, count);
     if (!trainer->executor->abandoned) samples_close(&samples);
     return status;
 }
@@ -140,7 +141,7 @@ enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_data
     }
     *fatal = true;
     TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
-    *evaluation = figures_of(trainer, &sum, trainer->valid.count);
+    *evaluation = evaluation_of(trainer, &sum, trainer->valid.count);
     return PS_OK;
 }
 

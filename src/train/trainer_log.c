@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "compute/figures.h"
 #include "train/trainer_share.h"
 
 enum { LINES_PER_EPOCH = 20 };
@@ -13,26 +14,22 @@ static int64_t epoch_of(const struct ps_trainer *trainer, int64_t step) {
 }
 
 static void add_record(struct step_sum *sum, const struct step_record *record) {
-    sum->loss += record->loss;
-    sum->correct += record->correct;
-    sum->correct5 += record->correct5;
-    sum->counted += record->counted;
+    stage_result_add(&sum->sum, &record->sum);
     sum->steps++;
 }
 
 /* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
 static struct log_entry make_entry(const struct ps_trainer *trainer, const struct step_sum *sum, int64_t step,
                                    double samples_per_s, double now) {
-    double labels = (double)sum->counted;
-    bool known = trainer->job.device->real && sum->counted > 0;
-    double loss = known ? sum->loss / labels : NAN;
+    const struct stage_result none = {0};
+    const struct figures figures = figures_of(trainer->job.network, trainer->job.device->real ? &sum->sum : &none);
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
-        .loss = loss,
-        .accuracy = known ? (double)sum->correct / labels : NAN,
-        .top5 = known && trainer_counts_top5(trainer) ? (double)sum->correct5 / labels : NAN,
-        .perplexity = network_perplexity(trainer->job.network, loss),
+        .loss = figures.loss,
+        .accuracy = figures.accuracy,
+        .top5 = figures.top5,
+        .perplexity = figures.perplexity,
         .valid_loss = NAN,
         .valid_accuracy = NAN,
         .valid_top5 = NAN,
@@ -62,7 +59,9 @@ static enum ps_status write_line(struct ps_trainer *trainer, int64_t step, doubl
     struct log_entry entry = make_entry(trainer, &trainer->line, step, rate, now);
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = now;
-    log_debug("step %lld: loss %.4f, accuracy %.2f%%, %.1f samples/s", (long long)step, entry.loss, 100 * entry.accuracy, rate);
+    char accuracy[32];
+    log_debug("step %lld: loss %.4f%s, %.1f samples/s", (long long)step, entry.loss,
+              figures_accuracy_text(entry.accuracy, accuracy), rate);
     return run_directory_log(&trainer->directory, &entry, error);
 }
 
@@ -99,11 +98,11 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
             TRY(write_line(trainer, step, record.done_at, error));
     }
     /* As the line of the epoch will say it. */
-    char detail[96] = "";
-    if (trainer->job.device->real && trainer->epoch.counted > 0) {
+    char detail[96] = "", accuracy[32];
+    if (trainer->job.device->real && trainer->epoch.sum.counted > 0) {
         const struct log_entry entry = make_entry(trainer, &trainer->epoch, trainer->step + done, NAN, clock_now());
-        number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f, accuracy %.2f%%", (long long)entry.epoch,
-                     (long long)entry.step, entry.loss, 100 * entry.accuracy);
+        number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f%s", (long long)entry.epoch, (long long)entry.step,
+                     entry.loss, figures_accuracy_text(entry.accuracy, accuracy));
     }
     log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", detail);
     return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;

@@ -194,12 +194,13 @@ enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struc
                                    const struct instance *instance, int kind, bool inputs, struct ps_error *error) {
     bool training = kind == WORKER_DATA_TRAIN, whole = !training || !trainer->programs.entries[0].programs->flush;
     struct worker *worker = &trainer->executor->workers[instance->worker];
-    struct worker_data *data = inputs ? &worker->inputs[kind] : &worker->labels[kind];
+    struct worker_data *data = inputs ? &worker->inputs[kind] : &worker->targets[kind];
     struct loader_options options = {
         .samples = samples,
         .batch = training ? trainer->job.batch : trainer->job.samples,
         .inputs = inputs,
-        .labels = !inputs,
+        .targets = !inputs,
+        .class_weights = trainer->job.graph->class_weights,
         .shuffle = training,
         .seed = trainer->options.seed,
         .lengths = training ? trainer_sample_lengths(trainer) : NULL,

@@ -56,7 +56,7 @@ static enum ps_status count_bleu(const struct samples *samples, const struct dec
 enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error) {
     struct decoding decoding = {.samples = trainer_written(trainer)};
     if (decoding.samples == 0) return PS_OK;
-    decoding.positions = trainer->executor->labels;
+    decoding.positions = trainer->job.network->labels;
     decoding.classes = trainer->job.network->classes;
     size_t tokens = (size_t)decoding.samples * (size_t)decoding.positions;
     decoding.tokens = calloc(tokens, sizeof *decoding.tokens);

@@ -1,9 +1,11 @@
 /*
- * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); for sequences N also counts the positions. A
- * label of -1 is not counted. With label smoothing s the target is t_d = (1 - s) [d == label] + s / D, and since the targets
- * add up to one, with z_d = x_d - max x
+ * Softmax and cross-entropy. x (N, D) logits, y (N, D) probabilities, labels (N); for sequences and images N also counts the
+ * positions. A label of -1 is not counted. With label smoothing s the target is t_d = (1 - s) [d == label] + s / D, and since
+ * the targets add up to one, with z_d = x_d - max x
  *
  *     loss of a label = log sum exp z - sum over d of t_d z_d,   dx = (y - t) * gradient_scale
+ *
+ * With class weights w each t_d is multiplied by w_d, and their sum by the logarithm and by y.
  *
  * Threads share the rows; losses are added in the order of rows, in double.
  */
@@ -62,6 +64,13 @@ static double row_loss(int64_t classes, const float *x, double largest, double l
     return loss - smoothing / (double)classes * mean;
 }
 
+static double weighted_loss(int64_t classes, const float *w, const float *x, double largest, double logarithm, int64_t label,
+                            double smoothing) {
+    double loss = (1 - smoothing) * (double)w[label] * (logarithm - ((double)x[label] - largest)), rest = 0;
+    for (int64_t d = 0; d < classes && smoothing > 0; d++) rest += (double)w[d] * (logarithm - ((double)x[d] - largest));
+    return loss + smoothing / (double)classes * rest;
+}
+
 static VECTOR_CLONES int32_t count_above(size_t count, const float *x, float bound) {
     int32_t above = 0;
     for (size_t i = 0; i < count; i++) above += x[i] > bound;
@@ -81,6 +90,8 @@ static size_t labelled_rows(const struct kernel *kernel, const struct kernel_cal
 }
 
 static void forward_rows(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const float *weights = kernel->graph->class_weights;
+    const int32_t *labels = call->target;
     size_t classes = kernel_features(kernel), labelled = labelled_rows(kernel, call);
     double smoothing = call->training ? (double)kernel->node->attributes.smoothing : 0;
     for (size_t n = first; n < end; n++) {
@@ -88,9 +99,11 @@ static void forward_rows(const struct kernel *kernel, const struct kernel_call *
         double logarithm;
         int64_t best = softmax((int64_t)classes, x, call->output + n * classes, &logarithm);
         struct row *row = (struct row *)call->workspace + n;
-        *row = (struct row){.label = n < labelled ? call->labels[n] : -1, .best = (int32_t)best};
+        *row = (struct row){.label = n < labelled ? labels[n] : -1, .best = (int32_t)best};
         if (row->label < 0) continue;
-        row->loss = row_loss((int64_t)classes, x, (double)x[best], logarithm, row->label, smoothing);
+        row->loss = weights != NULL
+                        ? weighted_loss((int64_t)classes, weights, x, (double)x[best], logarithm, row->label, smoothing)
+                        : row_loss((int64_t)classes, x, (double)x[best], logarithm, row->label, smoothing);
         row->in_five = count_above(classes, x, x[row->label]) < 5;
     }
 }
@@ -113,18 +126,33 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
+/* Of a row with class weights w. */
+static void weighted_gradient(size_t classes, const float *w, size_t label, float smoothing, float scale, const float *y,
+                              float *dx) {
+    const float everywhere = smoothing / (float)classes, own = (1 - smoothing) * w[label];
+    double all = (double)own;
+    for (size_t d = 0; d < classes; d++) all += (double)(everywhere * w[d]);
+    for (size_t d = 0; d < classes; d++) dx[d] = (y[d] * (float)all - (everywhere * w[d] + (d == label ? own : 0))) * scale;
+}
+
 static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const float *weights = kernel->graph->class_weights;
+    const int32_t *labels = call->target;
     size_t classes = kernel_features(kernel), labelled = labelled_rows(kernel, call);
     float smoothing = kernel->node->attributes.smoothing, everywhere = smoothing / (float)classes;
     for (size_t n = first; n < end; n++) {
         const float *y = call->output + n * classes;
         float *dx = call->input_gradient[0] + n * classes;
-        if (n >= labelled || call->labels[n] < 0) {
+        if (n >= labelled || labels[n] < 0) {
             memset(dx, 0, classes * sizeof *dx);
             continue;
         }
+        size_t label = (size_t)labels[n];
+        if (weights != NULL) {
+            weighted_gradient(classes, weights, label, smoothing, call->gradient_scale, y, dx);
+            continue;
+        }
         for (size_t d = 0; d < classes; d++) dx[d] = (y[d] - everywhere) * call->gradient_scale;
-        size_t label = (size_t)call->labels[n];
         dx[label] = (y[label] - (1 - smoothing + everywhere)) * call->gradient_scale;
     }
 }

@@ -1,13 +1,13 @@
 /*
- * Softmax and cross-entropy over the input's features against one label a sample, or of a sequence against one a position:
- * reads smoothing (of the labels, PyTorch's meaning). Its output is the softmax, which is also all that its backward reads.
+ * Softmax and cross-entropy over the input's first side against one label a sample, or of a sequence or image against one for
+ * each position or pixel: reads smoothing (of the labels, PyTorch's meaning). Labels weigh what the graph's class weights say.
+ * Its output is the softmax, which is also all that its backward reads.
  */
 #include "graph/operators.h"
 
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
     (void)input_count;
-    TRY(require_features(inputs, error));
     if (shape_permuted(inputs)) {
         return error_set(error, PS_USAGE, "its input is a flattened image: put a linear layer between");
     }
@@ -16,6 +16,14 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     }
     *output = inputs[0];
     return PS_OK;
+}
+
+/* All sides but the first, without those of 1 at the end. */
+static void target(const struct shape *input, struct shape *target) {
+    int rank = input->rank;
+    while (rank > 2 && input->dim[rank - 1] == 1) rank--;
+    *target = (struct shape){.type = TYPE_I32, .rank = rank > 1 ? rank - 1 : 1, .dim = {1}};
+    for (int d = 1; d < rank; d++) target->dim[d - 1] = input->dim[d];
 }
 
 static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
@@ -31,4 +39,5 @@ const struct operator_type operator_cross_entropy = {
     .inputs_max = 1,
     .infer = infer,
     .flops = flops,
+    .target = target,
 };
