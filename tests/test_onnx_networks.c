@@ -132,7 +132,7 @@ static void check(const char *path, struct npz *file, const char *device_name, i
     const bool update = strstr(path, ".ts17.") == NULL;
     const struct stage_step step = {.seed = 1,
                                     .step = 1,
-                                    .labels = labels,
+                                    .target = labels,
                                     .gradient_scale = (float)(1 / all),
                                     .training = true,
                                     .update_statistics = update};
