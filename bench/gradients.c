@@ -89,7 +89,7 @@ static void keep_parameters(struct tensors *tensors, const struct worker *w, con
     struct ps_error error = {0};
     for (int p = 0; p < stage_parameter_count(w->stage); p++) {
         const struct parameter *parameter = stage_parameter(w->stage, p);
-        if (parameter->statistic) continue;
+        if (parameter->role == PARAMETER_STATISTIC) continue;
         float *values = add_tensor(tensors, kind, parameter->name, parameter->shape.rank, parameter->shape.dim);
         check(stage_export(w->stage, p, block, w->blocks.statistics, values, &error), &error);
     }

@@ -140,6 +140,10 @@ struct ps_network;
 enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error);
 /* A network file (docs/formats.md), and its text. PS_BAD_INPUT names the place in it. */
 enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error);
+/* Fixes the parameters whose names one of the patterns matches, joined by ',', with '*' for any characters and '?' for one.
+ * They keep their values: they have no gradients, no state of the optimizer and no versions, and plans and profiles that are
+ * made afterwards know it. PS_USAGE where a pattern matches none. */
+enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
 char *ps_network_json(const struct ps_network *network);
 void ps_network_destroy(struct ps_network *network);

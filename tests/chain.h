@@ -77,7 +77,7 @@ static inline struct chain *chain_create(struct device *device, const struct gra
         struct stage_sizes sizes = chain->sizes[s] = stage_sizes(chain->stages[s]);
         chain->weights[s] = chain_take(chain, sizes.parameter_bytes);
         float *gradients = chain_take(chain, stage_gradient_bytes(&sizes)),
-              *statistics = chain_take(chain, sizes.statistics_bytes);
+              *statistics = chain_take(chain, stage_unchanged_bytes(&sizes));
         device_zero(device, chain->weights[s], (size_t)sizes.parameter_bytes);
         assert_ok(stage_initialize(chain->stages[s], 1, chain->weights[s], statistics, &test_error));
         void *workspace = chain_take(chain, sizes.workspace_bytes);

@@ -39,7 +39,7 @@ static inline void fill_parameters(struct chain *chain, enum golden_norms norms)
     int scale = -2; /* the parameter before, if it is a normalisation's scale: its shift follows */
     for (int p = 0; p < stage_parameter_count(stage); p++) {
         const struct parameter *parameter = stage_parameter(stage, p);
-        if (parameter->statistic) continue;
+        if (parameter->role == PARAMETER_STATISTIC) continue;
         bool one = parameter->initial.kind == INITIAL_CONSTANT && parameter->initial.value == 1;
         enum golden_norms own = one || scale == p - 1 ? norms : NORMS_PLAIN;
         if (one) scale = p;

@@ -152,7 +152,7 @@ static inline struct problem make_problem(const struct test_case *which, uint64_
         const struct parameter *parameter = &g->parameters[node->parameter_first + i];
         p.parameters[i] = shape_elements(&parameter->shape);
         p.parameter[i] = random_floats(random_key(number, RANDOM_TEST, test_seed(), (uint64_t)i + 20), p.parameters[i]);
-        p.statistic[i] = parameter->statistic;
+        p.statistic[i] = parameter->role == PARAMETER_STATISTIC;
         for (int64_t e = 0; e < p.parameters[i] && p.statistic[i]; e++) p.parameter[i][e] = fabsf(p.parameter[i][e]) + 0.1f;
     }
     p.output_gradient = random_floats(random_key(number, RANDOM_TEST, test_seed(), 30), p.output);

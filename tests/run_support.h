@@ -213,7 +213,7 @@ static inline struct trained run_case_weights(struct run_case wanted) {
             const struct worker_stage *stage = &trainer->executor->workers[w].stages[s];
             for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
                 const struct parameter *parameter = stage_parameter(stage->stage, i);
-                if (parameter->statistic && !stage->forward) continue;
+                if (parameter->role == PARAMETER_STATISTIC && !stage->forward) continue;
                 float *place = trained_place(&trained, trainer->job.graph, parameter->name);
                 size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof *place;
                 float *before = malloc(bytes);

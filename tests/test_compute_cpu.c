@@ -112,7 +112,7 @@ static void check_padding(struct chain *chain, const char *network) {
     memset(ones, 0, (size_t)bytes);
     for (int i = 0; i < 1 << 20; i++) plain[i] = 1;
     for (int p = 0; p < stage_parameter_count(stage); p++) {
-        if (stage_parameter(stage, p)->statistic) continue;
+        if (stage_parameter(stage, p)->role == PARAMETER_STATISTIC) continue;
         assert_ok(stage_import(stage, p, plain, ones, chain->blocks[0][0].statistics, &test_error));
     }
     /* Bytes between parameters belong to nobody: they are never looked at, but may not turn into numbers either. */

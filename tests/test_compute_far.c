@@ -152,13 +152,13 @@ static void run_stage(const char *name, struct stage_result results[2], float *g
     assert_true((size_t)stage_gradient_bytes(&sizes) <= floats * sizeof *gradients);
     struct memory_block block;
     assert_ok(device_take(device, &block,
-                          (size_t)(sizes.parameter_bytes + stage_gradient_bytes(&sizes) + sizes.statistics_bytes +
+                          (size_t)(sizes.parameter_bytes + stage_gradient_bytes(&sizes) + stage_unchanged_bytes(&sizes) +
                                    sizes.input_bytes + sizes.stash_bytes + sizes.workspace_bytes),
                           "a test", &test_error));
     float *weights = memory_block_carve(&block, (size_t)sizes.parameter_bytes);
     struct stage_blocks blocks = {.weights = weights};
     blocks.gradients = memory_block_carve(&block, (size_t)stage_gradient_bytes(&sizes));
-    blocks.statistics = memory_block_carve(&block, (size_t)sizes.statistics_bytes);
+    blocks.statistics = memory_block_carve(&block, (size_t)stage_unchanged_bytes(&sizes));
     blocks.input = memory_block_carve(&block, (size_t)sizes.input_bytes);
     blocks.stash = memory_block_carve(&block, (size_t)sizes.stash_bytes);
     blocks.workspace = memory_block_carve(&block, (size_t)sizes.workspace_bytes);

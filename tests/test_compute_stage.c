@@ -22,6 +22,7 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
             assert_int_equal(made.second_gradient_bytes, composed.second_gradient_bytes);
             assert_int_equal(made.tied_bytes, composed.tied_bytes);
             assert_int_equal(made.statistics_bytes, composed.statistics_bytes);
+            assert_int_equal(made.fixed_bytes, composed.fixed_bytes);
             assert_int_equal(made.input_bytes, composed.input_bytes);
             assert_int_equal(made.output_bytes, composed.output_bytes);
             assert_int_equal(made.stash_bytes, composed.stash_bytes);
@@ -45,6 +46,11 @@ static void test_sizes_compose(void **state) {
         struct device *device = chain_device(device_table[d]->name);
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
             struct graph *graph = take_model(specs[i]);
+            check_sizes(device, graph, 3);
+            assert_true(graph_freeze(graph, "*.bias") > 0);
+            check_sizes(device, graph, 3);
+            graph_freeze(graph, "*wte*"); /* of the first and the last layer */
+            graph_freeze(graph, "*.2.*");
             check_sizes(device, graph, 3);
             graph_destroy(graph);
         }

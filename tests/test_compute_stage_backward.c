@@ -90,6 +90,37 @@ static void check_cuts_change_nothing(struct device *device) {
     }
 }
 
+/* What is trained has the gradients that it has where all is trained; what is frozen has its values. Cuts change neither. */
+static void check_frozen(struct device *device) {
+    static const char *const patterns[] = {"conv*", "norm2.*", "conv2.weight", "fc1.bias", "fc*", "?*.weight"};
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        struct graph *graph = tangle(), *frozen = tangle();
+        assert_true(graph_freeze(frozen, patterns[i]) > 0);
+        struct chain *all = chain_create(device, graph, 4, 2, NULL, 0), *some = chain_create(device, frozen, 4, 2, NULL, 0);
+        run_two(all);
+        run_two(some);
+        for (int p = 0; p < graph->parameter_count; p++) {
+            const struct parameter *parameter = &frozen->parameters[p];
+            float *got = exported(some, parameter), *wanted = exported(all, parameter);
+            if (parameter->role == PARAMETER_FIXED)
+                chain_export(all, parameter->name, (const float *const *)all->weights, wanted);
+            assert_memory_equal(got, wanted, (size_t)shape_bytes(&parameter->shape));
+            free(got);
+            free(wanted);
+        }
+        chain_destroy(some);
+        chain_destroy(all);
+        check_cuts(device, frozen, 4000);
+        graph_destroy(frozen);
+        graph_destroy(graph);
+    }
+}
+
+static void test_frozen(void **state) {
+    (void)state;
+    on_real_devices(check_frozen);
+}
+
 static void test_cuts_change_nothing(void **state) {
     (void)state;
     on_real_devices(check_cuts_change_nothing);
@@ -351,9 +382,13 @@ static void test_halves_apart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuts_change_nothing), cmocka_unit_test(test_whole_gradient),
-        cmocka_unit_test(test_recomputation),       cmocka_unit_test(test_backward_leaves_inputs_alone),
-        cmocka_unit_test(test_accumulation),        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_cuts_change_nothing),
+        cmocka_unit_test(test_frozen),
+        cmocka_unit_test(test_whole_gradient),
+        cmocka_unit_test(test_recomputation),
+        cmocka_unit_test(test_backward_leaves_inputs_alone),
+        cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_halves_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

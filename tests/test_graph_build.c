@@ -57,8 +57,8 @@ static void test_shapes(void **state) {
     assert_float_equal(bias->initial.value, weight->initial.value, 0);
     assert_float_equal(parameter_of(b.graph, linear, 0)->initial.value, 1.0f / 16, 1e-6);
     assert_string_equal(parameter_of(b.graph, norm, 3)->name, "norm.running_var");
-    assert_true(parameter_of(b.graph, norm, 3)->statistic);
-    assert_false(parameter_of(b.graph, norm, 1)->statistic);
+    assert_int_equal(parameter_of(b.graph, norm, 3)->role, PARAMETER_STATISTIC);
+    assert_int_equal(parameter_of(b.graph, norm, 1)->role, PARAMETER_TRAINED);
     assert_float_equal(b.graph->nodes[norm].attributes.epsilon, 1e-5f, 1e-9);
     graph_destroy(b.graph);
 }

@@ -52,7 +52,8 @@ static void assert_same_parameter(const struct parameter *a, const struct parame
     assert_int_equal(a->initial.kind, b->initial.kind);
     assert_memory_equal(&a->initial.value, &b->initial.value, sizeof a->initial.value);
     assert_int_equal(a->zero_row, b->zero_row);
-    assert_int_equal(a->statistic, b->statistic);
+    assert_int_equal(a->role, b->role);
+    assert_int_equal(a->frozen, b->frozen);
     assert_int_equal(a->tied, b->tied);
     assert_int_equal(a->slice.rows, b->slice.rows);
     assert_int_equal(a->slice.first, b->slice.first);

@@ -53,7 +53,7 @@ static int gather(struct chain *chain, const struct parameter *whole, const floa
         if (strcmp(split_whole_name(part), whole->name) != 0) continue;
         struct shape shape = split_whole_shape(part);
         for (int d = 0; d < shape.rank; d++) assert_int_equal(shape.dim[d], whole->shape.dim[d]);
-        assert_int_equal(part->statistic, whole->statistic);
+        assert_int_equal(part->role, whole->role);
         elements += chain_export(chain, part->name, weights, values + split_offset(part));
         slices++;
     }
@@ -77,7 +77,7 @@ static void compare_chains(struct chain *whole, struct chain *parts, int split) 
         const struct parameter *parameter = &whole->graph->parameters[p];
         size_t bytes = (size_t)shape_elements(&parameter->shape) * sizeof(float);
         float *values = malloc(bytes), *expected = malloc(bytes);
-        if (!parameter->statistic) {
+        if (parameter->role != PARAMETER_STATISTIC) {
             chain_export(whole, parameter->name, whole_weights, expected);
             gather(parts, parameter, part_weights, values);
             assert_memory_equal(values, expected, bytes);

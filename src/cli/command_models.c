@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/message.h"
+#include "cli/network.h"
 #include "cli/output.h"
 
 enum { NAME_WIDTH = 14 };
@@ -12,6 +11,7 @@ enum { NAME_WIDTH = 14 };
 struct models_arguments {
     struct common_arguments common;
     const char *model, *output;
+    struct network_arguments network;
     bool operators;
 };
 
@@ -138,7 +138,7 @@ static enum ps_status put_entry(size_t index, bool json, struct ps_error *error)
 
 static enum ps_status put_network(const struct models_arguments *arguments, struct ps_error *error) {
     struct ps_network *network;
-    CHECK(ps_network_open(arguments->model, &network, error));
+    CHECK(network_arguments_open(&arguments->network, arguments->model, &network, error));
     enum ps_status status = arguments->output != NULL ? ps_network_write(network, arguments->output, error) : PS_OK;
     if (status == PS_OK && !output_is_taken(arguments->output)) {
         if (arguments->common.json) put_layers_json(network);
@@ -170,6 +170,6 @@ const struct command command_models = {
                     "changed and given wherever a model is named (docs/formats.md)."},
     .example = "  penstock models --model vgg16,input=32,classes=100",
     .size = sizeof(struct models_arguments),
-    .groups = {{&group, 0}, {&common_group, 0}},
+    .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
     .run = run,
 };

@@ -1,12 +1,13 @@
 /* penstock profile: measures what each layer of a network costs. */
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "cli/network.h"
 #include "cli/output.h"
 
 struct profile_arguments {
     struct common_arguments common;
     const char *model, *output;
+    struct network_arguments network;
     struct integers micro_batches;
     int split_for;
     struct ps_profile_options options;
@@ -54,7 +55,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     options.micro_batches = arguments->micro_batches.values;
     options.micro_batch_count = arguments->micro_batches.count;
     struct ps_network *network;
-    CHECK(ps_network_open(arguments->model, &network, error));
+    CHECK(network_arguments_open(&arguments->network, arguments->model, &network, error));
     struct ps_profile *profile;
     enum ps_status status = arguments->split_for > 0
                                 ? ps_profile_measure_split(network, &options, arguments->split_for, &profile, error)
@@ -76,7 +77,7 @@ const struct command command_profile = {
                     "from the arithmetic instead. The profile is what plans are made from."},
     .example = "  penstock profile --model vgg16,input=32 --micro-batch 8,16 -o vgg16.json",
     .size = sizeof(struct profile_arguments),
-    .groups = {{&group, 0}, {&common_group, 0}},
+    .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
     .defaults = defaults,
     .run = run,
 };

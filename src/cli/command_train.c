@@ -83,9 +83,9 @@ static const struct argument lasting_rows[] = {
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
-           .excludes =
-               "model batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr momentum dampening "
-               "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"),
+           .excludes = "model freeze batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
+                       "momentum dampening "
+                       "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"),
     OPTION("restarts", 0, "N", integer, restarts,
            "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs "
            "--out",
@@ -118,7 +118,7 @@ static enum ps_status open_objects(const struct train_arguments *arguments, stru
         if (arguments->profile_path) CHECK(ps_profile_read(arguments->profile_path, &training->profile, error));
         if (arguments->plan_path) CHECK(ps_plan_read(arguments->plan_path, &training->plan, error));
         if (arguments->cluster.path) CHECK(ps_cluster_read(arguments->cluster.path, &training->cluster, error));
-        if (arguments->model) CHECK(ps_network_open(arguments->model, &training->network, error));
+        CHECK(network_arguments_open(&arguments->network, arguments->model, &training->network, error));
     }
     if (arguments->data) CHECK(ps_dataset_open(arguments->data, NULL, &training->data, error));
     if (arguments->valid) CHECK(ps_dataset_open(arguments->valid, NULL, &training->valid, error));
@@ -198,6 +198,7 @@ const struct command command_train = {
     .size = sizeof(struct train_arguments),
     .groups = {{&what_group, 0},
                {&workers_group, offsetof(struct train_arguments, cluster)},
+               {&network_group, OF(network)},
                {&data_group, 0},
                {&training_rate_group, 0},
                {&where_group, 0},

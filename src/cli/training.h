@@ -2,12 +2,14 @@
 #ifndef PENSTOCK_CLI_TRAINING_H
 #define PENSTOCK_CLI_TRAINING_H
 
+#include "cli/network.h"
 #include "cli/planning.h"
 
 struct train_arguments {
     struct common_arguments common;
     struct ps_train_options options; /* without objects */
     const char *plan_path, *profile_path, *model, *data, *valid;
+    struct network_arguments network;
     struct cluster_arguments cluster;
     struct ps_plan_options plan;
     struct betas betas;

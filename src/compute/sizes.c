@@ -20,6 +20,7 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
         stage.parameter_bytes += layers[l].parameter_bytes;
         stage.tied_bytes += layers[l].tied_bytes;
         stage.statistics_bytes += layers[l].statistics_bytes;
+        stage.fixed_bytes += layers[l].fixed_bytes;
         stage.delta_bytes += layers[l].delta_bytes;
         stash += layers[l].stash_bytes;
         workspace = number_larger(workspace, layers[l].workspace_bytes);

@@ -12,6 +12,7 @@ struct layer_sizes {
     int64_t parameter_bytes;  /* in the device's layout, padding included */
     int64_t tied_bytes;       /* the part of it that the network's other end shares (graph_tie) */
     int64_t statistics_bytes; /* running statistics */
+    int64_t fixed_bytes;      /* fixed parameters, in the device's layout */
     int64_t output_bytes;     /* all values that cross the cut after the layer */
     int64_t value_bytes;      /* the part of output_bytes that this layer computes */
     int64_t stash_bytes;      /* kept for the backward: the value computed by the layer before, and its own inner values */
@@ -22,7 +23,7 @@ struct layer_sizes {
 
 /* A stage of layers first..last. */
 struct stage_sizes {
-    int64_t parameter_bytes, tied_bytes, statistics_bytes;
+    int64_t parameter_bytes, tied_bytes, statistics_bytes, fixed_bytes;
     int64_t second_gradient_bytes; /* where the stage has all layers: what both ends share is stored once, but each end has a
                                       gradient of it */
     int64_t input_bytes;           /* input block: data or the values that cross the cut; kept until the backward */
@@ -43,6 +44,11 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
 /* The bytes that a stage of layers first..last of `layer_count` has twice. */
 static inline int64_t stage_sizes_twice(const struct layer_sizes *end, int layer_count, int first, int last) {
     return first == 0 && last > 0 && last == layer_count - 1 ? end->tied_bytes : 0;
+}
+
+/* The size of the block of what a stage has once, whatever its versions: running statistics, then fixed parameters. */
+static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {
+    return sizes->statistics_bytes + sizes->fixed_bytes;
 }
 
 /* The size of the block of a stage's gradients. */

@@ -131,6 +131,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
     *sizes = (struct layer_sizes){.parameter_bytes = stage->sizes.parameter_bytes,
                                   .tied_bytes = stage->sizes.tied_bytes,
                                   .statistics_bytes = stage->sizes.statistics_bytes,
+                                  .fixed_bytes = stage->sizes.fixed_bytes,
                                   .output_bytes = stage->sizes.output_bytes,
                                   .delta_bytes = stage->sizes.delta_bytes,
                                   .workspace_bytes = stage->sizes.workspace_bytes};

@@ -2,12 +2,12 @@
  * A stage: the kernels of layers first..last on one device at one micro-batch size, and where each value lies in the blocks
  * that the stage works on. All blocks come from outside, aligned to 64 bytes:
  *
- *   weights              every parameter of the stage in one block, in kernel layout;
+ *   weights              every trained parameter of the stage in one block, in kernel layout;
  *                        each begins at a multiple of 16 elements, so that a copy of the
  *                        block in another type has it at the same element                  sizes.parameter_bytes
  *   gradients            theirs; where the stage has all layers, followed by a second
  *                        gradient of what both its ends share                              stage_gradient_bytes
- *   statistics           running statistics                                                sizes.statistics_bytes
+ *   statistics           running statistics, then fixed parameters in kernel layout        stage_unchanged_bytes
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
  *   stash                what the backward needs besides the input block, per micro-batch  sizes.stash_bytes

@@ -70,6 +70,16 @@ static const struct buffer *find_owner(const struct stage *stage, const struct p
     return NULL;
 }
 
+/* Fixed parameters lie behind the running statistics, which are averaged over replicas. */
+static void allocate_fixed(struct stage *stage) {
+    int64_t end = stage->sizes.statistics_bytes;
+    for (int i = 0; i < stage->node_count; i++)
+        for (int p = 0; p < stage->nodes[i].node->parameter_count; p++)
+            if (stage->graph->parameters[stage->nodes[i].node->parameter_first + p].role == PARAMETER_FIXED)
+                stage->nodes[i].weights[p] = buffer_carve(BUFFER_STATISTICS, &end, stage->nodes[i].kernel->parameter_bytes[p]);
+    stage->sizes.fixed_bytes = end - stage->sizes.statistics_bytes;
+}
+
 /* A parameter that both ends share lies where the first layer has it. Each end has a gradient of it, so that those of several
  * micro-batches are added up as on two stages; the last layer's follows all others. */
 static void allocate_parameters(struct stage *stage) {
@@ -80,11 +90,12 @@ static void allocate_parameters(struct stage *stage) {
             int64_t bytes = node->kernel->parameter_bytes[p];
             const struct parameter *parameter = &stage->graph->parameters[node->node->parameter_first + p];
             const struct buffer *owner = parameter->tied ? find_owner(stage, parameter) : NULL;
+            if (parameter->role == PARAMETER_FIXED) continue;
             if (owner) {
                 node->weights[p] = *owner;
                 second = &node->gradients[p];
                 stage->sizes.second_gradient_bytes = (int64_t)memory_align((size_t)bytes);
-            } else if (parameter->statistic) {
+            } else if (parameter->role == PARAMETER_STATISTIC) {
                 node->statistics[p] = buffer_carve(BUFFER_STATISTICS, &stage->sizes.statistics_bytes, bytes);
             } else {
                 node->weights[p] = buffer_carve(BUFFER_WEIGHTS, &stage->sizes.parameter_bytes, bytes);
@@ -93,14 +104,15 @@ static void allocate_parameters(struct stage *stage) {
         }
     }
     if (second) *second = (struct buffer){BUFFER_GRADIENTS, stage->sizes.parameter_bytes};
+    allocate_fixed(stage);
 }
 
-/* Nodes with weights keep their output's gradient where the backward is split. */
+/* Nodes with trained weights keep their output's gradient where the backward is split. */
 static void allocate_deltas(struct stage *stage) {
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         bool weighted = false;
-        for (int p = 0; p < node->node->parameter_count; p++) weighted = weighted || node->weights[p].block != BUFFER_NONE;
+        for (int p = 0; p < node->node->parameter_count; p++) weighted = weighted || node->weights[p].block == BUFFER_WEIGHTS;
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, node->node->root);
         if (weighted) node->delta = buffer_carve(BUFFER_DELTA, &stage->sizes.delta_bytes, bytes);
     }

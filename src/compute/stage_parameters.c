@@ -49,7 +49,7 @@ struct stage_tie stage_tied(const struct stage *stage) {
         int own = p;
         const struct stage_node *node = find_node(stage, &own);
         const struct parameter *parameter = parameter_of(stage, node, own);
-        if (strcmp(parameter->name, tied->name) != 0) continue;
+        if (strcmp(parameter->name, tied->name) != 0 || node->weights[own].block != BUFFER_WEIGHTS) continue;
         *(parameter->tied ? &tie.use : &tie.owner) = node->gradients[own].offset / (int64_t)sizeof(float);
         tie.count = shape_elements(&tied->shape);
     }
@@ -64,7 +64,7 @@ static enum ps_status convert(struct stage *stage, int parameter, bool exports, 
     const struct stage_node *node = find_node(stage, &parameter);
     const struct parameter *what = parameter_of(stage, node, parameter);
     struct kernel *kernel = node->kernel;
-    if (what->statistic || (exports ? kernel->type->to_canonical : kernel->type->from_canonical) == NULL) {
+    if (what->role == PARAMETER_STATISTIC || (exports ? kernel->type->to_canonical : kernel->type->from_canonical) == NULL) {
         device_copy(stage->device, exports ? canonical : own, exports ? own : canonical, canonical_bytes(what));
         device_finish(stage->device);
         return device_check(stage->device, error);
@@ -93,8 +93,9 @@ static enum ps_status convert(struct stage *stage, int parameter, bool exports, 
 /* Where the parameter lies in the stage's block of weights, or of statistics. */
 static void *place_of(const struct stage *stage, int parameter, const float *weights, const float *statistics) {
     const struct stage_node *node = find_node(stage, &parameter);
-    const bool statistic = parameter_of(stage, node, parameter)->statistic;
-    return (char *)(statistic ? statistics : weights) + (statistic ? node->statistics : node->weights)[parameter].offset;
+    const bool statistic = parameter_of(stage, node, parameter)->role == PARAMETER_STATISTIC;
+    const struct buffer *place = &(statistic ? node->statistics : node->weights)[parameter];
+    return (char *)(place->block == BUFFER_STATISTICS ? statistics : weights) + place->offset;
 }
 
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,

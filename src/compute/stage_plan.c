@@ -29,7 +29,7 @@ struct planner {
     const struct buffer *values;
     struct gradient *gradients; /* by root */
     int layer;                  /* whose actions are being written */
-    int first_weighted;         /* first node with weights; its gradient needs all that the backward runs before it */
+    int first_weighted;         /* first node with trained weights; its gradient needs all that the backward runs before it */
     enum ps_status status;
     struct ps_error *error;
 };
@@ -94,7 +94,8 @@ static struct buffer cut_gradient(const struct stage *stage, int cut, int root) 
     return (struct buffer){BUFFER_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
-static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data; }
+/* Nobody needs the gradient of the value: data, or made of data by layers of which nothing is trained. */
+static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data || graph->nodes[root].untrained; }
 
 /* Gradients of the values that the layer reads from the cut before it. */
 static void enter_cut(struct planner *planner, int layer) {
@@ -117,7 +118,7 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct layer *layer = &stage->graph->layers[number];
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
-        if (node->root != root || node->data || (node->flags & OPERATOR_LOSS)) continue;
+        if (node->root != root || is_data(stage->graph, root) || (node->flags & OPERATOR_LOSS)) continue;
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
         if (!stage_crosses(stage->graph, number + 1, root)) {
@@ -126,6 +127,12 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
         }
         *gradient = (struct gradient){.buffer = cut_gradient(stage, number + 1, root), .written = true};
     }
+}
+
+static bool is_trained(const struct stage_node *node) {
+    for (int p = 0; p < node->node->parameter_count; p++)
+        if (node->weights[p].block == BUFFER_WEIGHTS) return true;
+    return false;
 }
 
 /* Places each input gradient of a node: where it stays, or in temporary memory from `end` on where it is to be added. Returns
@@ -190,15 +197,18 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     struct stage_node *node = &stage->nodes[index - stage->node_first];
     const struct kernel *kernel = node->kernel;
     int64_t weights_end = scratch, inputs_end = scratch;
-    for (int p = 0; p < node->node->parameter_count; p++) {
+    bool trained = is_trained(node) || !stage->device->type->real;
+    for (int p = 0; p < node->node->parameter_count && trained; p++) {
         if (node->weights[p].block == BUFFER_NONE) continue;
         node->added_gradients[p] = buffer_carve(BUFFER_WORKSPACE, &weights_end, node->kernel->parameter_bytes[p]);
+        /* A kernel writes all gradients; that of a fixed parameter is not used. */
+        if (node->weights[p].block == BUFFER_STATISTICS) node->gradients[p] = node->added_gradients[p];
     }
     bool in_place = node->node->root != index, temporary[GRAPH_INPUTS_MAX] = {false};
     node->output_gradient = planner->gradients[node->node->root].buffer;
     bool wanted = allocate_input_gradients(planner, node, temporary, &inputs_end) || !stage->device->type->real;
     enum stage_half input_half = index > planner->first_weighted ? STAGE_BOTH : STAGE_INPUT;
-    bool has_weight = kernel_has(kernel, KERNEL_BACKWARD_WEIGHT),
+    bool has_weight = kernel_has(kernel, KERNEL_BACKWARD_WEIGHT) && trained,
          has_input = kernel_has(kernel, KERNEL_BACKWARD_INPUT) && wanted;
     if (kernel_has(kernel, KERNEL_BACKWARD_SHARED) && (has_weight || has_input))
         plan_backward(planner, action_backward_shared, node, STAGE_BOTH);
@@ -230,7 +240,7 @@ enum ps_status stage_plan(struct stage *stage, const struct buffer *values, cons
     planner.gradients = calloc(1, bytes);
     if (planner.gradients == NULL) return error_memory(error, "a stage's plan", bytes);
     for (int i = stage->node_count - 1; i >= 0; i--) {
-        if (stage->nodes[i].node->parameter_count > 0) planner.first_weighted = stage->node_first + i;
+        if (is_trained(&stage->nodes[i])) planner.first_weighted = stage->node_first + i;
     }
     plan_forward(&planner);
     for (int l = stage->last; l >= stage->first; l--) plan_layer_backward(&planner, l, scratch[l - stage->first]);

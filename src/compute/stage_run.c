@@ -91,7 +91,7 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     }
     TRY(kernel_run(node->kernel, KERNEL_BACKWARD_WEIGHT, &call, error));
     for (int p = 0; p < node->node->parameter_count && add && run->stage->device->type->real; p++) {
-        if (call.gradients[p] == NULL) continue;
+        if (node->gradients[p].block != BUFFER_GRADIENTS) continue;
         size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);
         device_add(run->stage->device, TYPE_F32, count, at(run, node->gradients[p]), call.gradients[p]);
     }

@@ -114,7 +114,7 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
     struct loaded_network *loaded = &evaluator->loaded;
     TRY(stage_create(evaluator->device, graph, 0, graph->layer_count - 1, evaluator->batch, &loaded->stage, error));
     struct stage_sizes sizes = stage_sizes(loaded->stage);
-    const int64_t pieces[] = {sizes.parameter_bytes, sizes.statistics_bytes, sizes.input_bytes, sizes.stash_bytes,
+    const int64_t pieces[] = {sizes.parameter_bytes, stage_unchanged_bytes(&sizes), sizes.input_bytes, sizes.stash_bytes,
                               sizes.workspace_bytes};
     enum { PIECES = sizeof pieces / sizeof *pieces };
     size_t total = 0;

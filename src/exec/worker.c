@@ -46,7 +46,7 @@ static void count_shares(const struct graph *graph, int first, int last, struct 
     for (int n = 0; n < graph->node_count; n++) {
         const struct node *node = &graph->nodes[n];
         for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-            if (graph->parameters[p].statistic || graph->parameters[p].tied) continue;
+            if (graph->parameters[p].role != PARAMETER_TRAINED || graph->parameters[p].tied) continue;
             const double elements = (double)shape_elements(&graph->parameters[p].shape);
             const bool its_owner = tied && strcmp(graph->parameters[p].name, tied->name) == 0;
             all += elements;
@@ -60,7 +60,8 @@ static void count_shares(const struct graph *graph, int first, int last, struct 
 /* Weights must have the same layout as at the full length, and the blocks must not be larger. */
 static enum ps_status check_shorter(const struct worker_stage *whole, const struct stage *stage, struct ps_error *error) {
     const struct stage_sizes *limit = &whole->sizes, sizes = stage_sizes(stage);
-    bool same = sizes.parameter_bytes == limit->parameter_bytes && sizes.statistics_bytes == limit->statistics_bytes;
+    bool same =
+        sizes.parameter_bytes == limit->parameter_bytes && stage_unchanged_bytes(&sizes) == stage_unchanged_bytes(limit);
     for (int p = 0; same && p < stage_parameter_count(stage); p++)
         same = stage_parameter_offset(stage, p) == stage_parameter_offset(whole->stage, p);
     const struct {
@@ -195,7 +196,8 @@ static void take_shared(struct worker *worker, const struct worker_options *opti
             if (travels(options, stage, (enum block_kind)kind))
                 bytes += (size_t)stage_slots_of(&stage->slots, (enum block_kind)kind) *
                          memory_align((size_t)stage_block_bytes(&stage->sizes, (enum block_kind)kind));
-        if (travels(options, stage, BLOCK_WEIGHT_GRADIENTS)) bytes += memory_align((size_t)stage->sizes.statistics_bytes);
+        if (travels(options, stage, BLOCK_WEIGHT_GRADIENTS))
+            bytes += memory_align((size_t)stage_unchanged_bytes(&stage->sizes));
     }
     if (shared_block_take(&worker->shared, bytes, options->device->real, what, &error) != PS_OK)
         log_warn("%s; its blocks go by messages", error.message);
@@ -210,7 +212,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
     if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)stage_gradient_bytes(&stage->sizes));
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
         stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
-    stage->statistics = memory_block_carve(summed, (size_t)stage->sizes.statistics_bytes);
+    stage->statistics = memory_block_carve(summed, (size_t)stage_unchanged_bytes(&stage->sizes));
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),

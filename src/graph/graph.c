@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/operators.h"
+#include "graph/split.h"
 
 /* Of one sample's value or one parameter: beyond it nothing could run, and products of sizes could overflow. */
 #define ELEMENTS_MAX ((int64_t)1 << 36)
@@ -204,7 +205,7 @@ void graph_tie(struct graph *graph, int use, int owner) {
 
 const struct parameter *graph_tied(const struct graph *graph) {
     for (int p = graph->parameter_count - 1; p >= 0; p--)
-        if (graph->parameters[p].tied) return &graph->parameters[p];
+        if (graph->parameters[p].tied && graph->parameters[p].role == PARAMETER_TRAINED) return &graph->parameters[p];
     return NULL;
 }
 
@@ -319,6 +320,56 @@ static void find_roots(struct graph *graph, const int *consumers) {
     }
 }
 
+static bool trains(const struct graph *graph, const struct node *node) {
+    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++)
+        if (graph->parameters[p].role == PARAMETER_TRAINED) return true;
+    return false;
+}
+
+/* Layers known only by their costs have parameters or not, and always a backward. */
+static void find_untrained(struct graph *graph) {
+    for (int i = 0; i < graph->node_count; i++) {
+        struct node *node = &graph->nodes[i];
+        node->untrained = node->id != OPERATOR_OPAQUE && !trains(graph, node);
+        for (int j = 0; j < node->input_count; j++) node->untrained &= graph->nodes[node->inputs[j]].untrained;
+        if (!node->untrained) graph->nodes[node->root].untrained = false;
+    }
+}
+
+/* The pattern against all of the name. */
+static bool matches(const char *pattern, const char *name) {
+    const char *star = NULL, *retry = NULL;
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = name;
+        } else if (*pattern == *name || *pattern == '?') {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == '\0';
+}
+
+int graph_freeze(struct graph *graph, const char *pattern) {
+    int found = 0;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        struct parameter *parameter = &graph->parameters[p];
+        if (parameter->role == PARAMETER_STATISTIC || !matches(pattern, split_whole_name(parameter))) continue;
+        if (parameter->role == PARAMETER_TRAINED) parameter->frozen = true;
+        parameter->role = PARAMETER_FIXED;
+        found++;
+    }
+    find_untrained(graph);
+    return found;
+}
+
 /* last_use[root]: the last layer with a node that reads the value. */
 static void find_last_uses(const struct graph *graph, int *last_use) {
     for (int i = 0; i < graph->node_count; i++) last_use[i] = -1;
@@ -366,6 +417,7 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     TRY_OUT(find_layers(graph, error));
     TRY_OUT(check_tie(graph, error));
     find_roots(graph, consumers);
+    find_untrained(graph);
     int *last_use = consumers; /* which are no longer needed */
     find_last_uses(graph, last_use);
     TRY_OUT(find_cuts(graph, last_use, error));

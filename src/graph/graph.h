@@ -25,6 +25,8 @@ struct node {
     int root;                                  /* node whose buffer holds the output; itself, or an earlier one */
     int parameter_first, parameter_count;      /* into graph.parameters, statistics included */
     bool data;                                 /* the data, or moved from them, or tokens: it has no gradient */
+    bool untrained;                            /* after graph_finish: nothing before it, nor itself, is trained, and nothing
+                                                  that shares its memory: its gradient is not needed */
     unsigned sources;                          /* of data: the network's inputs that they are moved from, as bits */
     int random_number;                         /* tells its random numbers from other nodes'; its own number, but in a split
                                                   network the one that it had before */
@@ -74,8 +76,8 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
 /* Changes the initial values of a node's parameter (0: the first), where a network's paper says so. */
 void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial);
 
-/* Gives a node's parameter (0: the first) another name than the node's and the tensor's. PS_USAGE where it is too long, or where
- * `shape` is not the parameter's. */
+/* Gives a node's parameter (0: the first) another name than the node's and the tensor's. PS_USAGE where it is too long, or
+ * where `shape` is not the parameter's. */
 enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter, const char *name, const struct shape *shape,
                                     struct ps_error *error);
 
@@ -84,8 +86,12 @@ enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter
  * of its own use; whoever updates both adds them up. PS_USAGE at graph_finish where the layers are others, or the shapes
  * differ. */
 void graph_tie(struct graph *graph, int use, int owner);
-/* The tied parameter of the last layer, or NULL. */
+/* The tied parameter of the last layer, or NULL; NULL, too, where it is fixed, since each layer then has its own. */
 const struct parameter *graph_tied(const struct graph *graph);
+
+/* Fixes the trained parameters (of a finished graph) whose names the pattern matches, with '*' for any characters and '?' for
+ * one; a parameter that two layers share in both. Returns how many there are now or were before. */
+int graph_freeze(struct graph *graph, const char *pattern);
 
 /* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change.
  * PS_USAGE where no network was made: a name that two nodes have, an output that nobody reads, a loss in the middle. */

@@ -58,6 +58,7 @@ static void hash_parameter(uint64_t *hash, const struct parameter *parameter) {
     hash_integer(hash, parameter->tied);
     hash_integer(hash, parameter->initial.kind);
     hash_number(hash, (double)parameter->initial.value);
+    if (parameter->role == PARAMETER_FIXED) hash_text(hash, "fixed");
     if (parameter->slice.rows == 0) return;
     hash_text(hash, parameter->slice.whole);
     hash_integer(hash, parameter->slice.first);
@@ -210,6 +211,20 @@ void ps_network_destroy(struct ps_network *network) {
     free(network);
 }
 
+enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error) {
+    char pattern[sizeof network->graph->parameters->name];
+    for (const char *text = patterns;; text++) {
+        const size_t length = strcspn(text, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)length, text);
+        if (length == 0 || length >= sizeof pattern || graph_freeze(network->graph, pattern) == 0)
+            return error_set(error, PS_USAGE, "%.*s: no parameter of %s has such a name", (int)length, text, network->name);
+        text += length;
+        if (*text == '\0') break;
+    }
+    network->hash = hash_network(network);
+    return PS_OK;
+}
+
 /* ------------------------------------------------------------ other lengths */
 
 int network_source(const struct ps_network *network) {
@@ -292,7 +307,7 @@ enum ps_status network_create_shorter(const struct ps_network *whole, int seq, s
 static int64_t trained_elements(const struct graph *graph, const struct node *node) {
     int64_t elements = 0;
     for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-        if (!graph->parameters[p].statistic && !graph->parameters[p].tied)
+        if (graph->parameters[p].role == PARAMETER_TRAINED && !graph->parameters[p].tied)
             elements += shape_elements(&graph->parameters[p].shape);
     }
     return elements;

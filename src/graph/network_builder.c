@@ -188,6 +188,16 @@ void ps_network_builder_initial(struct ps_network_builder *builder, int number, 
         graph_set_initial(builder->graph, number, found, (struct initial){(enum initial_kind)known, (float)value});
 }
 
+void network_builder_freeze(struct ps_network_builder *builder, int number, const char *name) {
+    const struct node *node = find_node(builder, number);
+    const int found = node != NULL ? find_parameter(builder, node, name) : -1;
+    if (found < 0) return;
+    struct parameter *parameter = &builder->graph->parameters[node->parameter_first + found];
+    if (parameter->role != PARAMETER_TRAINED) return;
+    parameter->role = PARAMETER_FIXED;
+    parameter->frozen = true;
+}
+
 void ps_network_builder_tie(struct ps_network_builder *builder, int number, int owner_number) {
     const struct node *node = find_node(builder, number), *owner = find_node(builder, owner_number);
     if (node == NULL || owner == NULL) return;

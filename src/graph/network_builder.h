@@ -21,6 +21,8 @@ void network_builder_slice(struct ps_network_builder *builder, int node, const c
 
 /* Gives the node's parameter `own` ("weight") a name of the caller's. */
 void network_builder_name(struct ps_network_builder *builder, int node, const char *own, const char *name);
+/* The node's parameter of that name is frozen. */
+void network_builder_freeze(struct ps_network_builder *builder, int node, const char *name);
 
 /* What files call the kinds of initial values, by enum initial_kind. */
 extern const char *const initial_names[3];

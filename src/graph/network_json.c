@@ -162,13 +162,16 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
 
 static enum ps_status read_attributes(const struct json_place *node, const struct operator_type *op,
                                       struct attributes *attributes, struct ps_error *error) {
-    const char *fields[8 + ATTRIBUTES_MAX] = {"name",       "operator", "inputs", "initial",
-                                              "parameters", "tied_to",  "part",   "random"};
-    size_t count = 8;
+    static const char *const own[] = {"name",   "operator", "inputs", "initial", "parameters",
+                                      "frozen", "tied_to",  "part",   "random"};
+    enum { OWN = sizeof own / sizeof *own };
+    const char *fields[OWN + ATTRIBUTES_MAX];
+    size_t count = OWN;
+    memcpy(fields, own, sizeof own);
     for (int a = 0; a < ATTRIBUTES_MAX && op->attributes[a].name != NULL; a++) fields[count++] = op->attributes[a].name;
     TRY(json_object_fields(node, fields, count, error));
     *attributes = attributes_usual(op);
-    for (size_t a = 0; a < count - 8; a++) TRY(read_attribute(node, &op->attributes[a], attributes, error));
+    for (size_t a = 0; a < count - OWN; a++) TRY(read_attribute(node, &op->attributes[a], attributes, error));
     return PS_OK;
 }
 
@@ -211,6 +214,23 @@ static enum ps_status read_names(const struct reading *reading, const struct jso
     return PS_OK;
 }
 
+/* ["weight", "bias"] */
+static enum ps_status read_frozen(const struct reading *reading, const struct json_place *node, int number,
+                                  struct ps_error *error) {
+    struct json_place list, item;
+    size_t count;
+    TRY(json_field(node, "frozen", false, &list, error));
+    if (list.value == NULL) return PS_OK;
+    TRY(json_array_length(&list, &count, error));
+    for (size_t i = 0; i < count; i++) {
+        TRY(json_item(&list, i, &item, error));
+        if (!json_is_string(item.value)) return json_error(&item, error, "must be the name of a parameter");
+        network_builder_freeze(reading->builder, number, json_string_value(item.value));
+        TRY(passed(reading, &item, error));
+    }
+    return PS_OK;
+}
+
 /* What the rewrite of a split layer has left in its nodes: {"of": "conv1", "first": 32, "rows": 96}. */
 static enum ps_status read_part(const struct reading *reading, const struct json_place *node, int number,
                                 struct ps_error *error) {
@@ -249,6 +269,7 @@ static enum ps_status read_node(struct reading *reading, const struct json_place
     struct node *added = &reading->builder->graph->nodes[number];
     TRY(json_get_int(node, "random", false, 0, INT32_MAX, &added->random_number, error));
     TRY(read_initial(reading, node, number, error));
+    TRY(read_frozen(reading, node, number, error));
     TRY(read_names(reading, node, number, error));
     TRY(read_part(reading, node, number, error));
     TRY(json_field(node, "tied_to", false, &tied, error));
@@ -485,12 +506,12 @@ static void put_names(json_t *object, const struct graph *graph, const struct no
     json_decref(names);
 }
 
-/* Initial values that are not the operator's own, and whether a parameter is shared or was split. */
+/* Initial values that are not the operator's own, and whether a parameter is frozen, shared or was split. */
 static void put_parameters(json_t *object, const struct graph *graph, const struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     struct parameter usual[GRAPH_PARAMETERS_MAX] = {0};
     struct shape inputs[GRAPH_INPUTS_MAX];
-    json_t *initial = json_object();
+    json_t *initial = json_object(), *frozen = json_array();
     if (node->parameter_count > 0) {
         for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
         op->parameters(&node->attributes, inputs, usual);
@@ -499,11 +520,14 @@ static void put_parameters(json_t *object, const struct graph *graph, const stru
         const struct parameter *parameter = &graph->parameters[node->parameter_first + p];
         const struct initial *own = &parameter->initial;
         bool same = own->kind == usual[p].initial.kind && own->value == usual[p].initial.value;
+        if (parameter->frozen) json_array_append_new(frozen, json_string(usual[p].name));
         if (!same && !parameter->tied)
             json_object_set_new(initial, usual[p].name, json_pack("{s:o}", initial_names[own->kind], number_json(own->value)));
     }
     if (json_object_size(initial) > 0) json_object_set(object, "initial", initial);
+    if (json_array_size(frozen) > 0) json_object_set(object, "frozen", frozen);
     json_decref(initial);
+    json_decref(frozen);
     if (node->parameter_count == 0) return;
     const struct parameter *first = &graph->parameters[node->parameter_first];
     put_names(object, graph, node, usual);

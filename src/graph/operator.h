@@ -99,16 +99,22 @@ struct parameter_slice {
     int64_t first, rows; /* first row held here; rows of the whole. rows 0: not a slice */
 };
 
-/* A trained tensor (parameter) or a running statistic of a node, in canonical (PyTorch) shape and order; of f32, in which
- * optimizers work. */
+enum parameter_role {
+    PARAMETER_TRAINED,
+    PARAMETER_STATISTIC, /* running: belongs to the forward's owner, is no weight version, has no gradient */
+    PARAMETER_FIXED,     /* never changes, so a stage has it once, beside its statistics: no version, no gradient */
+};
+
+/* A tensor of a node, in canonical (PyTorch) shape and order; of f32, in which optimizers work. */
 struct parameter {
     char name[128]; /* "conv1.weight": the node's name and the tensor's */
     struct shape shape;
     struct parameter_slice slice;
     struct initial initial;
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
-    bool statistic;   /* belongs to the forward owner, is no weight version, has no gradient */
-    bool tied;        /* a second use of the first layer's parameter of this name (graph_tie): its values are always the same */
+    enum parameter_role role;
+    bool frozen; /* fixed because the user wants it (graph_freeze); its operator would have it trained */
+    bool tied;   /* a second use of the first layer's parameter of this name (graph_tie): its values are always the same */
 };
 
 enum operator_flags {

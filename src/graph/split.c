@@ -39,8 +39,13 @@ static int add_copy(struct rewrite *rewrite, int node, const char *name, const s
     int made = graph_add(rewrite->to, original->id, name, attributes, inputs, original->input_count, rewrite->error);
     if (made < 0) return made;
     rewrite->to->nodes[made].random_number = original->random_number;
-    for (int p = 0; p < original->parameter_count; p++)
-        graph_set_initial(rewrite->to, made, p, parameter_of(rewrite->from, original, p)->initial);
+    for (int p = 0; p < original->parameter_count; p++) {
+        const struct parameter *from = parameter_of(rewrite->from, original, p);
+        struct parameter *to = &rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p];
+        to->initial = from->initial;
+        to->role = from->role;
+        to->frozen = from->frozen;
+    }
     return made;
 }
 

@@ -209,7 +209,7 @@ int64_t worker_memory_total(const struct worker_memory *memory) {
 
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments) {
     return (struct worker_memory){
-        .weights = slots->weights * sizes->parameter_bytes + sizes->statistics_bytes,
+        .weights = slots->weights * sizes->parameter_bytes + stage_unchanged_bytes(sizes),
         .gradients = slots->forward_only ? 0 : stage_gradient_bytes(sizes),
         .optimizer = slots->forward_only ? 0 : moments * sizes->parameter_bytes,
         .stash = slots->stash * sizes->stash_bytes + slots->delta * sizes->delta_bytes + slots->input * sizes->input_bytes,

@@ -13,6 +13,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->tied_bytes += cost->size.tied_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
+    walk->fixed_bytes += cost->size.fixed_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
     walk->delta_bytes += cost->size.delta_bytes;
     walk->scratch_bytes = number_larger(walk->scratch_bytes, cost->size.workspace_bytes);
@@ -69,6 +70,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
                  .tied_bytes = walk->tied_bytes - twice,
                  .second_gradient_bytes = twice,
                  .statistics_bytes = walk->statistics_bytes,
+                 .fixed_bytes = walk->fixed_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
                  .stash_bytes = number_larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),

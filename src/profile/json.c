@@ -31,6 +31,7 @@ struct cost_field {
 static const struct cost_field cost_fields[] = {
     LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL) LAYER_SHARED_TIMES(SHARED) SIZE(parameter_bytes, true),
     SIZE(statistics_bytes, false),
+    SIZE(fixed_bytes, false),
     SIZE(tied_bytes, false),
     SIZE(output_bytes, true),
     SIZE(value_bytes, false),

@@ -39,6 +39,7 @@ static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const st
     return (struct layer_sizes){.parameter_bytes = scaled(sizes->parameter_bytes, device),
                                 .tied_bytes = scaled(sizes->tied_bytes, device),
                                 .statistics_bytes = scaled(sizes->statistics_bytes, device),
+                                .fixed_bytes = scaled(sizes->fixed_bytes, device),
                                 .output_bytes = scaled(sizes->output_bytes, device),
                                 .value_bytes = scaled(sizes->value_bytes, device),
                                 .stash_bytes = scaled(sizes->stash_bytes, device),

@@ -134,8 +134,8 @@ const char *ps_profile_model(const struct ps_profile *profile) { return profile-
 int64_t profile_usual_delta_bytes(const struct layer_sizes *size) { return size->parameter_bytes > 0 ? size->value_bytes : 0; }
 
 static int64_t layer_total_bytes(const struct layer_sizes *size) {
-    return size->parameter_bytes + size->statistics_bytes + size->output_bytes + size->stash_bytes + size->tail_bytes +
-           size->delta_bytes + size->workspace_bytes;
+    return size->parameter_bytes + size->statistics_bytes + size->fixed_bytes + size->output_bytes + size->stash_bytes +
+           size->tail_bytes + size->delta_bytes + size->workspace_bytes;
 }
 
 static enum ps_status check_table(const struct ps_profile *profile, int t, struct ps_error *error) {

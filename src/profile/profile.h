@@ -128,7 +128,8 @@ struct stage_walk {
     int first, last;
     struct layer_times time, spill;
     double sum_s;
-    int64_t parameter_bytes, tied_bytes, statistics_bytes, stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
+    int64_t parameter_bytes, tied_bytes, statistics_bytes, fixed_bytes;
+    int64_t stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */
 void stage_walk_grow(struct stage_walk *walk);                                /* adds the layer before `first` */

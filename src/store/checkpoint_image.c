@@ -34,7 +34,7 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
     for (int moment = 0; moment < turns; moment++)
         for (int i = 0; i < parameters; i++) {
             const struct parameter *parameter = stage_parameter(stage->stage->stage, i);
-            if ((moments && parameter->statistic) || parameter->tied) continue;
+            if ((moments && parameter->role != PARAMETER_TRAINED) || parameter->tied) continue;
             char suffix[64] = "";
             if (moments) update_rule_moment_name(rule, moment, suffix);
             snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
@@ -143,13 +143,13 @@ void checkpoint_image_free(struct checkpoint_image *image) {
 
 /* ------------------------------------------------------------------------- filling */
 
-/* Parameters from a block in kernel layout (with running statistics, or without them: NULL) into canonical order; *place moves
+/* Parameters from a block in kernel layout (with what is not trained, or without: NULL) into canonical order; *place moves
  * on behind them. */
 static enum ps_status take_block(struct stage *stage, const float *block, const float *statistics, float **place,
                                  struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);
-        if ((parameter->statistic && !statistics) || parameter->tied) continue;
+        if ((parameter->role != PARAMETER_TRAINED && !statistics) || parameter->tied) continue;
         TRY(stage_export(stage, i, block, statistics, *place, error));
         *place += shape_elements(&parameter->shape);
     }

@@ -24,7 +24,7 @@ static enum ps_status load_moment(struct loading *loading, struct worker_stage *
     update_rule_moment_name(loading->rule, number, moment);
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
-        if (parameter->statistic) continue;
+        if (parameter->role != PARAMETER_TRAINED) continue;
         snprintf(name, sizeof name, "%.180s.%.60s", parameter->name, moment);
         const struct safetensors *file = weight_files_find(&loading->moments, name);
         if (!file) {

@@ -24,18 +24,18 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments, b
         const struct parameter *parameter = stage_parameter(stage->stage, i);
         if (parameter->tied && !tied) continue;
         all += (size_t)shape_elements(&parameter->shape);
-        if (!parameter->statistic) trained += (size_t)shape_elements(&parameter->shape);
+        if (parameter->role == PARAMETER_TRAINED) trained += (size_t)shape_elements(&parameter->shape);
     }
     return all + (size_t)moments_of(stage, moments) * trained;
 }
 
 /* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
- * parameters alone. Returns the end of what was packed. */
+ * trained parameters alone. Returns the end of what was packed. */
 static enum ps_status convert(struct worker_stage *stage, bool pack, bool tied, float *weights, float *statistics,
                               float **place, struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
-        if ((parameter->statistic && !statistics) || (parameter->tied && !tied)) continue;
+        if ((parameter->role != PARAMETER_TRAINED && !statistics) || (parameter->tied && !tied)) continue;
         if (pack)
             TRY(stage_export(stage->stage, i, weights, statistics, *place, error));
         else
@@ -72,7 +72,7 @@ static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, in
     stage->weights = calloc(1, sizeof *stage->weights);
     if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
     stage->weights[0] = memory_block_carve(&proxy->memory, parameters);
-    stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage->sizes.statistics_bytes));
+    stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
     for (int m = 0; m < moments_of(stage, moments); m++)
         stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
     return PS_OK;
@@ -89,7 +89,7 @@ static enum ps_status make_proxy(struct executor *executor, const struct worker_
     size_t bytes = 0;
     for (int i = 0; i < proxy->stage_count; i++)
         bytes += (size_t)(1 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
-                 memory_align((size_t)proxy->stages[i].sizes.statistics_bytes);
+                 memory_align((size_t)stage_unchanged_bytes(&proxy->stages[i].sizes));
     TRY(memory_block_take(&proxy->memory, bytes, "the weights of other processes", error));
     for (int i = 0; i < proxy->stage_count; i++) TRY(carve(proxy, &proxy->stages[i], own.moments, error));
     return PS_OK;

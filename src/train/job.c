@@ -139,6 +139,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
             .parameter_bytes = align(size.parameter_bytes),
             .second_gradient_bytes = align(size.second_gradient_bytes),
             .statistics_bytes = align(size.statistics_bytes),
+            .fixed_bytes = align(size.fixed_bytes),
             .input_bytes = align(size.input_bytes),
             .output_bytes = align(size.output_bytes),
             .stash_bytes = align(size.stash_bytes),

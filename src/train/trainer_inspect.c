@@ -157,7 +157,8 @@ int trainer_parameter_count(const struct ps_trainer *trainer) {
 static struct ps_parameter make_trainer_parameter(const struct ps_trainer *trainer, int number) {
     const struct parameter *parameter = trainer->job.graph->parameters;
     for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
-    struct ps_parameter info = {.name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->statistic};
+    struct ps_parameter info = {
+        .name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->role == PARAMETER_STATISTIC};
     memcpy(info.shape, parameter->shape.dim, sizeof info.shape);
     return info;
 }

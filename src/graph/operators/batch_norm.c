@@ -28,8 +28,8 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     struct initial zero = {INITIAL_CONSTANT, 0}, one = {INITIAL_CONSTANT, 1};
     parameters[0] = (struct parameter){.name = "weight", .shape = shape, .initial = one};
     parameters[1] = (struct parameter){.name = "bias", .shape = shape, .initial = zero};
-    parameters[2] = (struct parameter){.name = "running_mean", .shape = shape, .initial = zero, .statistic = true};
-    parameters[3] = (struct parameter){.name = "running_var", .shape = shape, .initial = one, .statistic = true};
+    parameters[2] = (struct parameter){.name = "running_mean", .shape = shape, .initial = zero, .role = PARAMETER_STATISTIC};
+    parameters[3] = (struct parameter){.name = "running_var", .shape = shape, .initial = one, .role = PARAMETER_STATISTIC};
     return 4;
 }
 

@@ -49,7 +49,7 @@ static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sum
     double update_share = problem->paper_cost ? 0 : problem->update_share;
     size_t layers = (size_t)costs->layer_count;
     *sums = (struct bipartition_sums){.costs = costs};
-    int64_t **parts[] = {&sums->forward_ns,  &sums->backward_ns, &sums->parameter_bytes, &sums->statistics_bytes,
+    int64_t **parts[] = {&sums->forward_ns,  &sums->backward_ns, &sums->parameter_bytes, &sums->unchanged_bytes,
                          &sums->stash_bytes, &sums->moved_bytes, &sums->cut_bytes};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         *parts[p] = arena_take(&data->arena, layers + 1, sizeof **parts[p]);
@@ -61,7 +61,7 @@ static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sum
         double backward_s = layer->time.backward_input_s + layer->time.backward_weight_s + update_share * layer->time.update_s;
         sums->backward_ns[l + 1] = sums->backward_ns[l] + llround(1e9 * backward_s);
         sums->parameter_bytes[l + 1] = sums->parameter_bytes[l] + layer->size.parameter_bytes;
-        sums->statistics_bytes[l + 1] = sums->statistics_bytes[l] + layer->size.statistics_bytes;
+        sums->unchanged_bytes[l + 1] = sums->unchanged_bytes[l] + layer->size.statistics_bytes + layer->size.fixed_bytes;
         sums->stash_bytes[l + 1] = sums->stash_bytes[l] + layer->size.stash_bytes;
         sums->moved_bytes[l + 1] = sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes;
         sums->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
@@ -156,7 +156,8 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
         sums->parameter_bytes[i2] - sums->parameter_bytes[i] - (sums->parameter_bytes[both_end] - sums->parameter_bytes[both]);
     int64_t sent_stash = sums->stash_bytes[i2] - sums->stash_bytes[i] - (sums->stash_bytes[both_end] - sums->stash_bytes[both]);
     int64_t bytes = (slots->weights + 1 + data->problem->moments) * backward_weights + forward_weights +
-                    sums->statistics_bytes[i2] - sums->statistics_bytes[i] + sent_stash;
+                    sums->unchanged_bytes[i2] - sums->unchanged_bytes[i] + sums->unchanged_bytes[j2] -
+                    sums->unchanged_bytes[j] - (sums->unchanged_bytes[both_end] - sums->unchanged_bytes[both]) + sent_stash;
     if (j2 > j) {
         int64_t tail = rising ? 0 : sums->costs->layers[j2 - 1].size.tail_bytes;
         bytes += slots->stash * number_larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);

@@ -13,7 +13,7 @@
 struct bipartition_sums {
     const struct cost_table *costs;
     int64_t *forward_ns, *backward_ns;
-    int64_t *parameter_bytes, *statistics_bytes, *stash_bytes;
+    int64_t *parameter_bytes, *unchanged_bytes, *stash_bytes;
     int64_t *moved_bytes;     /* stash and weights: transferred if forward and backward are on different workers */
     int64_t *cut_bytes;       /* no sum: across the cut after i layers; 0 at both ends */
     int64_t *workspace_bytes; /* [first][last] of a stage, if memory is limited; else NULL */

@@ -1,0 +1,17 @@
+/* Options that say more about the network that --model names, for every command that has that option. */
+#ifndef PENSTOCK_CLI_NETWORK_H
+#define PENSTOCK_CLI_NETWORK_H
+
+#include "cli/command.h"
+
+struct network_arguments {
+    const char *freeze;
+};
+
+extern const struct argument_group network_group;
+
+/* The network of --model as the options want it. `model` NULL: *network becomes NULL, and none of the options may be given. */
+enum ps_status network_arguments_open(const struct network_arguments *arguments, const char *model, struct ps_network **network,
+                                      struct ps_error *error);
+
+#endif
