@@ -5,7 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/message.h"
 
-enum { COMMAND_GROUPS_MAX = 10, COMMAND_PARAGRAPHS_MAX = 3 };
+enum { COMMAND_GROUPS_MAX = 14, COMMAND_PARAGRAPHS_MAX = 3 };
 
 struct command {
     const char *name, *summary;
