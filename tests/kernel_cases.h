@@ -399,6 +399,35 @@ static inline int case_attention_packed_groups(struct builder *b, struct draw *d
     return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, inputs, 2, b->error);
 }
 
+static inline int case_rms_norm(struct builder *b, struct draw *d) {
+    struct attributes a = {.epsilon = 0.01f, .weight = draw(d, 0, 2) > 0};
+    return add_one(b, OPERATOR_RMS_NORM, &a, draw_image(b, d));
+}
+
+static inline int case_layer_norm_plain(struct builder *b, struct draw *d) {
+    struct attributes a = {.epsilon = 0.01f, .weight = draw(d, 0, 1) > 0};
+    return add_one(b, OPERATOR_LAYER_NORM, &a, build_input(b, draw(d, 3, 20), draw(d, 1, 4), draw(d, 1, 4)));
+}
+
+static inline int case_group_norm(struct builder *b, struct draw *d) {
+    struct attributes a = {.groups = draw(d, 1, 4), .epsilon = 0.01f, .weight = draw(d, 0, 2) > 0};
+    a.bias = a.weight && draw(d, 0, 2) > 0;
+    return add_one(b, OPERATOR_GROUP_NORM, &a, build_input(b, a.groups * draw(d, 1, 9), draw(d, 3, 5), draw(d, 2, 5)));
+}
+
+/* Tables given or computed, all features of a head or some, halves or neighbours. */
+static inline int case_rotary(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 3), .base = 100, .features = 2 * draw(d, 1, 2), .first = draw(d, 0, 3)};
+    a.interleaved = draw(d, 0, 1) == 1;
+    int each = a.features + draw(d, 0, 2), positions = draw(d, 1, POSITIONS_MAX);
+    struct attributes table = {.sides = {3, {a.features / draw(d, 1, 2), positions, 1}}};
+    int x = build_input(b, a.heads * each, positions, 1);
+    if (draw(d, 0, 1) == 0) return add_one(b, OPERATOR_ROTARY, &a, x);
+    int cosine = graph_add(b->graph, OPERATOR_INPUT, "cosine", &table, NULL, 0, b->error);
+    int sine = graph_add(b->graph, OPERATOR_INPUT, "sine", &table, NULL, 0, b->error);
+    return graph_add(b->graph, OPERATOR_ROTARY, "node", &a, (const int[]){x, cosine, sine}, 3, b->error);
+}
+
 static inline int case_cast_narrow(struct builder *b, struct draw *d) {
     return build_cast(b, draw_image(b, d), "node", TYPE_BF16);
 }
@@ -576,6 +605,10 @@ static const struct test_case cases[] = {
     {"deconvolution", case_deconvolution, false},
     {"max pool, dilated", case_max_pool_dilated, true},
     {"average pool, dilated", case_average_pool_dilated, false},
+    {"rms norm", case_rms_norm, false},
+    {"layer norm without bias", case_layer_norm_plain, false},
+    {"group norm", case_group_norm, false},
+    {"rotary", case_rotary, false},
     {"attention, masked", case_attention_masked, false},
     {"attention, packed with shared heads", case_attention_packed_groups, false},
 };

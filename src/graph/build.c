@@ -46,7 +46,7 @@ int build_position_embedding(struct builder *builder, int input, const char *nam
 }
 
 int build_layer_norm(struct builder *builder, int input, const char *name, float epsilon) {
-    struct attributes attributes = {.epsilon = epsilon};
+    struct attributes attributes = {.epsilon = epsilon, .weight = true, .bias = true};
     return add_one(builder, OPERATOR_LAYER_NORM, name, &attributes, input);
 }
 

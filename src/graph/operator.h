@@ -56,6 +56,7 @@ struct attributes {
     int dilation_h, dilation_w;                 /* likewise: elements from one position of the kernel to the next */
     int output_pad_h, output_pad_w;             /* deconvolution: rows and columns more after a side */
     int dims;                                   /* convolution, deconvolution: 1, of a sequence, or 2 */
+    bool weight;                                /* layer_norm, rms_norm, group_norm: is there one? */
     bool bias;                                  /* convolution, linear */
     bool count_padding;                         /* average_pool */
     bool ceiling;                               /* pooling: a window that only begins in the image counts too */
@@ -77,6 +78,10 @@ struct attributes {
     int key_heads;            /* attention: of keys and values; 0: as many as of queries */
     float scale, cap;         /* attention: what scores are multiplied by, and the bound that they approach; 0: usual, none */
     bool causal;              /* attention: no position sees those after it */
+    int features;             /* rotary: how many of a head are turned; 0: all */
+    bool interleaved;         /* rotary: pairs are neighbours */
+    float base;               /* rotary: of the angles */
+    int layer;                /* lstm: its number, counted in the names of parameters */
     bool reverse;             /* lstm: from the last position to the first */
     int window;               /* local_response_norm: channels that are added up */
     float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */

@@ -143,7 +143,7 @@ def fill(model):
 
 def is_scale(model, name):
     owner, kind = name.rsplit(".", 1)
-    return kind == "weight" and isinstance(model.get_submodule(owner), (nn.BatchNorm2d, nn.LayerNorm))
+    return kind == "weight" and isinstance(model.get_submodule(owner), (nn.BatchNorm2d, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm))
 
 
 def watch(model):

@@ -76,6 +76,18 @@ def grouped(x):
     return y.transpose(1, 2).flatten(2)
 
 
+def rotary(x, interleaved):
+    """As complex numbers (Llama's own code), and with halves as in transformers."""
+    heads = x.unflatten(2, (2, WIDTH))
+    angles = torch.arange(1, x.shape[1] + 1)[:, None] * 50.0 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
+    if interleaved:
+        turned = torch.view_as_complex(heads.unflatten(3, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)[:, None]
+        return torch.view_as_real(turned).flatten(2)
+    a, b = heads.chunk(2, 3)
+    cos, sin = (torch.cat((f(angles), f(angles)), 1)[:, None] for f in (torch.cos, torch.sin))
+    return (heads * cos + torch.cat((-b, a), 3) * sin).flatten(2)
+
+
 # Which operator and which case of it, what it is tested on, its attributes, PyTorch's module.
 OPERATORS = [
     ("convolution:dilated", Image,
@@ -97,6 +109,12 @@ OPERATORS = [
     ("average_pool:pixels", Image, dict(kernel=[4, 3], stride=3, pad=[2, 1], ceiling=True, count_padding=False),
      lambda: nn.AvgPool2d((4, 3), 3, (2, 1), True, False)),
     ("attention:grouped", Sequence, dict(heads=4, key_heads=2, causal=True, scale=0.9), lambda: Lambda(grouped)),
+    ("rms_norm", Sequence, dict(epsilon=0.001), lambda: nn.RMSNorm(2 * WIDTH, 0.001)),
+    ("layer_norm:plain", Sequence, dict(weight=False, bias=False), lambda: nn.LayerNorm(2 * WIDTH, elementwise_affine=False)),
+    ("group_norm", Image, dict(groups=2), lambda: nn.GroupNorm(2, WIDTH)),
+    ("group_norm:instance", Image, dict(groups=WIDTH, epsilon=0.01, weight=False, bias=False), lambda: nn.InstanceNorm2d(WIDTH, 0.01)),
+    ("rotary:halves", Sequence, dict(heads=2, base=50, first=1), lambda: Lambda(lambda x: rotary(x, False))),
+    ("rotary:neighbours", Sequence, dict(heads=2, base=50, first=1, interleaved=True), lambda: Lambda(lambda x: rotary(x, True))),
 ]  # fmt: skip
 
 

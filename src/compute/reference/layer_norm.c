@@ -1,8 +1,11 @@
 /*
- * Layer normalisation. x, y (R, D), one row a sample or position; gamma, beta (D). For each row
+ * Layer normalisation, and RMS normalisation, whose mean is 0. x, y (R, D), one row a sample or position; gamma, beta (D), 1
+ * and 0 where there are none. For each row
  *
  *     n = (x - mean) inverse,   inverse = 1 / sqrt(variance + epsilon),   y = gamma n + beta
  *     dx = inverse (g - mean(g) - n mean(g n))  with g = gamma dy;   dgamma = sum dy n,  dbeta = sum dy  over the rows
+ *
+ * Without the subtraction of the mean dx has no mean(g).
  */
 #include <math.h>
 
@@ -12,14 +15,21 @@ struct row {
     double mean, inverse;
 };
 
+static bool is_centred(const struct kernel *kernel) { return kernel->node->id == OPERATOR_LAYER_NORM; }
+
 static struct row measure(const struct kernel *kernel, const float *x) {
     size_t features = kernel_features(kernel);
     double sum = 0, squares = 0;
-    for (size_t d = 0; d < features; d++) sum += (double)x[d];
+    for (size_t d = 0; d < features && is_centred(kernel); d++) sum += (double)x[d];
     double mean = sum / (double)features;
     for (size_t d = 0; d < features; d++) squares += ((double)x[d] - mean) * ((double)x[d] - mean);
     double epsilon = (double)kernel->node->attributes.epsilon;
     return (struct row){mean, 1 / sqrt(squares / (double)features + epsilon)};
+}
+
+/* Element `d` of a parameter that may not be there. */
+static double element(const float *parameter, size_t d, double missing) {
+    return parameter != NULL ? (double)parameter[d] : missing;
 }
 
 static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
@@ -29,7 +39,7 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
         struct row row = measure(kernel, x);
         for (size_t d = 0; d < features; d++) {
             double n = ((double)x[d] - row.mean) * row.inverse;
-            call->output[r * features + d] = (float)(n * (double)call->weights[0][d] + (double)call->weights[1][d]);
+            call->output[r * features + d] = (float)(n * element(call->weights[0], d, 1) + element(call->weights[1], d, 0));
         }
     }
 }
@@ -41,13 +51,13 @@ static void backward_input(const struct kernel *kernel, const struct kernel_call
         struct row row = measure(kernel, x);
         double sum = 0, product = 0;
         for (size_t d = 0; d < features; d++) {
-            double g = (double)gamma[d] * (double)dy[d];
-            sum += g;
+            double g = element(gamma, d, 1) * (double)dy[d];
+            sum += is_centred(kernel) ? g : 0;
             product += g * ((double)x[d] - row.mean) * row.inverse;
         }
         for (size_t d = 0; d < features; d++) {
             double n = ((double)x[d] - row.mean) * row.inverse;
-            double rest = (double)gamma[d] * (double)dy[d] - (sum + n * product) / (double)features;
+            double rest = element(gamma, d, 1) * (double)dy[d] - (sum + n * product) / (double)features;
             call->input_gradient[0][r * features + d] = (float)(row.inverse * rest);
         }
     }
@@ -64,12 +74,18 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
             gamma += dy * ((double)x[d] - row.mean) * row.inverse;
             beta += dy;
         }
-        call->gradients[0][d] = (float)gamma;
-        call->gradients[1][d] = (float)beta;
+        if (call->gradients[0] != NULL) call->gradients[0][d] = (float)gamma;
+        if (call->gradients[1] != NULL) call->gradients[1][d] = (float)beta;
     }
 }
 
 const struct kernel_class reference_layer_norm = {
+    .forward_loop = {OVER_ROWS, forward},
+    .backward_input_loop = {OVER_ROWS, backward_input},
+    .backward_weight_loop = {OVER_FEATURES, backward_weight},
+};
+
+const struct kernel_class reference_rms_norm = {
     .forward_loop = {OVER_ROWS, forward},
     .backward_input_loop = {OVER_ROWS, backward_input},
     .backward_weight_loop = {OVER_FEATURES, backward_weight},

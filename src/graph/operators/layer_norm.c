@@ -1,13 +1,13 @@
 /*
- * Layer normalisation (Ba, Kiros and Hinton, 2016) over the features of a vector, or of each vector of a sequence: reads
- * epsilon (0: 1e-5).
+ * Layer normalisation (Ba, Kiros and Hinton, 2016) over the features of a vector, or of each vector of a sequence, or of each
+ * position of another value: reads epsilon (0: 1e-5), weight and bias (whether it has them). rms_norm (Zhang and Sennrich,
+ * "Root mean square layer normalization", 2019) does not subtract the mean, and has no bias.
  */
 #include "graph/operators.h"
 
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
     (void)input_count;
-    TRY(require_features(inputs, error));
     if (shape_permuted(inputs)) {
         return error_set(error, PS_USAGE, "its input is a flattened image: put a linear layer between");
     }
@@ -15,17 +15,17 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
     if (!(attributes->epsilon > 0)) {
         return error_set(error, PS_USAGE, "epsilon %g must be positive", (double)attributes->epsilon);
     }
+    if (attributes->bias && !attributes->weight) return error_set(error, PS_USAGE, "it has a bias, but no weight");
     *output = inputs[0];
     return PS_OK;
 }
 
 static int parameters(const struct attributes *attributes, const struct shape *inputs,
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)attributes;
     struct shape shape = {.rank = 1, .dim = {inputs->dim[0]}};
     parameters[0] = (struct parameter){.name = "weight", .shape = shape, .initial = {INITIAL_CONSTANT, 1}};
     parameters[1] = (struct parameter){.name = "bias", .shape = shape, .initial = {INITIAL_CONSTANT, 0}};
-    return 2;
+    return attributes->weight + attributes->bias;
 }
 
 static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
@@ -33,13 +33,29 @@ static double flops(const struct attributes *attributes, const struct shape *inp
     return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
 }
 
+static double rms_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    (void)attributes, (void)inputs;
+    return 4.0 * (double)shape_elements(output); /* squares 2, normalisation and scale 2 */
+}
+
 const struct operator_type operator_layer_norm = {
     .name = "layer_norm",
-    .attributes = {NUMBER(epsilon, 0, 1, 1e-5)},
+    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = infer,
     .parameters = parameters,
     .flops = flops,
+};
+
+const struct operator_type operator_rms_norm = {
+    .name = "rms_norm",
+    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), BOOLEAN(weight, 1)},
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .infer = infer,
+    .parameters = parameters,
+    .flops = rms_flops,
 };

@@ -1,6 +1,7 @@
 /*
- * One layer of long short-term memory: reads channels (hidden size H), reverse. Input: a sequence of D features at T positions;
- * output: H features at each. As PyTorch's LSTM, with its order of gates (i, f, g, o) and its parameters:
+ * One layer of long short-term memory: reads channels (hidden size H), reverse, layer (its number in its parameters' names).
+ * Input: a sequence of D features at T positions; output: H features at each. As PyTorch's LSTM, with its order of gates (i, f,
+ * g, o) and its parameters:
  *
  *     i, f, o = sigmoid, g = tanh of (weight_ih x_t + bias_ih + weight_hh h_{t-1} + bias_hh)
  *     c_t = f c_{t-1} + i g,  h_t = o tanh(c_t)
@@ -25,12 +26,13 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 /* All uniform in +-1/sqrt(H), as PyTorch has them. */
 static int parameters(const struct attributes *attributes, const struct shape *inputs,
                       struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
+    static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     int64_t hidden = attributes->channels;
     for (int p = 0; p < 4; p++) {
         struct shape shape = {.rank = p < 2 ? 2 : 1, .dim = {4 * hidden, p == 0 ? inputs->dim[0] : p == 1 ? hidden : 0}};
         parameters[p] = (struct parameter){.shape = shape, .initial = initial_fan_in(hidden)};
-        snprintf(parameters[p].name, sizeof parameters[p].name, "%s%s", names[p], attributes->reverse ? "_reverse" : "");
+        snprintf(parameters[p].name, sizeof parameters[p].name, "%s_l%d%s", names[p], attributes->layer,
+                 attributes->reverse ? "_reverse" : "");
     }
     return 4;
 }
@@ -46,7 +48,7 @@ static unsigned types(int input, int input_count) {
 
 const struct operator_type operator_lstm = {
     .name = "lstm",
-    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0)},
+    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
     .inputs_min = 1,
     .inputs_max = 2,
