@@ -109,6 +109,12 @@ static inline int case_linear(struct builder *b, struct draw *d) {
     return add_one(b, OPERATOR_LINEAR, &a, build_input(b, draw(d, 1, 50), 0, 0));
 }
 
+/* Weights as GPT-2 has them. */
+static inline int case_linear_transposed(struct builder *b, struct draw *d) {
+    struct attributes a = {.channels = draw(d, 1, 40), .bias = draw(d, 0, 1) == 1, .transposed = true};
+    return add_one(b, OPERATOR_LINEAR, &a, build_input(b, draw(d, 1, 50), 0, 0));
+}
+
 static inline int case_linear_relu(struct builder *b, struct draw *d) {
     int node = case_linear(b, d);
     build_relu(b, node, "relu");
@@ -545,6 +551,7 @@ static const struct test_case cases[] = {
     {"convolution with relu", case_convolution_relu, false},
     {"linear", case_linear, false},
     {"linear with relu", case_linear_relu, false},
+    {"linear, transposed", case_linear_transposed, false},
     {"linear on a flattened image", case_linear_flattened, false},
     {"max pool", case_max_pool, true},
     {"average pool", case_average_pool, false},

@@ -58,6 +58,7 @@ struct attributes {
     int dims;                                   /* convolution, deconvolution: 1, of a sequence, or 2 */
     bool weight;                                /* layer_norm, rms_norm, group_norm: is there one? */
     bool bias;                                  /* convolution, linear */
+    bool transposed;                            /* linear: weights are kept as (inputs, outputs) */
     bool count_padding;                         /* average_pool */
     bool ceiling;                               /* pooling: a window that only begins in the image counts too */
     int out_h, out_w;                           /* average_pool: windows of uneven sizes that give an output of this size */

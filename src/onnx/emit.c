@@ -401,14 +401,33 @@ static enum ps_status store(struct emitting *e, const struct onnx_tensor *tensor
     return values_set(e->graph->values, &array, VALUES_TAKE, e->l->error);
 }
 
+/* Exporters fold weights into others, rename, transpose and merge them, unless they are told not to. */
+static enum ps_status changed(const struct emitting *e, const char *what) {
+    error_set(e->l->error, PS_BAD_INPUT,
+              "'%.80s': the exporter has folded, renamed or merged parameters, so that they cannot be trained", what);
+    error_hint(e->l->error, "export with torch.onnx.export(.., dynamo=True, optimize=False), or with dynamo=False, "
+                            "training=TrainingMode.TRAINING, do_constant_folding=False");
+    return PS_BAD_INPUT;
+}
+
+/* As biases and norms are before training: such ones are merged to one. */
+static bool all_equal(const struct onnx_tensor *tensor) {
+    const size_t size = tensor->elements > 0 ? tensor->bytes.size / (size_t)tensor->elements : 0;
+    for (int64_t i = 1; i < tensor->elements && !tensor->varints; i++)
+        if (memcmp(tensor->bytes.data, tensor->bytes.data + (size_t)i * size, size) != 0) return false;
+    return !tensor->varints;
+}
+
 /* The node's parameter is the initializer: it gets the name, shape and value. An initializer that another node has is shared.
  */
 static enum ps_status own(struct emitting *e, int node, int parameter, const struct view *v) {
     const struct step *from = e->l->steps[v->step];
     const struct onnx_model *model = e->l->model;
-    if (from->kind != STEP_PARAMETER) return refuse(e, "a parameter that is a constant of the graph");
+    if (from->kind != STEP_PARAMETER) return changed(e, "a weight that is no parameter of the model");
     const struct onnx_tensor *tensor = &model->initializers[from->number];
+    if (strncmp(tensor->name, "onnx::", 6) == 0) return changed(e, tensor->name);
     if (e->owners[from->number] != 0) {
+        if (all_equal(tensor)) return changed(e, tensor->name);
         if (parameter != 0 || e->owner_parameters[from->number] != 0)
             return error_set(e->l->error, PS_BAD_INPUT, "its parameter '%.80s' belongs to another node, too", tensor->name);
         graph_tie(e->graph, node, e->owners[from->number] - 1);
@@ -452,26 +471,51 @@ static enum ps_status emit_input(struct emitting *e) {
     return note(e, node, pieces, count);
 }
 
+/* A node without inputs whose parameter has these dimensions, the innermost last. */
+static enum ps_status add_parameter(struct emitting *e, int rank, const int64_t *dims, bool trained, bool whole, int *node) {
+    struct making parameter;
+    const int64_t one = 1;
+    TRY(make(e, "parameter", &parameter));
+    if (rank > SHAPE_RANK_MAX) return refuse(e, "a parameter of more than 6 dimensions");
+    const struct list sides = sides_of(rank > 0 ? dims : &one, rank > 0 ? rank : 1);
+    TRY(say_list(e, &parameter, "sides", &sides));
+    if (!trained) TRY(say(e, &parameter, "trained", 0));
+    if (whole) parameter.attributes.type = TYPE_I32;
+    return add_made(e, &parameter, "", NULL, 0, node);
+}
+
 static enum ps_status emit_parameter(struct emitting *e) {
     const struct view *out = &e->step->output;
-    struct making parameter;
+    const struct onnx_tensor *tensor = &e->l->model->initializers[e->step->number];
     struct piece pieces[ATOMS_MAX];
-    int64_t memory[SHAPE_RANK_MAX] = {1};
-    int node, groups = 0;
-    TRY(make(e, "parameter", &parameter));
-    for (int i = 0; i < out->count; i++) {
-        if (groups == SHAPE_RANK_MAX) return refuse(e, "a parameter of more than 6 dimensions");
-        memory[groups++] = out->atoms[i].size;
-        pieces[i] = (struct piece){out->atoms[i].size, out->atoms[i].stride};
-    }
-    const struct list sides = sides_of(memory, groups > 0 ? groups : 1);
-    TRY(say_list(e, &parameter, "sides", &sides));
-    TRY(add_made(e, &parameter, "", NULL, 0, &node));
+    int node;
+    TRY(add_parameter(e, tensor->rank, tensor->dims, true, false, &node));
     TRY(own(e, node, 0, out));
+    for (int i = 0; i < out->count; i++) pieces[i] = (struct piece){out->atoms[i].size, out->atoms[i].stride};
     return note(e, node, pieces, out->count);
 }
 
-static enum ps_status emit_constant(struct emitting *e) { return refuse(e, "constants beside values are not offered yet"); }
+static enum ps_status emit_constant(struct emitting *e) {
+    const struct view *out = &e->step->output;
+    const struct tensor *tensor = e->step->tensor;
+    struct piece pieces[ATOMS_MAX];
+    int64_t dims[ATOMS_MAX] = {0};
+    int node;
+    for (int i = 0; i < out->count; i++) {
+        dims[i] = out->atoms[i].size;
+        pieces[i] = (struct piece){out->atoms[i].size, out->atoms[i].stride};
+    }
+    TRY(add_parameter(e, out->count, dims, false, tensor->whole != NULL, &node));
+    const struct parameter *parameter = &e->graph->parameters[e->graph->nodes[node].parameter_first];
+    float *floats = malloc((size_t)tensor->elements * sizeof *floats + 1);
+    if (floats == NULL) return error_memory(e->l->error, "a constant", (size_t)tensor->elements * sizeof *floats);
+    for (int64_t i = 0; i < tensor->elements; i++)
+        floats[i] = tensor->reals != NULL ? (float)tensor->reals[i] : (float)tensor->whole[i];
+    struct array array = {.name = parameter->name, .type = ARRAY_F32, .rank = parameter->shape.rank, .data = floats};
+    memcpy(array.shape, parameter->shape.dim, sizeof parameter->shape.dim);
+    TRY(values_set(e->graph->values, &array, VALUES_TAKE, e->l->error));
+    return note(e, node, pieces, out->count);
+}
 
 static enum ps_status emit_copy(struct emitting *e) {
     struct wanted w;
@@ -534,19 +578,20 @@ static enum ps_status emit_linear(struct emitting *e) {
     struct wanted w;
     bool flat;
     int node;
-    TRY(make(e, "linear", &linear));
-    TRY(want_features(e, x, last, &w));
-    TRY(flatten_image(e, &w, &flat, &node));
-    if (!flat) TRY(arrange(e, &w, &node));
-    linear.attributes.channels = (int)s->output.dims[last];
-    linear.attributes.bias = s->parameters[1] != NULL;
     /* Seen as (K, M): PyTorch's weight is (M, K), and K has the stride 1. */
     const struct view *stored = &e->l->steps[weight->step]->output;
     int64_t stride = 1;
     for (int i = 0; i < weight->count; i++)
         if (weight->atoms[i].axis == 0) stride = weight->atoms[i].stride;
     const bool usual = stored->dims[0] == weight->dims[1] && stored->dims[1] == weight->dims[0] && stride == 1;
-    if (!usual) TRY(say(e, &linear, "transposed", 1));
+    TRY(make(e, "linear", &linear));
+    TRY(want_features(e, x, last, &w));
+    TRY(flatten_image(e, &w, &flat, &node));
+    if (flat && !usual) return refuse(e, "its weight (K, M) is of an image that was made a vector");
+    if (!flat) TRY(arrange(e, &w, &node));
+    linear.attributes.channels = (int)s->output.dims[last];
+    linear.attributes.bias = s->parameters[1] != NULL;
+    linear.attributes.transposed = !usual;
     TRY(add_made(e, &linear, "", &node, 1, &node));
     TRY(own(e, node, 0, weight));
     if (s->parameters[1] != NULL) TRY(own(e, node, 1, s->parameters[1]));
@@ -672,13 +717,22 @@ static enum ps_status emit_dropout(struct emitting *e) {
     return note_same(e, node, &w);
 }
 
+/* Whole numbers are truth values as they are: 0, or not. What is made a number of them is 0 or 1. */
 static enum ps_status emit_cast(struct emitting *e) {
-    struct making cast;
+    const struct step *s = e->step, *from = e->l->steps[s->inputs[0]->step];
+    const bool floats = onnx_is_float(s->onnx_type);
+    struct making cast, not ;
     struct wanted w;
     int node;
-    TRY(make(e, "cast", &cast));
     TRY(as_it_is(e, &w, &node));
-    cast.attributes.type = onnx_is_float(e->step->onnx_type) ? TYPE_F32 : TYPE_I32;
+    if (!floats && !onnx_is_float(from->onnx_type)) return note_same(e, node, &w);
+    if (floats && from->onnx_type == ONNX_BOOL && from->kind == STEP_CAST) {
+        TRY(make(e, "logical", &not ));
+        TRY(say_word(e, &not, "kind", "not"));
+        for (int i = 0; i < 2; i++) TRY(add_made(e, &not, "truth", &node, 1, &node));
+    }
+    TRY(make(e, "cast", &cast));
+    cast.attributes.type = floats ? TYPE_F32 : TYPE_I32;
     TRY(add_made(e, &cast, "", &node, 1, &node));
     return note_same(e, node, &w);
 }
@@ -1204,6 +1258,135 @@ static enum ps_status emit_product(struct emitting *e) {
     return note(e, node, pieces, used);
 }
 
+/* ----------------------------------------------- kinds: sequences, attention */
+
+/* One direction of a recurrent layer: (T, N, D) to (T, 1, N, H). */
+static enum ps_status emit_recurrent(struct emitting *e) {
+    const struct step *s = e->step;
+    struct making made;
+    struct wanted w;
+    struct piece pieces[2 * ATOMS_MAX];
+    int node, count;
+    TRY(make(e, s->function, &made));
+    TRY(want(e, s->inputs[0], &w));
+    if (has_atoms(s->inputs[0], 1)) return refuse(e, "it would work on several sequences of a sample");
+    put_axis(&w, 0);
+    end_group(&w);
+    end_group(&w);
+    put_axis(&w, 2);
+    end_group(&w);
+    TRY(arrange(e, &w, &node));
+    made.attributes.channels = s->attributes.channels;
+    made.attributes.reverse = s->attributes.reverse;
+    TRY(add_made(e, &made, s->attributes.reverse ? "reverse" : "", &node, 1, &node));
+    for (int p = 0; p < 4; p++)
+        if (s->parameters[p] != NULL) TRY(own(e, node, p, s->parameters[p]));
+    count = own_pieces(&s->output, 0, pieces);
+    count += own_pieces(&s->output, 3, pieces + count);
+    return note(e, node, pieces, count);
+}
+
+/* (.., heads, T, d): a row of memory for each position, heads side by side. `key_heads`: without the last, repeated, heads. */
+static enum ps_status want_heads(struct emitting *e, const struct view *v, const int *lead, int lead_count, int key_atoms,
+                                 struct view *const *leads, int which, int *node) {
+    struct view last = *v;
+    struct wanted w = {.view = *leads[which]};
+    last.count = 0;
+    for (int i = 0; i < v->count; i++)
+        if (v->atoms[i].axis >= v->rank - 2) last.atoms[last.count++] = v->atoms[i];
+    TRY(split_at(e, &last, e->layouts[v->step]));
+    const int first = w.view.count;
+    if (first + last.count > ATOMS_MAX) return refuse(e, "its inputs have too many dimensions");
+    memcpy(&w.view.atoms[first], last.atoms, (size_t)last.count * sizeof *last.atoms);
+    w.view.count += last.count;
+    w.view.rank = v->rank;
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; side == 1 && i < lead_count && i < key_atoms; i++) w.order[w.count++] = lead[i];
+        for (int i = first; i < w.view.count; i++)
+            if (w.view.atoms[i].axis == v->rank - 2 + side && !w.view.atoms[i].batch) w.order[w.count++] = i;
+        end_group(&w);
+        if (side == 0) end_group(&w);
+    }
+    return arrange(e, &w, node);
+}
+
+/* (.., heads | 1, Tq | 1, Tk): heads outside, keys inside. */
+static enum ps_status want_mask(struct emitting *e, const struct view *mask, const int *lead, int lead_count,
+                                struct view *const *leads, int *node) {
+    struct view last = *mask;
+    struct wanted w = {.view = *leads[3]};
+    bool any = false;
+    last.count = 0;
+    for (int i = 0; i < mask->count; i++)
+        if (mask->atoms[i].axis >= mask->rank - 2) last.atoms[last.count++] = mask->atoms[i];
+    TRY(split_at(e, &last, e->layouts[mask->step]));
+    const int first = w.view.count;
+    if (first + last.count > ATOMS_MAX) return refuse(e, "its inputs have too many dimensions");
+    memcpy(&w.view.atoms[first], last.atoms, (size_t)last.count * sizeof *last.atoms);
+    w.view.count += last.count;
+    w.view.rank = mask->rank;
+    for (int i = 0; i < lead_count; i++) any = any || w.view.atoms[lead[i]].stride != 0;
+    for (int i = 0; i < lead_count && any; i++) w.order[w.count++] = lead[i];
+    end_group(&w);
+    bool rows = false;
+    for (int i = first; i < w.view.count; i++)
+        rows = rows || (w.view.atoms[i].axis == mask->rank - 2 && w.view.atoms[i].stride != 0);
+    for (int side = 0; side < 2; side++) {
+        for (int i = first; i < w.view.count; i++)
+            if (w.view.atoms[i].axis == mask->rank - 2 + side && !w.view.atoms[i].batch && (side == 1 || rows))
+                w.order[w.count++] = i;
+        end_group(&w);
+    }
+    return arrange(e, &w, node);
+}
+
+static enum ps_status emit_attention(struct emitting *e) {
+    const struct step *s = e->step;
+    struct view leads[5], *views[5];
+    struct making made;
+    struct piece pieces[3 * ATOMS_MAX];
+    int lead[ATOMS_MAX], lead_count = 0, nodes[4], node, used = 0, key_atoms;
+    const int count = s->input_count, rank = s->output.rank;
+    int64_t heads = 1, key_heads = 1;
+    TRY(make(e, "attention", &made));
+    for (int v = 0; v <= count; v++) { /* the leading dimensions: heads, and the batch */
+        const struct view *from = v < count ? s->inputs[v] : &s->output;
+        leads[v < count ? v : 4] = *from;
+        struct view *own_lead = &leads[v < count ? v : 4];
+        while (own_lead->count > 0 && own_lead->atoms[own_lead->count - 1].axis >= rank - 2) own_lead->count--;
+        views[v < count ? v : 4] = own_lead;
+    }
+    if (count == 3) views[3] = views[4];
+    struct view *all[5] = {views[0], views[1], views[2], count > 3 ? views[3] : views[4], views[4]};
+    TRY(split_both(e, all, count + 1));
+    for (int i = 0; i < views[4]->count; i++)
+        if (!views[4]->atoms[i].batch) {
+            heads *= views[4]->atoms[i].size;
+            lead[lead_count++] = i;
+        }
+    /* Heads of keys that several of queries share are repeated behind the others. */
+    key_atoms = lead_count;
+    while (key_atoms > 0 && views[1]->atoms[lead[key_atoms - 1]].stride == 0 &&
+           views[2]->atoms[lead[key_atoms - 1]].stride == 0)
+        key_atoms--;
+    for (int i = 0; i < key_atoms; i++) key_heads *= views[1]->atoms[lead[i]].size;
+    for (int v = 0; v < 3; v++)
+        TRY(want_heads(e, s->inputs[v], lead, lead_count, v > 0 ? key_atoms : lead_count, views, v, &nodes[v]));
+    if (count > 3) TRY(want_mask(e, s->inputs[3], lead, lead_count, views, &nodes[3]));
+    made.attributes.heads = (int)heads;
+    made.attributes.causal = s->attributes.causal;
+    made.attributes.rate = s->attributes.rate;
+    if (key_heads != heads) TRY(say(e, &made, "key_heads", (double)key_heads));
+    if (s->alpha != 0) TRY(say(e, &made, "scale", (double)s->alpha));
+    if (s->beta != 0) TRY(say(e, &made, "cap", (double)s->beta));
+    TRY(add_made(e, &made, "", nodes, count, &node));
+    used += own_pieces(&s->output, rank - 2, pieces);
+    for (int i = 0; i < lead_count; i++)
+        pieces[used++] = (struct piece){views[4]->atoms[lead[i]].size, views[4]->atoms[lead[i]].stride};
+    used += own_pieces(&s->output, rank - 1, pieces + used);
+    return note(e, node, pieces, used);
+}
+
 /* ---------------------------------------------------------------- all steps */
 
 static enum ps_status emit_refused(struct emitting *e) { return refuse(e, "the operator is not offered yet"); }
@@ -1235,13 +1418,16 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_SLICE] = emit_slice,
     [STEP_SELECT] = emit_slice,
     [STEP_DROPOUT] = emit_dropout,
-    [STEP_RECURRENT] = emit_refused,
-    [STEP_ATTENTION] = emit_refused,
+    [STEP_RECURRENT] = emit_recurrent,
+    [STEP_ATTENTION] = emit_attention,
     [STEP_PAD] = emit_refused,
     [STEP_RESIZE] = emit_refused,
 };
 
+/* Steps stand in the file's order; those that a fusion has added stand behind, and come before the first that reads them. */
 static enum ps_status emit_step(struct emitting *e, struct step *step) {
+    if (e->layouts[step->output.step] != NULL) return PS_OK;
+    for (int i = 0; i < step->input_count; i++) TRY(emit_step(e, e->l->steps[step->inputs[i]->step]));
     e->step = step;
     enum ps_status status = emitters[step->kind](e);
     if (status == PS_BAD_INPUT || status == PS_USAGE)

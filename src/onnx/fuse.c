@@ -68,11 +68,303 @@ static void fuse_bias(struct lowering *l, struct step *sum) {
     }
 }
 
-enum ps_status lower_fuse(struct lowering *l) {
+/* ---------------------------------------------------------------- attention */
+
+static struct step *step_of(const struct lowering *l, const struct view *v) { return l->steps[v->step]; }
+
+/* The step's output as it is, in its own dimensions. */
+static bool is_plain(const struct lowering *l, const struct view *v) {
+    const struct view *out = &step_of(l, v)->output;
+    if (!is_natural(v) || v->rank != out->rank) return false;
+    for (int d = 0; d < v->rank; d++)
+        if (v->dims[d] != out->dims[d]) return false;
+    return true;
+}
+
+static bool is_function(const struct step *step, const char *function) {
+    return step->kind == STEP_UNARY && strcmp(step->function, function) == 0;
+}
+
+/* What the view shows of a step whose elements are those of its one input, in that input's terms. */
+static bool look_through(const struct lowering *l, const struct view *v, struct view *out) {
+    const struct step *step = step_of(l, v);
+    const struct view *in = step->inputs[0];
+    *out = *v;
+    out->step = in->step;
+    for (int i = 0; i < out->count; i++) { /* split where the input's atoms end */
+        for (int k = 0; k < step->output.count; k++) {
+            const struct atom *own = &step->output.atoms[k], *atom = &out->atoms[i];
+            if (own->batch || own->stride == 0 || atom->batch || atom->stride == 0) continue;
+            if (own->stride <= atom->stride || own->stride >= atom->stride * atom->size) continue;
+            if (own->stride % atom->stride != 0 || !view_split(out, i, own->stride / atom->stride)) return false;
+        }
+    }
+    if (step->output.count != in->count) return false;
+    for (int i = 0; i < out->count; i++) {
+        struct atom *atom = &out->atoms[i];
+        int found = -1;
+        if (atom->batch || atom->stride == 0) continue;
+        for (int k = 0; k < step->output.count; k++) {
+            const struct atom *own = &step->output.atoms[k];
+            if (!own->batch && own->stride != 0 && atom->stride >= own->stride && atom->stride < own->stride * own->size)
+                found = k;
+        }
+        if (found < 0) return false;
+        atom->stride = atom->stride / step->output.atoms[found].stride * in->atoms[found].stride;
+    }
+    return true;
+}
+
+/* x of alpha * x; the factor is gathered. */
+static void take_factor(const struct lowering *l, struct view *v, double *factor) {
+    struct view inner;
+    while (is_function(step_of(l, v), "affine") && step_of(l, v)->beta == 0 && look_through(l, v, &inner)) {
+        *factor *= (double)step_of(l, v)->alpha;
+        *v = inner;
+    }
+}
+
+/* The sum of two masks, which are aligned with the scores. */
+static enum ps_status add_masks(struct lowering *l, const struct onnx_node *node, const struct view *a, struct view *b) {
+    struct view output;
+    struct step *sum = step_add(l, STEP_BINARY, node, 2);
+    if (sum == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+    sum->inputs[0] = view_new(l, a);
+    sum->inputs[1] = view_new(l, b);
+    sum->function = "add";
+    TRY(arena_check(&l->arena, "an ONNX file", l->error));
+    TRY(views_align(l, sum->inputs, 2, -1, &output));
+    output.step = sum->output.step;
+    sum->output = output;
+    sum->uses = 1;
+    *b = output;
+    return PS_OK;
+}
+
+/* What leads from the queries' and keys' product to the weights. */
+struct scores {
+    struct step *product;
+    struct view mask;
+    bool masked, causal;
+    double factor;
+    float rate;
+};
+
+/* A sum of scores and a mask: which input is the scores, by what made it. -1: neither. */
+static int scores_side(const struct lowering *l, const struct step *sum) {
+    for (int side = 0; side < 2; side++) {
+        const struct view *v = sum->inputs[side];
+        const struct step *from = step_of(l, v);
+        while (is_plain(l, v) && from->uses == 1 &&
+               (is_function(from, "affine") ||
+                (from->kind == STEP_BINARY && strcmp(from->function, "add") == 0 && scores_side(l, from) >= 0))) {
+            v = from->inputs[from->kind == STEP_BINARY ? scores_side(l, from) : 0];
+            from = step_of(l, v);
+        }
+        if (is_plain(l, v) && from->kind == STEP_PRODUCT && from->uses == 1) return side;
+    }
+    return -1;
+}
+
+/* A mask behind another: noted, unless it is one of the two constants that need none. */
+static enum ps_status take_mask(struct lowering *l, struct step *sum, const struct view *mask, struct scores *s) {
+    const struct step *from = step_of(l, mask);
+    struct view whole = *mask;
+    int64_t stride = 1;
+    bool natural = true;
+    for (int i = whole.count - 1; i >= 0 && natural; i--) {
+        if (whole.atoms[i].batch || whole.atoms[i].axis < whole.rank - 2) continue;
+        natural = whole.atoms[i].stride == stride;
+        stride *= whole.atoms[i].size;
+    }
+    if (from->kind == STEP_CONSTANT && mask_is_nothing(from->tensor)) return PS_OK;
+    if (from->kind == STEP_CONSTANT && natural && stride == from->tensor->elements && mask_is_causal(from->tensor)) {
+        s->causal = true;
+        return PS_OK;
+    }
+    if (s->masked) return add_masks(l, sum->node, &whole, &s->mask);
+    s->mask = whole;
+    s->masked = true;
+    return PS_OK;
+}
+
+/* Goes back from the weights of a product to the product of queries and keys; NULL where there is none. */
+static enum ps_status find_scores(struct lowering *l, const struct view *weights, struct scores *s) {
+    const struct view *v = weights;
+    struct step *step = step_of(l, v);
+    s->product = NULL;
+    s->factor = 1;
+    if (step->kind == STEP_DROPOUT && step->uses == 1 && is_plain(l, v)) {
+        s->rate = step->attributes.rate;
+        v = step->inputs[0];
+        step = step_of(l, v);
+    }
+    if (step->kind != STEP_SOFTMAX || strcmp(step->function, "softmax") != 0 || step->uses != 1 || !is_plain(l, v) ||
+        step->axis != step->output.rank - 1)
+        return PS_OK;
+    v = step->inputs[0];
+    for (step = step_of(l, v); step->uses == 1 && is_plain(l, v); step = step_of(l, v)) {
+        if (step->kind == STEP_PRODUCT) {
+            s->product = step;
+            return PS_OK;
+        }
+        if (is_function(step, "affine") && step->beta == 0) {
+            s->factor *= (double)step->alpha;
+            v = step->inputs[0];
+            continue;
+        }
+        /* A mask in front of a factor would be multiplied by it. */
+        if (step->kind != STEP_BINARY || strcmp(step->function, "add") != 0 || s->factor != 1) return PS_OK;
+        const int side = scores_side(l, step);
+        if (side < 0) return PS_OK;
+        TRY(take_mask(l, step, step->inputs[1 - side], s));
+        v = step->inputs[side];
+    }
+    return PS_OK;
+}
+
+/* Softmax of a product, with factors, masks and dropout between, by values. */
+static enum ps_status fuse_attention(struct lowering *l, struct step *step) {
+    struct scores s = {0};
+    struct step *made;
+    struct view q, k, turned;
+    int order[ONNX_RANK_MAX];
+    if (step->kind != STEP_PRODUCT) return PS_OK;
+    TRY(find_scores(l, step->inputs[0], &s));
+    if (s.product == NULL) return PS_OK;
+    q = *s.product->inputs[0];
+    k = *s.product->inputs[1];
+    take_factor(l, &q, &s.factor);
+    take_factor(l, &k, &s.factor);
+    if (!(s.factor > 0) || q.rank < 2 || k.rank < 2) return PS_OK;
+    for (int d = 0; d < k.rank; d++) order[d] = d < k.rank - 2 ? d : d == k.rank - 2 ? d + 1 : d - 1;
+    TRY(view_transpose(&k, order, &turned));
+    TRY(attention_step(l, step->node, &q, &turned, step->inputs[1], s.masked ? &s.mask : NULL, &made));
+    const int number = step->output.step, uses = step->uses;
+    *step = *made;
+    step->output.step = number;
+    step->uses = uses;
+    step->attributes.causal = s.causal;
+    step->attributes.rate = s.rate;
+    step->alpha = (float)s.factor;
+    return PS_OK;
+}
+
+/* A softmax of nothing but masked scores is made 0 in place of NaN: attention does so, too, and no other softmax has any. */
+static void fuse_safe(struct lowering *l, struct step *choice) {
+    double zero = 1;
+    if (choice->kind != STEP_CHOICE) return;
+    const struct step *check = step_of(l, choice->inputs[0]), *nothing = step_of(l, choice->inputs[1]);
+    const struct view *x = choice->inputs[2];
+    if (nothing->kind == STEP_CONSTANT && nothing->tensor->elements == 1 && nothing->tensor->reals != NULL)
+        zero = nothing->tensor->reals[0];
+    if (check->kind != STEP_COMPARE || strcmp(check->function, "isnan") != 0 || zero != 0 ||
+        check->inputs[0]->step != x->step || step_of(l, x)->kind != STEP_SOFTMAX || !is_natural(x) ||
+        !is_natural(check->inputs[0]) || !is_natural(choice->inputs[0]))
+        return;
+    choice->alias = x->step + 1;
+}
+
+/* -------------------------------------------------------------------- GELU */
+
+/* The input of the step that the view shows plainly, where it is a function that nobody else reads; or NULL. */
+static const struct view *of_function(const struct lowering *l, const struct view *v, const char *function, double alpha,
+                                      double beta) {
+    const struct step *step = step_of(l, v);
+    if (!is_function(step, function) || step->uses != 1 || !is_natural(v)) return NULL;
+    const double a = (double)step->alpha, b = (double)step->beta;
+    if (strcmp(function, "affine") == 0 || strcmp(function, "power") == 0)
+        if (a < alpha - 1e-5 || a > alpha + 1e-5 || b < beta - 1e-5 || b > beta + 1e-5) return NULL;
+    return step->inputs[0];
+}
+
+static bool same_view(const struct view *a, const struct view *b) {
+    struct view x = *a, y = *b;
+    view_join(&x, true);
+    view_join(&y, true);
+    if (x.step != y.step || x.count != y.count) return false;
+    for (int i = 0; i < x.count; i++)
+        if (x.atoms[i].size != y.atoms[i].size || (!x.atoms[i].batch && x.atoms[i].stride != y.atoms[i].stride)) return false;
+    return true;
+}
+
+/* x of 1 + erf(x / sqrt(2)), or of 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)), the tanh form. */
+static const struct view *gelu_gate(const struct lowering *l, const struct view *gate, bool *tanh_form) {
+    const struct view *inner = of_function(l, gate, "affine", 1, 1), *x, *cube, *arg;
+    if (inner == NULL) return NULL;
+    *tanh_form = false;
+    arg = of_function(l, inner, "erf", 0, 0);
+    if (arg != NULL) return of_function(l, arg, "affine", 0.70710678118654752, 0);
+    *tanh_form = true;
+    arg = of_function(l, inner, "tanh", 0, 0);
+    arg = arg != NULL ? of_function(l, arg, "affine", 0.79788456080286536, 0) : NULL;
+    if (arg == NULL || step_of(l, arg)->kind != STEP_BINARY || strcmp(step_of(l, arg)->function, "add") != 0) return NULL;
+    for (int side = 0; side < 2; side++) {
+        x = step_of(l, arg)->inputs[side];
+        cube = of_function(l, step_of(l, arg)->inputs[1 - side], "affine", 0.044715, 0);
+        cube = cube != NULL ? of_function(l, cube, "power", 3, 0) : NULL;
+        if (cube != NULL && same_view(cube, x)) return x;
+    }
+    return NULL;
+}
+
+static void become_unary(struct step *step, const struct view *x, const char *function, float alpha) {
+    step->kind = STEP_UNARY;
+    *step->inputs[0] = *x;
+    step->input_count = 1;
+    step->function = function;
+    step->alpha = alpha;
+    step->beta = 0;
+}
+
+static bool is_product_of(const struct step *step) { return step->kind == STEP_BINARY && strcmp(step->function, "mul") == 0; }
+
+/* 0.5 x times the gate, in any order; x times sigmoid(x). */
+static void fuse_gates(struct lowering *l, struct step *step) {
+    bool tanh_form;
+    struct step *mul = step;
+    double half = 1;
+    if (is_function(step, "affine") && step->beta == 0 && step->alpha == 0.5f && is_natural(step->inputs[0])) {
+        mul = step_of(l, step->inputs[0]);
+        if (mul->uses != 1) return;
+        half = 0.5;
+    }
+    if (!is_product_of(mul)) return;
+    for (int side = 0; side < 2; side++) {
+        const struct view *x = mul->inputs[side], *gate = mul->inputs[1 - side];
+        const struct view *in = of_function(l, gate, "sigmoid", 0, 0);
+        if (half == 1 && in != NULL && same_view(in, x)) {
+            become_unary(step, x, "silu", 0);
+            return;
+        }
+        in = gelu_gate(l, gate, &tanh_form);
+        const struct view *whole = half == 1 ? of_function(l, x, "affine", 0.5, 0) : x;
+        if (in == NULL || whole == NULL || !same_view(in, whole)) continue;
+        const struct view copy = *in;
+        become_unary(step, &copy, "gelu", tanh_form);
+        return;
+    }
+}
+
+typedef enum ps_status (*pattern)(struct lowering *l, struct step *step);
+
+/* Every step that is needed, in order. */
+static enum ps_status fuse_all(struct lowering *l, void (*simple)(struct lowering *, struct step *), pattern made) {
     lower_count_uses(l);
-    for (int s = 0; s < l->step_count; s++)
-        if (l->steps[s]->uses > 0) fuse_bias(l, l->steps[s]);
+    for (int s = 0, count = l->step_count; s < count; s++) {
+        if (l->steps[s]->uses == 0) continue;
+        if (simple != NULL) simple(l, l->steps[s]);
+        if (made != NULL) TRY(made(l, l->steps[s]));
+    }
     redirect(l);
+    return PS_OK;
+}
+
+enum ps_status lower_fuse(struct lowering *l) {
+    TRY(fuse_all(l, fuse_bias, NULL));
+    TRY(fuse_all(l, fuse_safe, NULL));
+    TRY(fuse_all(l, NULL, fuse_attention));
+    TRY(fuse_all(l, fuse_gates, NULL));
     lower_count_uses(l);
     return PS_OK;
 }

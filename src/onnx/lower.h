@@ -74,8 +74,8 @@ enum step_kind {
     STEP_SLICE,  /* axis, first, count, stride */
     STEP_SELECT, /* axis, tensor: indices */
     STEP_DROPOUT,
-    STEP_RECURRENT, /* number: OPERATOR_LSTM, or gru; parameters; reverse */
-    STEP_ATTENTION,
+    STEP_RECURRENT, /* function: lstm or gru; (T, N, D) to (T, 1, N, H) */
+    STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap */
     STEP_PAD,
     STEP_RESIZE,
 };
@@ -143,6 +143,16 @@ void view_join(struct view *view, bool across_axes);
 bool view_split(struct view *view, int i, int64_t inner);
 bool view_has_batch(const struct view *view, int axis);
 int64_t view_elements(const struct view *view);
+
+/* What of it is a value that stands for an attention: keys and values may be repeated along leading dimensions, which heads
+ * share. PS_BAD_INPUT where they do not fit. `mask` may be NULL. */
+enum ps_status attention_step(struct lowering *l, const struct onnx_node *node, const struct view *q, const struct view *k,
+                              const struct view *v, const struct view *mask, struct step **made);
+
+/* Of a constant mask. Nothing is masked: all is true, or 0 is added. Causal: keys up to the query's position are seen, those
+ * behind are not (1 and 0, or 0 and a number far below 0), the same for all samples and heads. */
+bool mask_is_nothing(const struct tensor *mask);
+bool mask_is_causal(const struct tensor *mask);
 
 /* Makes the views of one rank and gives them the same atoms, where a value is repeated with stride 0: `output` gets them with
  * strides of its own. `skip`: an axis that is left out of it (-1: none). PS_BAD_INPUT where they do not fit. */

@@ -260,7 +260,11 @@ enum ps_status views_align(struct lowering *l, struct view **views, int count, i
     }
     *output = (struct view){.rank = rank};
     enum ps_status status = align(l, views, count, skip, takings, aligned, output);
-    for (int v = 0; v < count && status == PS_OK; v++) *views[v] = aligned[v];
+    for (int v = 0; v < count && status == PS_OK; v++) {
+        for (int d = 0; d < rank; d++)
+            if (d != skip) aligned[v].dims[d] = output->dims[d];
+        *views[v] = aligned[v];
+    }
     free(takings);
     view_natural(output);
     return status;

@@ -58,7 +58,8 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
             layout_rows = (int64_t)shape_rows(layout_shape, linear->kernel.samples);
     bool bias = linear->kernel.node->attributes.bias;
     bool tied = linear->kernel.graph->parameters[linear->kernel.node->parameter_first].tied; /* shared with an embedding */
-    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab);
+    const bool transposed = linear->kernel.node->attributes.transposed;
+    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, transposed ? dnnl_ba : dnnl_ab);
     struct arrays arrays;
     dnnl_primitive_desc_t forward = plan_forward(draft, linear, layout_rows, tied ? plain : NULL, &arrays);
     if (n != layout_rows) forward = plan_forward(draft, linear, n, arrays.weights, &arrays);

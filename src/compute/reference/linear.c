@@ -71,7 +71,35 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
     }
 }
 
+/* Canonical weights (D, O) where they are transposed, and the kernel's (O, D). */
+static void transpose(const struct kernel *kernel, int parameter, const float *from, float *to, bool back) {
+    const struct sizes s = sizes_of(kernel);
+    const bool turned = parameter == 0 && kernel->node->attributes.transposed;
+    if (!turned) memcpy(to, from, (size_t)kernel->parameter_bytes[parameter]);
+    for (int64_t o = 0; o < s.out && turned; o++)
+        for (int64_t d = 0; d < s.features; d++) {
+            const int64_t own = o * s.features + d, canonical = d * s.out + o;
+            to[back ? canonical : own] = from[back ? own : canonical];
+        }
+}
+
+static enum ps_status from_canonical(struct kernel *kernel, int parameter, const float *canonical, float *own,
+                                     struct ps_error *error) {
+    (void)error;
+    transpose(kernel, parameter, canonical, own, false);
+    return PS_OK;
+}
+
+static enum ps_status to_canonical(struct kernel *kernel, int parameter, const float *own, float *canonical,
+                                   struct ps_error *error) {
+    (void)error;
+    transpose(kernel, parameter, own, canonical, true);
+    return PS_OK;
+}
+
 const struct kernel_class reference_linear = {
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
     .forward_loop = {OVER_ROWS, forward},
     .backward_input_loop = {OVER_ROWS, backward_input},
     .backward_weight_loop = {OVER_FEATURES, backward_weight},
