@@ -76,7 +76,8 @@ static void hint_table(const struct partition_problem *problem, const int *last,
         int first = partition_first(last, s);
         int64_t limit = partition_memory_limit(problem, s);
         struct worker_memory memory = partition_memory(problem, s, first, last[s]);
-        text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", partition_worker(problem, s), first + 1, last[s] + 1,
+        text_add(&rows, "%d\t%d-%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", partition_worker(problem, s),
+                 cost_table_first(problem->costs, first) + 1, cost_table_last(problem->costs, last[s]) + 1,
                  text_bytes(worker_memory_total(&memory), text[0]), limit ? text_bytes(limit, text[1]) : "none",
                  text_bytes(memory.weights, text[2]), text_bytes(memory.gradients, text[3]),
                  text_bytes(memory.optimizer, text[4]), text_bytes(memory.stash, text[5]), text_bytes(memory.buffers, text[6]),
@@ -105,8 +106,9 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     if (worst < 0) return PS_OK;
     char needs[32], limit[32];
     error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst,
-              worst_first + 1, last[worst] + 1, problem->costs->layers[worst_first].name,
-              problem->costs->layers[last[worst]].name, text_bytes(worst_bytes, needs), partition_worker(problem, worst),
+              cost_table_first(problem->costs, worst_first) + 1, cost_table_last(problem->costs, last[worst]) + 1,
+              problem->costs->layers[worst_first].name, problem->costs->layers[last[worst]].name,
+              text_bytes(worst_bytes, needs), partition_worker(problem, worst),
               text_bytes(partition_memory_limit(problem, worst), limit));
     hint_table(problem, last, error);
     return PS_NO_PLAN;

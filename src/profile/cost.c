@@ -17,6 +17,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->stash_bytes += cost->size.stash_bytes;
     walk->delta_bytes += cost->size.delta_bytes;
     walk->scratch_bytes = number_larger(walk->scratch_bytes, cost->size.workspace_bytes);
+    walk->inner_cut_bytes = number_larger(walk->inner_cut_bytes, cost->inner_cut_bytes);
     walk->first = layer;
 }
 
@@ -57,7 +58,8 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     const struct layer_sizes *end = &table->layers[walk->last].size;
     int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
     const int64_t twice = stage_sizes_twice(end, table->layer_count, walk->first, walk->last);
-    int gradient_blocks = walk->last - walk->first < 2 ? walk->last - walk->first : 2;
+    int inner_cuts = cost_table_last(table, walk->last) - cost_table_first(table, walk->first);
+    int gradient_blocks = inner_cuts < 2 ? inner_cuts : 2;
     return (struct stage_cost){
         .time = stage_walk_times(walk),
         .spill = spills(walk) ? (struct layer_times){0} : walk->spill,

@@ -15,6 +15,7 @@ struct layer_cost {
     struct layer_times time, spread; /* median; half the distance between the quartiles (0: not measured) */
     struct layer_times spill;        /* additional times if the stage's weights do not fit the fast memory */
     struct layer_sizes size;
+    int64_t inner_cut_bytes; /* of a group of layers (profile_group): the largest cut inside it; else 0 */
 #define TIME(name) double name;
     LAYER_SHARED_TIMES(TIME)
 #undef TIME
@@ -31,7 +32,16 @@ struct cost_table {
     int64_t fast_memory_bytes;
     int layer_count;
     struct layer_cost *layers;
+    const int *group_last; /* if its layers are groups of another table's (profile_group): the last layer of each; else NULL */
 };
+
+/* The number of the layer with which a layer, or a group of them, begins and ends. */
+static inline int cost_table_first(const struct cost_table *table, int layer) {
+    return !table->group_last ? layer : layer > 0 ? table->group_last[layer - 1] + 1 : 0;
+}
+static inline int cost_table_last(const struct cost_table *table, int layer) {
+    return table->group_last ? table->group_last[layer] : layer;
+}
 
 /* A length of micro-batches: the share of micro-batches with this length, and the time of their forwards and backwards relative
  * to the mean. */
@@ -92,6 +102,11 @@ enum ps_status profile_add_device(struct ps_profile *profile, struct ps_profile 
  * lengths of the others, fewer than PROFILE_LENGTHS_MAX. */
 enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const *others, const double *shares, int count,
                            const char *lengths, struct ps_error *error);
+
+/* The same costs with neighbouring layers joined into `count` groups; last[]: the last layer of each. For planning: a stage of
+ * groups costs what the stage of their layers costs, but has fewer ends. It has no graph. */
+enum ps_status profile_group(const struct ps_profile *profile, const int *last, int count, struct ps_profile **grouped,
+                             struct ps_error *error);
 
 /* Returns true if the first and the last layer share a parameter (graph_tie). */
 bool cost_table_tied(const struct cost_table *table);

@@ -278,14 +278,10 @@ static double memory_gain_s(const struct search *search, const struct search_bes
 
 static void fill_prediction(const struct search *search, const struct search_best *best, struct ps_plan *plan) {
     struct plan_prediction *prediction = &plan->predicted;
-    const struct ps_simulation_info *info = &best->simulation->info;
     prediction->known = prediction->simulated = true;
     prediction->objective_s = best->objective_s;
     search_set_bound(prediction, best->lower_bound_s);
-    prediction->period_s = info->period_s;
-    prediction->throughput_samples_per_s = info->throughput_samples_per_s;
-    prediction->bubble = info->bubble;
-    for (int w = 0; w < best->chosen.workers; w++) prediction->memory[w] = best->simulation->memory[w];
+    search_take_simulation(best->simulation, prediction);
     for (int s = 0; s < best->stages; s++) {
         struct partition_problem problem = case_problem(search, best, s);
         double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / replicas_of(best);

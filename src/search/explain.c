@@ -57,7 +57,7 @@ static struct shares find_shares(const struct ps_simulation *simulation) {
     return shares;
 }
 
-static void describe_layers(const struct ps_plan *plan, int worker, char *text, size_t size) {
+static void describe_layers(const struct cost_table *costs, const struct ps_plan *plan, int worker, char *text, size_t size) {
     int stages = 0, first = 0, last = 0;
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
@@ -66,7 +66,7 @@ static void describe_layers(const struct ps_plan *plan, int worker, char *text, 
         last = stage->last;
     }
     if (stages == 1)
-        number_print(text, size, "layers %d-%d", first + 1, last + 1);
+        number_print(text, size, "layers %d-%d", cost_table_first(costs, first) + 1, cost_table_last(costs, last) + 1);
     else
         number_print(text, size, "%d stages", stages);
 }
@@ -97,7 +97,7 @@ void search_explain(const struct search *search, const struct ps_simulation *sim
     struct shares shares = find_shares(simulation);
     char memory[128], layers[48];
     describe_memory(search, plan, &shares, gain_s, memory, sizeof memory);
-    describe_layers(plan, shares.worker, layers, sizeof layers);
+    describe_layers(&search->profile->tables[0], plan, shares.worker, layers, sizeof layers);
     describe(&shares, memory, layers, flush, plan->predicted.limit, sizeof plan->predicted.limit);
 }
 
@@ -142,8 +142,9 @@ void search_name_need(const struct planner_problem *problem, struct ps_error *er
     snprintf(said, sizeof said, "%s", error->message);
     if (most > limit)
         snprintf(error->message, sizeof error->message,
-                 "%.600s: layer %d ('%s') alone needs %s, but no worker has more than %s", said, layer + 1,
-                 problem->costs->layers[layer].name, text_bytes(most, needs), text_bytes(limit, has));
+                 "%.600s: layer %d ('%s') alone needs %s, but no worker has more than %s", said,
+                 cost_table_last(problem->costs, layer) + 1, problem->costs->layers[layer].name, text_bytes(most, needs),
+                 text_bytes(limit, has));
     else if (name_stage(problem, &once))
         snprintf(error->message, sizeof error->message, "%.500s: with one stage each, %.400s", said, once.message);
     else

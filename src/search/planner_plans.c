@@ -131,6 +131,7 @@ static bool can_run(const struct ps_plan *plan) {
 
 /* PS_NO_PLAN names the worker that exceeds its limit most, with the first of its stages. */
 static enum ps_status check_fits(const struct search *search, const struct ps_plan *plan, struct ps_error *error) {
+    const struct cost_table *costs = &search->profile->tables[0];
     int worst = -1, stage = 0;
     double most = 1;
     char needs[32], has[32], more[32] = "";
@@ -144,7 +145,8 @@ static enum ps_status check_fits(const struct search *search, const struct ps_pl
     if (plan->stages[stage].forward_count > 1)
         snprintf(more, sizeof more, " with %d replicas", plan->stages[stage].forward_count);
     return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d)%s needs %s, but worker %d has %s", stage,
-                     plan->stages[stage].first + 1, plan->stages[stage].last + 1, more,
+                     cost_table_first(costs, plan->stages[stage].first) + 1,
+                     cost_table_last(costs, plan->stages[stage].last) + 1, more,
                      text_bytes(worker_memory_total(&plan->predicted.memory[worst]), needs), worst,
                      text_bytes(search->cluster->devices[worst].memory_bytes, has));
 }
@@ -182,10 +184,7 @@ static enum ps_status simulate(const struct search *search, const struct planner
     /* Not every schedule and policy supports replicas or split stages; the method's answer is valid nevertheless. */
     if (status == PS_USAGE && (plan_has_replicas(plan) || plan_is_split(plan))) return PS_OK;
     TRY(status);
-    for (int w = 0; w < plan->workers; w++) predicted->memory[w] = simulation->memory[w];
-    predicted->period_s = simulation->info.period_s;
-    predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
-    predicted->bubble = simulation->info.bubble;
+    search_take_simulation(simulation, predicted);
     if (periodic && problem->paper_cost && search_has_limit(search->cluster, plan->workers))
         status = count_paper_memory(problem, plan, error);
     predicted->simulated = find_excess(search, plan) == 0;
@@ -310,15 +309,20 @@ static enum ps_status solve(const struct search *search, const struct planner *p
     return status;
 }
 
+/* Equal but for their memory. */
+static bool equal_workers(const struct ps_cluster *cluster, const struct cost_table *costs) {
+    bool equal = cluster_one_type(cluster, costs);
+    for (int w = 1; w < cluster->workers; w++) equal = equal && cluster->devices[w].speed == cluster->devices[0].speed;
+    return equal;
+}
+
 /* Sweeps over all replicas at once if workers are equal. Otherwise, or if the resulting plan does not fit, tries one choice of
  * replicas after the other. */
 static enum ps_status solve_replicas(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
-    const struct ps_cluster *cluster = search->cluster;
-    bool alike = cluster_one_type(cluster, problem->costs) && cluster->link_count < 2;
-    for (int w = 1; w < problem->workers; w++) alike = alike && cluster->devices[w].speed == cluster->devices[0].speed;
+    bool equal = search->cluster->link_count < 2 && equal_workers(search->cluster, problem->costs);
     struct ps_error refusal = {0};
-    enum ps_status status = alike ? solve(search, &planner_pipedream, problem, choice, plan, &refusal) : PS_NO_PLAN;
+    enum ps_status status = equal ? solve(search, &planner_pipedream, problem, choice, plan, &refusal) : PS_NO_PLAN;
     if (status != PS_NO_PLAN || search->sweeps_only) {
         if (status != PS_OK && error) *error = refusal;
         return status;
@@ -464,6 +468,14 @@ static enum ps_status try_policies(const struct search *search, const struct sea
     return both ? try_replicas(search, size, "sync", plan, error) : PS_OK;
 }
 
+/* Every worker is like every other. */
+static bool one_kind(const struct search *search) {
+    bool alike = equal_workers(search->cluster, &search->profile->tables[0]);
+    for (int w = 1; w < search->cluster->workers; w++)
+        alike = alike && search->cluster->devices[w].memory_bytes == search->cluster->devices[0].memory_bytes;
+    return alike;
+}
+
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_size sizes[SEARCH_SIZES_MAX];
     struct search published = *search;
@@ -479,6 +491,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate);
+        wanted = wanted && !(planner->orders_workers && one_kind(search));
         for (int s = 0; s < count && wanted; s++) {
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
             if (planner->paper_costs)

@@ -260,8 +260,16 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
     return status;
 }
 
-static enum ps_status find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
-                                const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+void search_take_simulation(const struct ps_simulation *simulation, struct plan_prediction *predicted) {
+    predicted->period_s = simulation->info.period_s;
+    predicted->throughput_samples_per_s = simulation->info.throughput_samples_per_s;
+    predicted->bubble = simulation->info.bubble;
+    for (int w = 0; w < simulation->info.workers; w++) predicted->memory[w] = simulation->memory[w];
+}
+
+/* A profile of groups as well as one of layers. */
+static enum ps_status plan_layers(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                  const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     const struct ps_plan_options chosen = search_tied(options, cost_table_tied(&profile->tables[0]), cluster->workers);
     const struct search search = {
         .options = &chosen,
@@ -283,6 +291,51 @@ static enum ps_status find_plan(const struct ps_profile *profile, const struct p
         return error_set(error, PS_USAGE, "`paper_cost`: method %s has no other costs; bipartition and madpipe have",
                          options->method ? options->method : "auto");
     return search_all(&search, plan, error);
+}
+
+static bool better_plan(const struct ps_plan *plan, const struct ps_plan *other) {
+    const struct plan_prediction *one = &plan->predicted, *two = &other->predicted;
+    if (one->simulated != two->simulated) return one->simulated;
+    return one->simulated ? one->throughput_samples_per_s > two->throughput_samples_per_s : one->objective_s < two->objective_s;
+}
+
+/* Plans groups of layers; the plan replaces *best, a plan of layers (NULL: there is none yet), if it is better. */
+static enum ps_status plan_groups(const struct ps_profile *grouped, const struct ps_profile *profile,
+                                  const struct ps_cluster *cluster, const struct ps_plan_options *options,
+                                  struct ps_plan **best, struct ps_error *error) {
+    struct ps_plan *made = NULL;
+    enum ps_status status = plan_layers(grouped, cluster, options, &made, error);
+    if (status == PS_OK) status = search_ungroup(grouped, profile, cluster, options->replicate, made, error);
+    if (status == PS_OK && *best) made->predicted.solve_s += (*best)->predicted.solve_s;
+    if (status == PS_OK && (!*best || better_plan(made, *best))) {
+        ps_plan_destroy(*best);
+        *best = made;
+        made = NULL;
+    }
+    ps_plan_destroy(made);
+    return status;
+}
+
+/* Networks of thousands of layers are planned twice: between groups of their layers, and between smaller ones where the first
+ * plan is cut. */
+static enum ps_status find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_profile *grouped;
+    struct ps_plan *best = NULL;
+    TRY(search_group(profile, cluster, NULL, &grouped, error));
+    if (!grouped) return plan_layers(profile, cluster, options, plan, error);
+    enum ps_status status = plan_groups(grouped, profile, cluster, options, &best, error);
+    ps_profile_destroy(grouped);
+    if (status == PS_OK) status = search_group(profile, cluster, best, &grouped, error);
+    if (status == PS_OK) {
+        status = plan_groups(grouped, profile, cluster, options, &best, error);
+        ps_profile_destroy(grouped);
+    }
+    if (status == PS_OK)
+        *plan = best;
+    else
+        ps_plan_destroy(best);
+    return status;
 }
 
 void ps_plan_options_init(struct ps_plan_options *options) {

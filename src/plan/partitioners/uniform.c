@@ -3,9 +3,13 @@
 
 static enum ps_status solve(const struct partition_problem *problem, struct partition *partition, struct ps_error *error) {
     TRY(partition_check_layers(problem, error));
-    int layers = problem->costs->layer_count, share = layers / problem->stages, more = layers % problem->stages, last = -1;
-    for (int s = 0; s < problem->stages; s++) {
-        last += share + (s < more);
+    const struct cost_table *costs = problem->costs;
+    int groups = costs->layer_count, layers = cost_table_last(costs, groups - 1) + 1;
+    int share = layers / problem->stages, more = layers % problem->stages, end = -1;
+    for (int s = 0, last = -1; s < problem->stages; s++) {
+        end += share + (s < more);
+        /* Of groups, the first that ends there or later, and leaves one for each stage that follows. */
+        for (last++; cost_table_last(costs, last) < end && last < groups - problem->stages + s;) last++;
         partition->last[s] = last;
     }
     TRY(partition_check_memory(problem, partition->last, error));

@@ -111,7 +111,8 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
         return error_set(error, PS_NO_PLAN,
                          "no plan for %d workers fits their memory of %s; layer %d ('%s') needs %s by itself "
                          "with one activation",
-                         data->workers, limit, worst + 1, data->problem->costs->layers[worst].name, text_bytes(alone, needs));
+                         data->workers, limit, cost_table_last(data->problem->costs, worst) + 1,
+                         data->problem->costs->layers[worst].name, text_bytes(alone, needs));
     return PS_NO_PLAN;
 }
 
