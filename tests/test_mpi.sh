@@ -131,6 +131,12 @@ planned 2 interleaved sync
 planned 3 1f1b sync
 replicated replicated-flush 1f1b sync 4
 replicated replicated-async 1f1b-async stash 1
+# A worker sees the losses of the last stage, another updates it.
+cat >halves.json <<END
+{ "format": "penstock-plan", "version": 1, "model": "$model", "workers": 3, "micro_batch": 4, "micro_batches": 1, "method": "uniform",
+  "optimizer": "adam", "schedule": "1f1b-async", "weights": "stash", "stages": [ {"layers": [1, 3], "forward": 0, "backward": 0},
+  {"layers": [4, $layers], "forward": 1, "backward": 2} ] }
+END
 small=lenet5,input=16,classes=4
 # MadPipe gives the first worker both ends; Bi-Partition the backwards of the second stage to another worker than its forwards.
 patterned madpipe $small "100 100 60 60 60 60 60 60 60 60 60 60 200 200" --workers 2 --method madpipe --weights pipeoptim
@@ -146,7 +152,7 @@ awk 'BEGIN { for (i = 0; i < 64; i++) printf "%c %c %c\n", 97 + i % 3, 97 + i % 
 # Sentences of one to three words in mini-batches of their own, each computed at its length, which the worker in the middle is told.
 awk 'BEGIN { for (i = 0; i < 64; i++) { for (w = 0; w <= i % 3; w++) printf "%c ", 97 + (i + w) % 7; print "" } }' | tee lines.x | tr a-g t-z >lines.y
 cp translations.json lengths.json
-for name in replicated-flush replicated-async madpipe bipartition translations lengths; do prepare $name; done
+for name in replicated-flush replicated-async halves madpipe bipartition translations lengths; do prepare $name; done
 grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=
 for schedule in naive gpipe 1f1b-so; do planned 4 $schedule sync; done

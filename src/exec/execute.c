@@ -161,14 +161,23 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
     return PS_FAILED;
 }
 
-/* Marks the mini-batches of an update of the last stage as done. */
+/* Of a stage that another worker updates: mini-batches whose losses are all recorded. */
+static void record_forward(struct executor *executor, const struct worker_stage *stage) {
+    struct replica_record *seen = &executor->records[stage->replica];
+    int done = ++seen->forwards / executor->segment.programs->micro_batches;
+    atomic_store_explicit(&seen->losses_done, done, memory_order_release);
+}
+
+/* Marks the mini-batches of an update of the last stage as done. A worker that runs the forwards, too, has recorded their
+ * losses before. */
 static void record_update(struct executor *executor, const struct worker_stage *stage, int update, double done_s) {
     const struct ps_programs *programs = executor->segment.programs;
     struct replica_record *seen = &executor->records[stage->replica];
     int round = programs_round(programs, stage->number), end = (update + 1) * round;
     if (end > programs->batches) end = programs->batches;
     for (int batch = update * round; batch < end; batch++) seen->steps[batch].done_at = done_s;
-    atomic_store_explicit(&seen->steps_done, end, memory_order_release);
+    if (stage->forward) atomic_store_explicit(&seen->losses_done, end, memory_order_release);
+    atomic_store_explicit(&seen->updates_done, end, memory_order_release);
 }
 
 /* What the device found wrong, with the last instruction that it is known to have reached: the work in its queue that failed
@@ -194,6 +203,8 @@ static enum ps_status record_work(struct executor *executor, struct worker *work
     if (action == ACTION_FORWARD && last && executor->real && !executor->segment.decoding)
         TRY(record_loss(executor, work->stage, instruction, &work->result, error));
     if (!executor->segment.training) return PS_OK;
+    if (action == ACTION_FORWARD && last && !executor->segment.programs->instances[work->stage->instance].backward)
+        record_forward(executor, work->stage);
     if (action == ACTION_UPDATE) record_sum(executor, worker, work, started_s);
     if (action == ACTION_UPDATE && last) record_update(executor, work->stage, instruction->micro_batch, done_s);
     worker->busy_s += done_s - started_s;

@@ -33,12 +33,19 @@ struct step_record {
     double done_at; /* when its update was done, as clock_now counts */
 };
 
-/* The record of a segment of one replica of the last stage. */
+/* The record of a segment of one replica of the last stage. Mini-batches before both counts may be read while it runs. Where
+ * the stage is split two workers write it: one the sums and their count, the other the times of updates and theirs. */
 struct replica_record {
-    struct step_record *steps; /* those before steps_done may be read while the segment runs */
-    atomic_int steps_done;     /* mini-batches whose update is done */
+    struct step_record *steps;
+    int forwards;                         /* of a split stage, recorded */
+    atomic_int losses_done, updates_done; /* mini-batches whose sum is complete, and whose update is done */
     struct stage_result evaluation;
 };
+static inline int replica_record_done(const struct replica_record *record) {
+    int losses = atomic_load_explicit(&record->losses_done, memory_order_acquire);
+    int updates = atomic_load_explicit(&record->updates_done, memory_order_acquire);
+    return losses < updates ? losses : updates;
+}
 
 struct executor {
     /* The same throughout; borrowed. */

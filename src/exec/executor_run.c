@@ -18,15 +18,17 @@ static void clear_records(struct executor *executor) {
     for (int r = 0; r < executor->record_count; r++) {
         struct replica_record *record = &executor->records[r];
         memset(record->steps, 0, (size_t)executor->step_capacity * sizeof *record->steps);
-        atomic_store(&record->steps_done, 0);
+        record->forwards = 0;
+        atomic_store(&record->losses_done, 0);
+        atomic_store(&record->updates_done, 0);
         record->evaluation = (struct stage_result){0};
     }
 }
 
 int executor_steps_done(const struct executor *executor) {
-    int done = atomic_load_explicit(&executor->records[0].steps_done, memory_order_acquire);
+    int done = replica_record_done(&executor->records[0]);
     for (int r = 1; r < executor->record_count; r++) {
-        int other = atomic_load_explicit(&executor->records[r].steps_done, memory_order_acquire);
+        int other = replica_record_done(&executor->records[r]);
         if (other < done) done = other;
     }
     return done;

@@ -37,9 +37,11 @@ static enum ps_status open_data(struct ps_trainer *trainer, struct ps_error *err
 
 bool trainer_reads_here(const struct ps_trainer *trainer) {
     const struct ps_plan *plan = trainer->job.plan;
+    const struct plan_stage *last = &plan->stages[plan->stage_count - 1];
     int rank = trainer->processes->rank;
     if (trainer->processes->count == 1) return true;
-    return plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_forwards_on(&plan->stages[plan->stage_count - 1], rank);
+    /* Backwards of a split last stage read labels, too. */
+    return plan_stage_forwards_on(&plan->stages[0], rank) || plan_stage_is_on(last, rank);
 }
 
 /* Workers of the first and the last stage read; in other processes nothing is opened. Those that do must find what rank 0 has

@@ -236,17 +236,25 @@ struct record_head {
     int32_t first, count;
 };
 
-/* What the replica of the last stage that a worker holds sees; NULL: it holds none. */
-static struct replica_record *record_of(const struct ps_trainer *trainer, int worker) {
+/* What a worker holds of the last stage; NULL: nothing. */
+static const struct instance *last_instance(const struct ps_trainer *trainer, int worker) {
     const struct ps_programs *programs = trainer->executor->segment.programs;
     int instance = programs_instance(programs, worker, programs->stages - 1);
-    return instance == NO_INSTANCE ? NULL : &trainer->executor->records[programs->instances[instance].replica];
+    return instance == NO_INSTANCE ? NULL : &programs->instances[instance];
+}
+
+/* Steps of which the worker has recorded what it can: losses if it runs the forwards, updates if it runs the backwards. */
+static int steps_told(const struct replica_record *record, const struct instance *instance) {
+    int losses = atomic_load_explicit(&record->losses_done, memory_order_acquire);
+    int updates = atomic_load_explicit(&record->updates_done, memory_order_acquire);
+    return !instance->backward ? losses : !instance->forward || updates < losses ? updates : losses;
 }
 
 static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *error) {
-    const struct replica_record *record = record_of(trainer, trainer->processes->rank);
-    if (!record) return PS_OK;
-    int done = atomic_load_explicit(&record->steps_done, memory_order_acquire);
+    const struct instance *instance = last_instance(trainer, trainer->processes->rank);
+    if (!instance) return PS_OK;
+    const struct replica_record *record = &trainer->executor->records[instance->replica];
+    int done = steps_told(record, instance);
     struct record_head head = {trainer->seen, done - trainer->seen};
     if (head.count == 0) return PS_OK;
     size_t size = sizeof head + (size_t)head.count * sizeof *record->steps;
@@ -260,24 +268,33 @@ static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *
     return status;
 }
 
-/* Times of another host's clock mean nothing here. */
+/* Takes over of a worker's steps what it has recorded. Times of another host's clock mean nothing here. */
+static void take_records(struct replica_record *record, const struct instance *instance, const struct record_head *head,
+                         const struct step_record *steps, bool same_clock) {
+    int end = head->first + head->count;
+    for (int i = head->first; i < end; i++, steps++) {
+        if (instance->forward) record->steps[i].sum = steps->sum;
+        if (instance->backward) record->steps[i].done_at = same_clock ? steps->done_at : clock_now();
+    }
+    if (instance->forward) atomic_store_explicit(&record->losses_done, end, memory_order_release);
+    if (instance->backward) atomic_store_explicit(&record->updates_done, end, memory_order_release);
+}
+
 static void hear_records(struct ps_trainer *trainer) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
-    struct record_head head;
     void *data;
     size_t size;
     int rank;
     while (processes_hear(processes, &rank, &data, &size)) {
         bool same_clock = processes->info[rank].machine == processes->info[0].machine;
-        memcpy(&head, data, sizeof head);
-        struct replica_record *record = record_of(trainer, rank);
-        size_t expected = sizeof head + (size_t)head.count * sizeof *record->steps;
-        if (record && size == expected && head.first + head.count <= executor->step_capacity) {
-            memcpy(record->steps + head.first, (char *)data + sizeof head, (size_t)head.count * sizeof *record->steps);
-            for (int i = head.first; i < head.first + head.count && !same_clock; i++) record->steps[i].done_at = clock_now();
-            atomic_store_explicit(&record->steps_done, head.first + head.count, memory_order_release);
-        }
+        const struct instance *instance = last_instance(trainer, rank);
+        struct record_head head = {0};
+        if (size >= sizeof head) memcpy(&head, data, sizeof head);
+        const bool fits = head.first >= 0 && head.count > 0 && head.count <= executor->step_capacity - head.first;
+        if (instance && fits && size == sizeof head + (size_t)head.count * sizeof(struct step_record))
+            take_records(&executor->records[instance->replica], instance, &head,
+                         (const struct step_record *)(const void *)((char *)data + sizeof head), same_clock);
         free(data);
     }
 }
@@ -296,13 +313,13 @@ enum ps_status trainer_share_segment(struct ps_trainer *trainer, struct ps_error
     TRY(trainer_share_records(trainer, error));
     struct stage_result *all = calloc((size_t)processes->count, sizeof *all);
     if (!all) return error_memory(error, "figures", (size_t)processes->count * sizeof *all);
-    const struct replica_record *own = record_of(trainer, processes->rank);
-    struct stage_result seen = own ? own->evaluation : (struct stage_result){0};
+    const struct instance *own = last_instance(trainer, processes->rank);
+    struct stage_result seen = own ? executor->records[own->replica].evaluation : (struct stage_result){0};
     enum ps_status status = processes_gather(processes, &seen, sizeof seen, all, error);
     if (status == PS_OK && processes->rank == 0) {
         for (int worker = 0; worker < executor->worker_count; worker++) {
-            struct replica_record *record = record_of(trainer, worker);
-            if (record) record->evaluation = all[worker];
+            const struct instance *held = last_instance(trainer, worker);
+            if (held && held->forward) executor->records[held->replica].evaluation = all[worker];
         }
         hear_records(trainer);
     }
