@@ -434,6 +434,40 @@ static inline int case_rotary(struct builder *b, struct draw *d) {
     return graph_add(b->graph, OPERATOR_ROTARY, "node", &a, (const int[]){x, cosine, sine}, 3, b->error);
 }
 
+static inline int case_resize(struct builder *b, struct draw *d) {
+    struct attributes a = {.out_h = draw(d, 1, 9), .out_w = draw(d, 1, 9), .mode = draw(d, 0, 2)};
+    a.coordinates = draw(d, 0, 3);
+    a.rounding = draw(d, 0, 3);
+    a.cubic = draw(d, 0, 1) == 1 ? -0.5f : 0;
+    a.scale_h = draw(d, 0, 2) == 0 ? 1.3f : 0;
+    return add_one(b, OPERATOR_RESIZE, &a, draw_image(b, d));
+}
+
+static inline int case_pad(struct builder *b, struct draw *d) {
+    struct attributes a = {.mode = draw(d, 0, 3), .value = 0.5f}, input = {.sides = {.count = draw(d, 1, 4)}};
+    for (int s = 0; s < input.sides.count; s++) {
+        input.sides.at[s] = draw(d, 3, 5);
+        a.before.at[s] = draw(d, a.mode == PAD_CONSTANT ? -1 : 0, 2);
+        a.after.at[s] = draw(d, a.mode == PAD_CONSTANT ? -1 : 0, 2);
+    }
+    a.before.count = a.after.count = input.sides.count;
+    return add_one(b, OPERATOR_PAD, &a, graph_add(b->graph, OPERATOR_INPUT, "data", &input, NULL, 0, b->error));
+}
+
+static inline int add_gru(struct builder *b, struct draw *d, const int *inputs, int count) {
+    struct attributes a = {.channels = draw(d, 1, 20), .reverse = draw(d, 0, 1) == 1};
+    return graph_add(b->graph, OPERATOR_GRU, "node", &a, inputs, count, b->error);
+}
+
+static inline int case_gru(struct builder *b, struct draw *d) {
+    return add_gru(b, d, (const int[]){build_input(b, draw(d, 1, 20), draw(d, 1, 7), 1)}, 1);
+}
+
+static inline int case_gru_padded(struct builder *b, struct draw *d) {
+    int tokens = build_tokens(b, draw(d, 1, 7)), x = build_embedding(b, tokens, "x", 5, draw(d, 1, 9));
+    return add_gru(b, d, (const int[]){x, tokens}, 2);
+}
+
 static inline int case_cast_narrow(struct builder *b, struct draw *d) {
     return build_cast(b, draw_image(b, d), "node", TYPE_BF16);
 }
@@ -612,6 +646,10 @@ static const struct test_case cases[] = {
     {"deconvolution", case_deconvolution, false},
     {"max pool, dilated", case_max_pool_dilated, true},
     {"average pool, dilated", case_average_pool_dilated, false},
+    {"resize", case_resize, false},
+    {"pad", case_pad, false},
+    {"gru", case_gru, false},
+    {"gru with padding", case_gru_padded, false},
     {"rms norm", case_rms_norm, false},
     {"layer norm without bias", case_layer_norm_plain, false},
     {"group norm", case_group_norm, false},

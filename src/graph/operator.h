@@ -68,24 +68,29 @@ struct attributes {
     int vocabulary;                             /* embedding: tokens there are */
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;         /* slice: the positions first .. first + count - 1; position_embedding: count
-                                 vectors */
-    bool everywhere;          /* position_embedding: the first vector at every position */
-    bool tanh_form;           /* gelu: the approximation by the hyperbolic tangent */
-    enum number_type type;    /* input: of the data; cast: of the output */
-    struct integers sides;    /* input: its shape */
-    int kind;                 /* unary, binary: which function, of a list of names */
-    int heads;                /* attention */
-    int key_heads;            /* attention: of keys and values; 0: as many as of queries */
-    float scale, cap;         /* attention: what scores are multiplied by, and the bound that they approach; 0: usual, none */
-    bool causal;              /* attention: no position sees those after it */
-    int features;             /* rotary: how many of a head are turned; 0: all */
-    bool interleaved;         /* rotary: pairs are neighbours */
-    float base;               /* rotary: of the angles */
-    int layer;                /* lstm: its number, counted in the names of parameters */
-    bool reverse;             /* lstm: from the last position to the first */
-    int window;               /* local_response_norm: channels that are added up */
-    float alpha, beta, shift; /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */
+    int first, count;          /* slice: the positions first .. first + count - 1; position_embedding: count
+                                  vectors */
+    bool everywhere;           /* position_embedding: the first vector at every position */
+    bool tanh_form;            /* gelu: the approximation by the hyperbolic tangent */
+    enum number_type type;     /* input: of the data; cast: of the output */
+    struct integers sides;     /* input: its shape */
+    int kind;                  /* unary, binary: which function, of a list of names */
+    int heads;                 /* attention */
+    int key_heads;             /* attention: of keys and values; 0: as many as of queries */
+    float scale, cap;          /* attention: what scores are multiplied by, and the bound that they approach; 0: usual, none */
+    bool causal;               /* attention: no position sees those after it */
+    int mode;                  /* resize: enum resize_mode; pad: enum pad_mode */
+    int coordinates, rounding; /* resize: enum resize_coordinates, enum resize_rounding */
+    float scale_h, scale_w, cubic; /* resize: 0: the ratio of the sides; the coefficient of its cubic mode */
+    struct integers before, after; /* pad: elements beside each dimension */
+    float value;                   /* pad: of constant padding */
+    int features;                  /* rotary: how many of a head are turned; 0: all */
+    bool interleaved;              /* rotary: pairs are neighbours */
+    float base;                    /* rotary: of the angles */
+    int layer;                     /* lstm: its number, counted in the names of parameters */
+    bool reverse;                  /* lstm: from the last position to the first */
+    int window;                    /* local_response_norm: channels that are added up */
+    float alpha, beta, shift;      /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     struct layer_times time;
     double sum_s;
@@ -195,6 +200,16 @@ enum binary_kind {
 #define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) BINARY_##NAME,
 #include "graph/functions.def"
 };
+
+enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
+enum resize_coordinates {
+    COORDINATES_HALF_PIXEL,
+    COORDINATES_ASYMMETRIC,
+    COORDINATES_ALIGN_CORNERS,
+    COORDINATES_PYTORCH_HALF_PIXEL
+};
+enum resize_rounding { ROUNDING_HALF_DOWN, ROUNDING_HALF_UP, ROUNDING_FLOOR, ROUNDING_CEIL };
+enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 /* How many numbers one of an operator's attributes is: two sides, a list's elements, else 1. */
 int attribute_count(const struct attributes *attributes, const struct attribute *attribute);

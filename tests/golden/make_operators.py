@@ -88,6 +88,10 @@ def rotary(x, interleaved):
     return (heads * cos + torch.cat((-b, a), 3) * sin).flatten(2)
 
 
+def resized(mode, **options):
+    return Lambda(lambda x: F.interpolate(x, (7, 20), mode=mode, **options))
+
+
 # Which operator and which case of it, what it is tested on, its attributes, PyTorch's module.
 OPERATORS = [
     ("convolution:dilated", Image,
@@ -115,6 +119,18 @@ OPERATORS = [
     ("group_norm:instance", Image, dict(groups=WIDTH, epsilon=0.01, weight=False, bias=False), lambda: nn.InstanceNorm2d(WIDTH, 0.01)),
     ("rotary:halves", Sequence, dict(heads=2, base=50, first=1), lambda: Lambda(lambda x: rotary(x, False))),
     ("rotary:neighbours", Sequence, dict(heads=2, base=50, first=1, interleaved=True), lambda: Lambda(lambda x: rotary(x, True))),
+    ("resize:nearest", Image, dict(out=[7, 20], coordinates="asymmetric", rounding="floor"), lambda: resized("nearest")),
+    ("resize:nearest-exact", Image, dict(out=[7, 20]), lambda: resized("nearest-exact")),
+    ("resize:linear", Image, dict(out=[7, 20], mode="linear"), lambda: resized("bilinear", align_corners=False)),
+    ("resize:corners", Image, dict(out=[7, 20], mode="linear", coordinates="align_corners"),
+     lambda: resized("bilinear", align_corners=True)),
+    ("resize:cubic", Image, dict(out=[7, 20], mode="cubic"), lambda: resized("bicubic", align_corners=False)),
+    ("pad:constant", Image, dict(before=[0, 1, -2], after=[0, 0, 3], value=0.5), lambda: Lambda(lambda x: F.pad(x, (-2, 3, 1, 0), value=0.5))),
+    ("pad:reflect", Image, dict(before=[0, 1, 4], after=[0, 5, 2], mode="reflect"), lambda: nn.ReflectionPad2d((4, 2, 1, 5))),
+    ("pad:edge", Image, dict(before=[0, 1, 4], after=[0, 5, 2], mode="edge"), lambda: nn.ReplicationPad2d((4, 2, 1, 5))),
+    ("pad:wrap", Image, dict(before=[0, 1, 4], after=[0, 5, 2], mode="wrap"), lambda: nn.CircularPad2d((4, 2, 1, 5))),
+    ("gru", Sequence, dict(channels=5), lambda: around(nn.GRU(2 * WIDTH, 5, batch_first=True), None, lambda y: y[0])),
+    ("lstm", Sequence, dict(channels=5), lambda: around(nn.LSTM(2 * WIDTH, 5, batch_first=True), None, lambda y: y[0])),
 ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 /*
- * LSTM (graph/operators/lstm.c, formulas in reference/lstm.c) by oneDNN's inner products and fused elementwise loops.
+ * LSTM and GRU (graph/operators/lstm.c, formulas in reference/lstm.c and reference/gru.c) by oneDNN's inner products and fused
+ * elementwise loops. What is said of an LSTM here holds for a GRU, with three gates; its differences are said at the end.
  *
  * What does not depend on the state is one large product over all positions: the input's part of the gates before the steps,
  * and after them dx and both weight gradients. A step is a product of N rows with weight_hh and one loop for the rest. So
@@ -13,6 +14,10 @@
  * Inner: gates after their activation (T, N, 4H), cells (T, N, H). Workspace: gradients before the activation (T, N, 4H), one
  * of the input, its gradient and the outputs of the positions before, transposed (T, N, D or H), and for a step the state's
  * part of the gates (N, 4H), state (N, H), cells (N, H).
+ *
+ * A GRU keeps, in place of the cells, the state's part of its new value (u). Before the activation the gradients of the input's
+ * part and of the state's part are not the same, since r multiplies the latter: two arrays (T, N, 3H). In place of the cells'
+ * gradient the state's, as far as it does not come through the gates, goes from step to step.
  */
 #include <string.h>
 
@@ -24,10 +29,12 @@ enum { INPUT, STEP, STEP_BACK, INPUT_BACK, WEIGHTS, STATE_WEIGHTS, PRIMITIVES };
 struct lstm {
     struct kernel kernel;
     int64_t steps, features, hidden; /* T, D, H */
-    bool padded;                     /* the tokens are an input */
+    int64_t gates;                   /* 4H, of a GRU 3H */
+    bool gru, padded;                /* padded: the tokens are an input */
     struct layout plain[2], own[2];  /* of weight_ih and weight_hh: rows; the kernels' */
     struct primitive primitives[PRIMITIVES];
-    int64_t turned, rows, state, cells, scratch; /* where the parts of the workspace begin, in floats; the first: 0 */
+    /* Where the parts of the workspace begin, in floats; the gradients of the input's part are the first: 0. */
+    int64_t state_part, turned, rows, state, cells, scratch;
 };
 
 static void release(struct kernel *kernel) {
@@ -42,7 +49,7 @@ static void release(struct kernel *kernel) {
 /* x (rows, columns), weights (4H, columns), y (rows, 4H); `weights` NULL: in the layout that oneDNN chooses. */
 static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int64_t rows, int64_t columns,
                                const struct layout *weights, bool bias) {
-    int64_t gates = 4 * lstm->hidden;
+    int64_t gates = lstm->gates;
     return (struct arrays){
         .source = draft_layout(draft, 2, (int64_t[]){rows, columns}, dnnl_ab),
         .weights = weights != NULL ? weights : draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_format_tag_any),
@@ -92,10 +99,11 @@ static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, i
 static void plan_memory(struct lstm *lstm) {
     int64_t samples = lstm->kernel.samples, hidden = lstm->hidden, rows = samples * lstm->steps;
     int64_t widest = hidden > lstm->features ? hidden : lstm->features;
-    lstm->kernel.inner_bytes = 5 * rows * hidden * (int64_t)sizeof(float);
-    int64_t used = 0, parts[] = {4 * rows * hidden, rows * widest, 4 * samples * hidden, samples * hidden, samples * hidden};
-    int64_t *starts[] = {&lstm->turned, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
-    for (int i = 0; i < 5; i++) {
+    int64_t gates = lstm->gates, second = lstm->gru ? rows * gates : 0;
+    lstm->kernel.inner_bytes = rows * (gates + hidden) * (int64_t)sizeof(float);
+    int64_t used = 0, parts[] = {rows * gates, second, rows * widest, samples * gates, samples * hidden, samples * hidden};
+    int64_t *starts[] = {&lstm->state_part, &lstm->turned, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
+    for (int i = 0; i < 6; i++) {
         used += (parts[i] + 15) / 16 * 16;
         *starts[i] = used;
     }
@@ -108,10 +116,12 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     const struct shape *input = kernel_input(kernel, 0);
     lstm->features = input->dim[0], lstm->steps = input->dim[1], lstm->hidden = node->shape.dim[0];
     lstm->padded = node->input_count > 1;
-    kernel->state_floats = 2 * lstm->hidden;
+    lstm->gru = node->id == OPERATOR_GRU;
+    lstm->gates = (lstm->gru ? 3 : 4) * lstm->hidden;
+    kernel->state_floats = (lstm->gru ? 1 : 2) * lstm->hidden;
     struct draft draft;
     draft_start(&draft, kernel->device, node);
-    int64_t samples = kernel->samples, columns[] = {lstm->features, lstm->hidden}, gates = 4 * lstm->hidden;
+    int64_t samples = kernel->samples, columns[] = {lstm->features, lstm->hidden}, gates = lstm->gates;
     int64_t layout_rows = (int64_t)shape_rows(cpu_layout_shape(kernel->graph, node), kernel->samples);
     make_input(&draft, lstm, samples * lstm->steps, layout_rows);
     make_step(&draft, lstm, samples, samples * lstm->steps);
@@ -197,18 +207,22 @@ static bool is_padding(const struct step *step, size_t n) {
 }
 
 static float *gates_of(const struct step *step, size_t n) {
-    return step->call->inner + inner_row(step->lstm, step->position, n) * 4 * (size_t)step->lstm->hidden;
+    return step->call->inner + inner_row(step->lstm, step->position, n) * (size_t)step->lstm->gates;
 }
 
 static float *cells_of(const struct step *step, int64_t position, size_t n) {
     const struct lstm *lstm = step->lstm;
-    size_t gates = 4 * (size_t)(lstm->kernel.samples * lstm->steps);
-    return step->call->inner + (gates + inner_row(lstm, position, n)) * (size_t)lstm->hidden;
+    size_t gates = (size_t)(lstm->gates * lstm->kernel.samples * lstm->steps);
+    return step->call->inner + gates + inner_row(lstm, position, n) * (size_t)lstm->hidden;
 }
 
-/* Where the gradients before the step's activations begin, (N, 4H). */
+/* Where the gradients before the step's activations begin, (N, 4H); those of the state's part. */
 static float *gradients_of(const struct step *step) {
-    return step->workspace + inner_row(step->lstm, step->position, 0) * 4 * (size_t)step->lstm->hidden;
+    return step->workspace + inner_row(step->lstm, step->position, 0) * (size_t)step->lstm->gates;
+}
+
+static float *state_gradients_of(const struct step *step) {
+    return gradients_of(step) + (step->lstm->gru ? step->lstm->state_part : 0);
 }
 
 /* `gates` (4H) hold the input's part, `state_part` that of the state. */
@@ -227,6 +241,20 @@ VECTOR_CLONES static void forward_loop(size_t hidden, float *restrict gates, con
     }
 }
 
+/* `u` gets the state's part of the new value; `state` is that of the step before, and gets this step's. */
+VECTOR_CLONES static void gru_loop(size_t hidden, float *restrict gates, const float *restrict state_part,
+                                   const float *restrict bias, float *restrict u, float *restrict output,
+                                   float *restrict state) {
+    for (size_t h = 0; h < hidden; h++) {
+        float r = activation_sigmoid(gates[h] + bias[h] + state_part[h]);
+        float z = activation_sigmoid(gates[hidden + h] + bias[hidden + h] + state_part[hidden + h]);
+        u[h] = state_part[2 * hidden + h] + bias[2 * hidden + h];
+        float n = activation_tanh(gates[2 * hidden + h] + r * u[h]);
+        gates[h] = r, gates[hidden + h] = z, gates[2 * hidden + h] = n;
+        output[h] = state[h] = (1 - z) * n + z * state[h];
+    }
+}
+
 static void forward_samples(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct step *step = context;
@@ -236,16 +264,20 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
         float *gates = gates_of(step, n), *cells = cells_of(step, step->position, n);
         float *output = step->call->output + outer_row(step, n) * hidden, *state = step->workspace + lstm->state + n * hidden;
         if (is_padding(step, n)) {
-            memset(gates, 0, 4 * hidden * sizeof(float));
+            memset(gates, 0, (size_t)lstm->gates * sizeof(float));
             memset(cells, 0, hidden * sizeof(float));
             memset(output, 0, hidden * sizeof(float));
             memset(state, 0, hidden * sizeof(float));
             continue;
         }
+        const float *state_part = step->workspace + lstm->rows + n * (size_t)lstm->gates;
+        if (lstm->gru) {
+            gru_loop(hidden, gates, state_part, step->call->weights[3], cells, output, state);
+            continue;
+        }
         const float *zero = step->workspace + lstm->cells + n * hidden;
         const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
-        forward_loop(hidden, gates, step->workspace + lstm->rows + n * 4 * hidden, step->call->weights[3], before, cells,
-                     output, state);
+        forward_loop(hidden, gates, state_part, step->call->weights[3], before, cells, output, state);
     }
 }
 
@@ -260,8 +292,9 @@ static void take_state(const struct lstm *lstm, const struct kernel_call *call) 
     float *workspace = call->workspace;
     size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
     for (size_t n = 0; n < (size_t)lstm->kernel.samples; n++) {
-        memcpy(workspace + lstm->state + n * hidden, call->state + 2 * n * hidden, bytes);
-        memcpy(workspace + lstm->cells + n * hidden, call->state + (2 * n + 1) * hidden, bytes);
+        const float *from = call->state + n * (size_t)lstm->kernel.state_floats;
+        memcpy(workspace + lstm->state + n * hidden, from, bytes);
+        if (!lstm->gru) memcpy(workspace + lstm->cells + n * hidden, from + hidden, bytes);
     }
 }
 
@@ -269,8 +302,9 @@ static void keep_state(const struct lstm *lstm, const struct kernel_call *call) 
     struct step last = step_of(lstm, call, lstm->steps - 1);
     size_t hidden = (size_t)lstm->hidden, bytes = hidden * sizeof(float);
     for (size_t n = 0; n < (size_t)lstm->kernel.samples; n++) {
-        memcpy(call->state + 2 * n * hidden, last.workspace + lstm->state + n * hidden, bytes);
-        memcpy(call->state + (2 * n + 1) * hidden, cells_of(&last, last.position, n), bytes);
+        float *to = call->state + n * (size_t)lstm->kernel.state_floats;
+        memcpy(to, last.workspace + lstm->state + n * hidden, bytes);
+        if (!lstm->gru) memcpy(to + hidden, cells_of(&last, last.position, n), bytes);
     }
 }
 
@@ -282,7 +316,8 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
     const void *input[] = {x, call->weights[0], call->inner, call->weights[2]};
     TRY(primitive_run(&lstm->primitives[INPUT], cpu_of(&lstm->kernel), input, scratch, error));
-    memset(workspace + lstm->rows, 0, 4 * state);
+    memset(workspace + lstm->rows, 0, (size_t)(kernel->samples * lstm->gates) * sizeof(float));
+    memset(workspace + lstm->state, 0, state);
     memset(workspace + lstm->cells, 0, state);
     if (call->state != NULL) take_state(lstm, call);
     for (int64_t k = 0; k < lstm->steps; k++) {
@@ -314,6 +349,22 @@ VECTOR_CLONES static void backward_loop(size_t hidden, const float *restrict gat
     }
 }
 
+/* `dh` comes from the next step through its gates, `kept` from it directly, and is updated for the step before. `d` is of the
+ * input's part, `ds` of the state's. */
+VECTOR_CLONES static void gru_back_loop(size_t hidden, const float *restrict gates, const float *restrict u,
+                                        const float *restrict before, const float *restrict dy, const float *restrict dh,
+                                        float *restrict kept, float *restrict d, float *restrict ds) {
+    for (size_t h = 0; h < hidden; h++) {
+        float r = gates[h], z = gates[hidden + h], n = gates[2 * hidden + h];
+        float into = dy[h] + dh[h] + kept[h], dn = into * (1 - z) * (1 - n * n);
+        d[h] = ds[h] = dn * u[h] * r * (1 - r);
+        d[hidden + h] = ds[hidden + h] = into * (before[h] - n) * z * (1 - z);
+        d[2 * hidden + h] = dn;
+        ds[2 * hidden + h] = dn * r;
+        kept[h] = into * z;
+    }
+}
+
 static void backward_samples(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct step *step = context;
@@ -322,16 +373,24 @@ static void backward_samples(const void *context, int part, size_t first, size_t
     const float *zero =
         step->workspace + lstm->rows; /* zeros: the cells before the first step (the backward does not use the rows) */
     for (size_t n = first; n < end; n++) {
-        float *d = gradients_of(step) + n * 4 * hidden, *dc = step->workspace + lstm->cells + n * hidden;
+        size_t gates = (size_t)lstm->gates;
+        float *d = gradients_of(step) + n * gates, *ds = state_gradients_of(step) + n * gates;
+        float *dc = step->workspace + lstm->cells + n * hidden, *dh = step->workspace + lstm->state + n * hidden;
         if (is_padding(step, n)) {
-            memset(d, 0, 4 * hidden * sizeof(float));
+            memset(d, 0, gates * sizeof(float));
+            memset(ds, 0, gates * sizeof(float));
             memset(dc, 0, hidden * sizeof(float));
             continue;
         }
-        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
         const float *dy = step->call->output_gradient + outer_row(step, n) * hidden;
-        backward_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy,
-                      step->workspace + lstm->state + n * hidden, dc, d);
+        if (lstm->gru) {
+            struct step earlier = {lstm, step->call, step->neighbour, -1, step->workspace};
+            const float *before = step->neighbour >= 0 ? step->call->output + outer_row(&earlier, n) * hidden : zero;
+            gru_back_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d, ds);
+            continue;
+        }
+        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
+        backward_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d);
     }
 }
 
@@ -345,7 +404,7 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
     for (int64_t k = lstm->steps - 1; k >= 0; k--) {
         struct step step = step_of(lstm, call, k);
         device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, backward_samples, &step);
-        const void *rows[] = {gradients_of(&step), call->weights[1], workspace + lstm->state};
+        const void *rows[] = {state_gradients_of(&step), call->weights[1], workspace + lstm->state};
         if (k > 0)
             TRY(primitive_run(&lstm->primitives[STEP_BACK], cpu_of(&lstm->kernel), rows, workspace + lstm->scratch, error));
     }
@@ -370,9 +429,14 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     const void *input[] = {x, workspace, call->gradients[0], call->gradients[2]};
     TRY(primitive_run(&lstm->primitives[WEIGHTS], cpu_of(&lstm->kernel), input, scratch, error));
     const float *before = turned(lstm, workspace, call->output, lstm->hidden, true);
-    const void *state[] = {before, workspace, call->gradients[1]};
+    const float *gradients = workspace + (lstm->gru ? lstm->state_part : 0);
+    const void *state[] = {before, gradients, call->gradients[1]};
     TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, error));
-    memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
+    if (lstm->gru)
+        cpu_sum_rows(kernel->device, (size_t)(kernel->samples * lstm->steps), (size_t)lstm->gates, gradients,
+                     call->gradients[3]);
+    else
+        memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
     return PS_OK;
 }
 
@@ -399,6 +463,18 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
 }
 
 const struct kernel_class cpu_lstm = {
+    .size = sizeof(struct lstm),
+    .prepare = prepare,
+    .release = release,
+    .forward = forward,
+    .backward_shared = backward_shared,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+    .from_canonical = from_canonical,
+    .to_canonical = to_canonical,
+};
+
+const struct kernel_class cpu_gru = {
     .size = sizeof(struct lstm),
     .prepare = prepare,
     .release = release,

@@ -1,16 +1,23 @@
 /*
- * One layer of long short-term memory: reads channels (hidden size H), reverse, layer (its number in its parameters' names).
- * Input: a sequence of D features at T positions; output: H features at each. As PyTorch's LSTM, with its order of gates (i, f,
- * g, o) and its parameters:
+ * One layer of long short-term memory, or of gated recurrent units: reads channels (hidden size H), reverse, layer (its number
+ * in its parameters' names). Input: a sequence of D features at T positions; output: H features at each. As PyTorch's LSTM,
+ * with its order of gates (i, f, g, o) and its parameters:
  *
  *     i, f, o = sigmoid, g = tanh of (weight_ih x_t + bias_ih + weight_hh h_{t-1} + bias_hh)
  *     c_t = f c_{t-1} + i g,  h_t = o tanh(c_t)
+ *
+ * and as PyTorch's GRU (Cho et al., 2014), with its gates r, z, n; r multiplies the state after weight_hh:
+ *
+ *     r, z = sigmoid of the same sum;  n = tanh(weight_ih x_t + bias_ih + r (weight_hh h_{t-1} + bias_hh))
+ *     h_t = (1 - z) n + z h_{t-1}
  *
  * `reverse` goes from the last position to the first. A second input, the token at each position, says where a sequence is
  * padding (token 0): there state and output are 0. So a padded sequence gives what PyTorch makes of a packed one, in both
  * directions: going backwards, the first real token meets a fresh state.
  */
 #include "graph/operators.h"
+
+enum { LSTM_GATES = 4, GRU_GATES = 3 };
 
 static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
                             struct ps_error *error) {
@@ -24,17 +31,31 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 }
 
 /* All uniform in +-1/sqrt(H), as PyTorch has them. */
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+static int gate_parameters(int gates, const struct attributes *attributes, const struct shape *inputs,
+                           struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
     static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     int64_t hidden = attributes->channels;
     for (int p = 0; p < 4; p++) {
-        struct shape shape = {.rank = p < 2 ? 2 : 1, .dim = {4 * hidden, p == 0 ? inputs->dim[0] : p == 1 ? hidden : 0}};
+        struct shape shape = {.rank = p < 2 ? 2 : 1, .dim = {gates * hidden, p == 0 ? inputs->dim[0] : p == 1 ? hidden : 0}};
         parameters[p] = (struct parameter){.shape = shape, .initial = initial_fan_in(hidden)};
         snprintf(parameters[p].name, sizeof parameters[p].name, "%s_l%d%s", names[p], attributes->layer,
                  attributes->reverse ? "_reverse" : "");
     }
     return 4;
+}
+
+static int parameters(const struct attributes *attributes, const struct shape *inputs,
+                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    return gate_parameters(LSTM_GATES, attributes, inputs, parameters);
+}
+
+static int gru_parameters(const struct attributes *attributes, const struct shape *inputs,
+                          struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    return gate_parameters(GRU_GATES, attributes, inputs, parameters);
+}
+
+static double gru_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+    return 2.0 * GRU_GATES * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
 }
 
 static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
@@ -56,4 +77,16 @@ const struct operator_type operator_lstm = {
     .infer = infer,
     .parameters = parameters,
     .flops = flops,
+};
+
+const struct operator_type operator_gru = {
+    .name = "gru",
+    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
+    .inputs_min = 1,
+    .inputs_max = 2,
+    .types = types,
+    .infer = infer,
+    .parameters = gru_parameters,
+    .flops = gru_flops,
 };
