@@ -146,6 +146,11 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
 enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
 char *ps_network_json(const struct ps_network *network);
+/* Gives the network another loss, before anything else takes the network: "cross-entropy" (against labels), "next-token" and
+ * "masked" (the same where labels are tokens: those that follow, those that are hidden), "mse", "l1" or "bce". NULL: its own.
+ * `class_weights`, one for each class, are copied; with a count of 0 the weights stay as they are where the loss stays. */
+enum ps_status ps_network_set_loss(struct ps_network *network, const char *loss, const float *class_weights, int class_count,
+                                   struct ps_error *error);
 void ps_network_destroy(struct ps_network *network);
 
 struct ps_network_info {

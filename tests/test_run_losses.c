@@ -250,6 +250,35 @@ static void test_run_without_classes(void **state) {
     free_job(&job);
 }
 
+/* Another loss for a network that has one: its name decides what the network reads as target; a wrong one changes nothing. */
+static void test_other_losses(void **state) {
+    (void)state;
+    static const struct {
+        const char *loss, *type;
+    } wanted[] = {{"mse", "f32"}, {"l1", "f32"}, {"bce", "f32"}, {"cross-entropy", "i32"}};
+    const float weights[] = {1, 2, 3, 4};
+    struct ps_network *network;
+    char hash[17];
+    assert_ok(ps_network_open("lenet5,input=16,classes=4", &network, &test_error));
+    memcpy(hash, ps_network_info(network).hash, sizeof hash);
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(ps_network_set_loss(network, wanted[i].loss, NULL, 0, &test_error));
+        const struct ps_input target = ps_network_target(network, 0);
+        assert_string_equal(target.type, wanted[i].type);
+        assert_int_equal(target.rank, 1);
+        assert_int_equal(target.shape[0], i < 3 ? 4 : 1);
+        assert_true((strcmp(ps_network_info(network).hash, hash) == 0) == (i == 3));
+        assert_status(ps_network_set_loss(network, "mean", NULL, 0, &test_error), PS_USAGE, "known: cross-entropy, next-token");
+    }
+    assert_ok(ps_network_set_loss(network, NULL, weights, 4, &test_error));
+    assert_string_not_equal(ps_network_info(network).hash, hash);
+    assert_status(ps_network_set_loss(network, NULL, weights, 3, &test_error), PS_USAGE,
+                  "3 class weights, but it has 4 classes");
+    assert_status(ps_network_set_loss(network, "mse", weights, 4, &test_error), PS_USAGE, "class weights need cross_entropy");
+    assert_status(ps_network_set_loss(network, "next-token", NULL, 0, &test_error), PS_USAGE, "needs an embedding");
+    ps_network_destroy(network);
+}
+
 /* What does not fit the loss is said. */
 static void test_refused(void **state) {
     (void)state;
@@ -276,6 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_run_without_classes),
+        cmocka_unit_test(test_other_losses),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -161,6 +161,20 @@ ARGUMENT_READER(number) {
     return number_part(argument, text, '\0', target, &end, error);
 }
 
+ARGUMENT_READER(numbers) {
+    struct numbers *list = target;
+    enum { MOST = sizeof list->values / sizeof list->values[0] };
+    list->count = 0;
+    for (const char *part = text;; part++) {
+        const char *comma = strchr(part, ',');
+        double value;
+        if (list->count == MOST) return message_set(error, PS_USAGE, "--%s: more than %d numbers", argument->name, MOST);
+        CHECK(number_part(argument, part, comma != NULL ? ',' : '\0', &value, &part, error));
+        list->values[list->count++] = (float)value;
+        if (comma == NULL) return PS_OK;
+    }
+}
+
 ARGUMENT_READER(betas) {
     struct betas betas;
     const char *end;

@@ -26,7 +26,8 @@ struct argument {
 
 /* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
  * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double,
- * double, struct integers, struct betas, struct names, struct sizes, struct rates. Lists are separated by commas. */
+ * double, struct integers, struct numbers, struct betas, struct names, struct sizes, struct rates. Lists are separated by
+ * commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
@@ -41,6 +42,7 @@ ARGUMENT_READER(size);
 ARGUMENT_READER(rate);
 ARGUMENT_READER(time);
 ARGUMENT_READER(integers);
+ARGUMENT_READER(numbers);
 ARGUMENT_READER(betas);
 ARGUMENT_READER(names);
 ARGUMENT_READER(sizes);
@@ -63,6 +65,11 @@ ARGUMENT_READER(rates);
 
 struct integers {
     int values[32], count;
+};
+
+struct numbers {
+    float values[1024];
+    int count;
 };
 
 struct names {

@@ -163,6 +163,7 @@ const struct command command_compare = {
         "      --replicate --workers 1,2,4,8 --memory 9GiB --optimizer adam --micro-batch 16 --batch-per-worker 32 --grid",
     .size = sizeof(struct compare_arguments),
     .groups = {{&group, 0},
+               {&network_group, OF(training.network)},
                {&links_group, offsetof(struct compare_arguments, cluster)},
                {&work_group, offsetof(struct compare_arguments, options)},
                {&method_group, offsetof(struct compare_arguments, options)},

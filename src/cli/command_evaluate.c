@@ -3,11 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "cli/network.h"
 #include "cli/output.h"
 
 struct evaluate_arguments {
     struct common_arguments common;
+    struct network_arguments network;
     struct ps_evaluate_options options; /* without objects */
     const char *model, *data;
 };
@@ -35,7 +36,7 @@ static enum ps_status evaluate(const struct evaluate_arguments *arguments, struc
     struct ps_network *network = NULL;
     struct ps_dataset *data = NULL;
     enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
-    if (status == PS_OK && arguments->model != NULL) status = ps_network_open(arguments->model, &network, error);
+    if (status == PS_OK) status = network_arguments_open(&arguments->network, arguments->model, &network, error);
     options.network = network;
     options.data = data;
     if (status == PS_OK) status = ps_evaluate(&options, evaluation, error);
@@ -91,7 +92,7 @@ const struct command command_evaluate = {
                     "13a)."},
     .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",
     .size = sizeof(struct evaluate_arguments),
-    .groups = {{&group, 0}, {&common_group, 0}},
+    .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
     .defaults = defaults,
     .run = run,
 };

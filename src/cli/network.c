@@ -4,6 +4,10 @@
 #define OF(member) offsetof(struct network_arguments, member)
 
 static const struct argument rows[] = {
+    OPTION("loss", 0, "NAME", text, loss,
+           "what the network learns from, in place of its own loss: cross-entropy, next-token, masked, mse, l1, bce"),
+    OPTION("class-weights", 0, "W[,W...]", numbers, class_weights, "what labels of each class count in the loss",
+           RANGE(0, 1e30)),
     OPTION(
         "freeze", 0, "GLOB[,GLOB...]", text, freeze,
         "parameters that keep their values, by name, with * for any characters: without gradients, state of the optimizer or "
@@ -15,10 +19,16 @@ enum ps_status network_arguments_open(const struct network_arguments *arguments,
                                       struct ps_error *error) {
     struct ps_network *made;
     *network = NULL;
+    const struct numbers *weights = &arguments->class_weights;
+    const bool loss = arguments->loss != NULL || weights->count > 0;
     if (model == NULL && arguments->freeze != NULL) return message_set(error, PS_USAGE, "--freeze: needs --model");
+    if (model == NULL && loss)
+        return message_set(error, PS_USAGE, "--%s: needs --model", arguments->loss != NULL ? "loss" : "class-weights");
     if (model == NULL) return PS_OK;
     CHECK(ps_network_open(model, &made, error));
-    enum ps_status status = arguments->freeze != NULL ? ps_network_freeze(made, arguments->freeze, error) : PS_OK;
+    enum ps_status status = PS_OK;
+    if (loss) status = ps_network_set_loss(made, arguments->loss, weights->values, weights->count, error);
+    if (status == PS_OK && arguments->freeze != NULL) status = ps_network_freeze(made, arguments->freeze, error);
     if (status == PS_OK)
         *network = made;
     else

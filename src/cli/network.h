@@ -5,7 +5,8 @@
 #include "cli/command.h"
 
 struct network_arguments {
-    const char *freeze;
+    const char *loss, *freeze;
+    struct numbers class_weights;
 };
 
 extern const struct argument_group network_group;

@@ -146,8 +146,8 @@ static enum ps_status check(const struct ps_network *network, struct ps_error *e
         return error_set(error, PS_USAGE, "node '%s': a target of %lld elements is too large", end->name,
                          (long long)graph_labels(graph));
     if (graph->class_weights != NULL && graph->class_count != end->shape.dim[0])
-        return error_set(error, PS_USAGE, "node '%s': %d class weights, but it has %lld classes", end->name,
-                         graph->class_count, (long long)end->shape.dim[0]);
+        return error_set(error, PS_USAGE, "node '%s': %d class weights, but it has %lld classes", end->name, graph->class_count,
+                         (long long)end->shape.dim[0]);
     if (labelled && (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX))
         return error_set(error, PS_USAGE, "node '%s': %lld classes; from 2 to %d are accepted", end->name,
                          (long long)end->shape.dim[0], FEATURES_MAX);
@@ -185,11 +185,37 @@ out:
     return status;
 }
 
+/* Losses as people name them: the operator, and what the labels are. */
+enum { LOSSES = 6 };
+static const char *const loss_names[LOSSES] = {"cross-entropy", "next-token", "masked", "mse", "l1", "bce"};
+static const struct {
+    enum operator_id id;
+    enum network_predicts predicts;
+} losses[LOSSES] = {{OPERATOR_CROSS_ENTROPY, PREDICTS_CLASSES},
+                    {OPERATOR_CROSS_ENTROPY, PREDICTS_TOKENS},
+                    {OPERATOR_CROSS_ENTROPY, PREDICTS_MASKED_TOKENS},
+                    {OPERATOR_MSE, PREDICTS_CLASSES},
+                    {OPERATOR_L1, PREDICTS_CLASSES},
+                    {OPERATOR_BCE, PREDICTS_CLASSES}};
+
+static enum ps_status find_loss(const char *name, int *loss, struct ps_error *error) {
+    for (*loss = 0; *loss < LOSSES; ++*loss)
+        if (strcmp(loss_names[*loss], name) == 0) return PS_OK;
+    return error_unknown(error, PS_USAGE, "loss", name, loss_names, LOSSES);
+}
+
+/* The loss's node is called "loss", or "loss_" and so on where there is such a node. */
 enum ps_status network_add_loss(struct graph *graph, const char *loss, int output, struct ps_error *error) {
-    static const char *const names[] = {"cross-entropy"};
-    const struct attributes attributes = attributes_usual(operator_get(OPERATOR_CROSS_ENTROPY));
-    if (strcmp(loss, names[0]) != 0) return error_unknown(error, PS_USAGE, "loss", loss, names, 1);
-    return graph_add(graph, OPERATOR_CROSS_ENTROPY, "loss", &attributes, &output, 1, error) >= 0 ? PS_OK : graph->status;
+    int number;
+    char name[16] = "loss";
+    TRY(find_loss(loss, &number, error));
+    for (int n = 0; n < graph->node_count && strlen(name) + 1 < sizeof name; n++)
+        if (strcmp(graph->nodes[n].name, name) == 0) {
+            strcat(name, "_");
+            n = -1;
+        }
+    const struct attributes attributes = attributes_usual(operator_get(losses[number].id));
+    return graph_add(graph, losses[number].id, name, &attributes, &output, 1, error) >= 0 ? PS_OK : graph->status;
 }
 
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
@@ -246,17 +272,16 @@ static struct attributes attributes_at(const struct ps_network *whole, const str
     return attributes;
 }
 
-static enum ps_status add_at(const struct ps_network *whole, int number, int source, int target, struct graph *graph,
-                             struct ps_error *error) {
-    const struct node *node = &whole->graph->nodes[number];
-    struct attributes attributes = attributes_at(whole, node, source, target);
-    int made = graph_add(graph, node->id, node->name, &attributes, node->inputs, node->input_count, error);
+/* Adds a node of the graph `whole` with these attributes. */
+static enum ps_status add_copy(const struct graph *whole, const struct node *node, const struct attributes *attributes,
+                               struct graph *graph, struct ps_error *error) {
+    int made = graph_add(graph, node->id, node->name, attributes, node->inputs, node->input_count, error);
     if (made < 0) return graph->status;
     graph->nodes[made].random_number = node->random_number;
     for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-        if (!shape_equal(&graph->parameters[p].shape, &whole->graph->parameters[p].shape))
+        if (!shape_equal(&graph->parameters[p].shape, &whole->parameters[p].shape))
             return error_set(error, PS_USAGE, "node '%s': its parameters would be others", node->name);
-        graph->parameters[p] = whole->graph->parameters[p];
+        graph->parameters[p] = whole->parameters[p];
     }
     return PS_OK;
 }
@@ -270,8 +295,11 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
     if (status == PS_OK) status = graph_take_target(graph, whole->graph, error);
     if (status == PS_OK) graph->values = values_share(whole->graph->values);
-    for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++)
-        status = add_at(whole, n, source, target, graph, error);
+    for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++) {
+        const struct node *node = &whole->graph->nodes[n];
+        const struct attributes attributes = attributes_at(whole, node, source, target);
+        status = add_copy(whole->graph, node, &attributes, graph, error);
+    }
     if (status == PS_OK)
         status = network_create(whole->name, graph, whole->predicts, &made, error);
     else
@@ -299,6 +327,42 @@ enum ps_status network_create_shorter(const struct ps_network *whole, int seq, s
     int target = source > 0 ? number_share_up(whole->labels, seq, source) : 0;
     TRY(create_at(whole, seq, target, network, error));
     (*network)->graph->longest = whole->graph;
+    return PS_OK;
+}
+
+/* ------------------------------------------------------------ another loss */
+
+/* A copy of the network's graph that ends in another loss (NULL: in its own), with class weights where there are some. */
+static enum ps_status copy_with_loss(const struct graph *whole, const char *loss, const float *weights, int count,
+                                     struct graph *graph, struct ps_error *error) {
+    const int end = whole->node_count - 1;
+    graph->values = values_share(whole->values);
+    memcpy(graph->target, whole->target, sizeof graph->target);
+    for (int n = 0; n < end + (loss == NULL); n++)
+        TRY(add_copy(whole, &whole->nodes[n], &whole->nodes[n].attributes, graph, error));
+    if (loss != NULL) TRY(network_add_loss(graph, loss, whole->nodes[end].inputs[0], error));
+    if (count > 0) return graph_weigh_classes(graph, weights, count, error);
+    const bool same = loss == NULL || graph->nodes[end].id == whole->nodes[end].id;
+    return same ? graph_take_target(graph, whole, error) : PS_OK;
+}
+
+enum ps_status ps_network_set_loss(struct ps_network *network, const char *loss, const float *class_weights, int class_count,
+                                   struct ps_error *error) {
+    int number = 0;
+    struct ps_network *made;
+    struct graph *graph = graph_create();
+    enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
+    if (status == PS_OK && loss != NULL) status = find_loss(loss, &number, error);
+    if (status == PS_OK) status = copy_with_loss(network->graph, loss, class_weights, class_count, graph, error);
+    if (status == PS_OK)
+        status = network_create(network->name, graph, loss != NULL ? losses[number].predicts : network->predicts, &made, error);
+    else
+        graph_destroy(graph);
+    if (status != PS_OK) return status;
+    struct ps_network old = *network;
+    *network = *made;
+    *made = old;
+    ps_network_destroy(made);
     return PS_OK;
 }
 
