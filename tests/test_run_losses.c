@@ -1,5 +1,6 @@
 /* Every loss in training: its value and gradient against the definition, which is PyTorch's, and the same bits on any number of
  * workers. */
+#include "data/npz.h"
 #include "run_support.h"
 
 enum { SAMPLES = 24, FEATURES = 5, OUTPUTS = 3, SIDE = 4, STEPS = 12, BATCH = 12 };
@@ -250,6 +251,83 @@ static void test_run_without_classes(void **state) {
     free_job(&job);
 }
 
+/* Texts with a mask that hides their padding, which is noise: from one file of arrays, on one worker and on two. */
+enum { TEXTS = 96, TOKENS = 6, VOCABULARY = 20 };
+
+static void write_texts(const char *path) {
+    static int32_t ids[TEXTS * TOKENS];
+    static uint8_t mask[TEXTS * TOKENS], labels[TEXTS];
+    for (int n = 0; n < TEXTS; n++) {
+        const int length = 2 + n % (TOKENS - 1);
+        labels[n] = (uint8_t)(n / 2 % 2);
+        for (int t = 0; t < TOKENS; t++) {
+            mask[n * TOKENS + t] = t < length;
+            const int word = (int)random_below(test_key(77), (uint64_t)(n * TOKENS + t), VOCABULARY / 2);
+            ids[n * TOKENS + t] = 2 * word + (t < length ? labels[n] : (n + t) % 2); /* words of a text are of its kind */
+        }
+    }
+    const struct array arrays[] = {{"ids", ARRAY_I32, 2, {TEXTS, TOKENS}, ids},
+                                   {"mask", ARRAY_BOOL, 2, {TEXTS, TOKENS}, mask},
+                                   {"labels", ARRAY_U8, 1, {TEXTS}, labels}};
+    assert_ok(npz_write(path, arrays, 3, &test_error));
+}
+
+static struct ps_network *text_network(const char *name) {
+    struct ps_network_builder *b = ps_network_builder_create(name);
+    struct ps_network *network;
+    const int ids = ps_network_builder_input(b, "ids", "i32", (const int64_t[]){TOKENS}, 1);
+    const int mask = ps_network_builder_input(b, "mask", "i32", (const int64_t[]){TOKENS}, 1);
+    const int x = ps_network_builder_node(b, "embedding", "embedding,channels=8,vocabulary=20", &ids, 1);
+    const int key = ps_network_builder_node(b, "key", "linear,channels=8", &x, 1);
+    const int value = ps_network_builder_node(b, "value", "linear,channels=8", &x, 1);
+    ps_network_builder_node(b, "attention", "attention,heads=2", (const int[]){x, key, value, mask}, 4);
+    ps_network_builder_node(b, "first", "slice,first=0,count=1", NULL, 0);
+    ps_network_builder_node(b, "flat", "flatten", NULL, 0);
+    ps_network_builder_node(b, "last", "linear,channels=2", NULL, 0);
+    ps_network_builder_node(b, "loss", "cross_entropy", NULL, 0);
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    return network;
+}
+
+static void test_texts_with_a_mask(void **state) {
+    (void)state;
+    char path[4096], spec[8192], name[4096];
+    struct ps_dataset *data;
+    float weights[2][16];
+    file_join(name, test_directory, "texts.json");
+    write_texts(file_join(path, test_directory, "texts.npz"));
+    snprintf(spec, sizeof spec, "npz:%s", path);
+    assert_ok(ps_dataset_open(spec, NULL, &data, &test_error));
+    for (int w = 0; w < 2; w++) {
+        struct ps_network *network = text_network(name);
+        struct ps_train_options options;
+        struct ps_trainer *trainer;
+        struct ps_evaluation before, after;
+        assert_ok(ps_network_write(network, name, &test_error));
+        const struct run_case wanted = run_case_complete((struct run_case){
+            .model = name, .workers = w + 1, .micro_batch = 8, .micro_batches = 2, .optimizer = "adam", .steps = 60});
+        struct ps_plan *plan = run_case_plan(&wanted);
+        ps_train_options_init(&options);
+        options.plan = plan;
+        options.network = network;
+        options.data = options.valid = data;
+        options.device = test_device("cpu");
+        options.steps = 60;
+        options.lr = 0.01;
+        assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+        assert_ok(ps_trainer_evaluate(trainer, NULL, &before, &test_error));
+        assert_ok(ps_trainer_step(trainer, 60, &test_error));
+        assert_ok(ps_trainer_evaluate(trainer, NULL, &after, &test_error));
+        assert_true(after.loss < 0.5 * before.loss && after.accuracy > 0.9);
+        assert_ok(ps_trainer_read_parameter(trainer, "last.weight", weights[w], 16, &test_error));
+        ps_trainer_destroy(trainer);
+        ps_plan_destroy(plan);
+        ps_network_destroy(network);
+    }
+    assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
+    ps_dataset_destroy(data);
+}
+
 /* Another loss for a network that has one: its name decides what the network reads as target; a wrong one changes nothing. */
 static void test_other_losses(void **state) {
     (void)state;
@@ -305,6 +383,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_run_without_classes),
+        cmocka_unit_test(test_texts_with_a_mask),
         cmocka_unit_test(test_other_losses),
         cmocka_unit_test(test_refused),
     };

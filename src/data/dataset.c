@@ -175,7 +175,9 @@ static enum ps_status check_inputs(const char *spec, const struct dataset_shape 
     if (count != required->input_count) {
         error_set(error, PS_USAGE, "data '%s' have %d input%s per sample, but the network takes %d, as %s", spec, count,
                   text_plural(count), required->input_count, input_text(&required->inputs[required->input_count - 1], network));
-        error_hint(error, "such data come from functions of the calling program, which list their inputs (ps_dataset_create)");
+        error_hint(error,
+                   "npz:FILE, npy:DIR and safetensors:FILE name their inputs, and so do functions of the calling program "
+                   "(ps_dataset_create)");
         return PS_USAGE;
     }
     if (!has || !has->inputs)
@@ -259,14 +261,14 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
         return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
                          class->example);
     }
-    if (needs_list(required)) return check_inputs(spec, NULL, required, error);
+    if (needs_list(required) && !class->lists) return check_inputs(spec, NULL, required, error);
     TRY(check_task(spec, class->task, required, error));
     struct dataset_shape one = *required;
     struct dataset *dataset;
     one.inputs = NULL;
     one.input_count = 0;
     one.target = NULL;
-    TRY(class->open(rest, part, &one, &dataset, error));
+    TRY(class->open(rest, part, class->lists ? required : &one, &dataset, error));
     if (!dataset->class) dataset->class = class;
     enum ps_status status = check_fit(spec, &dataset->shape, required, error);
     if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
@@ -286,6 +288,15 @@ enum ps_status samples_open(const char *spec, enum dataset_part part, const stru
     enum ps_status status = open_copy(copy, spec, part, required, samples, error);
     free(copy);
     return status;
+}
+
+bool samples_have_words(const char *spec) {
+    for (int i = 0; dataset_table[i]; i++) {
+        const struct dataset_class *class = dataset_table[i];
+        const size_t length = strlen(class->name);
+        if (strncmp(spec, class->name, length) == 0 && spec[length] == ':') return class->task > DATASET_IMAGES;
+    }
+    return false;
 }
 
 enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *required,

@@ -86,6 +86,7 @@ struct dataset_class {
     const char *name, *summary;
     const char *example; /* an example of what follows "NAME:", for messages */
     enum dataset_task task;
+    bool lists; /* its files name what a sample holds: `open` gets the network's inputs and target, and the dataset lists them */
     /* `rest` is what follows "FORMAT:", never empty. `required` is what the network takes; its task is that of the format.
      * Synthetic data take its shape, and a format whose files do not give the number of classes takes its number. The samples
      * depend on the spec alone: a run's seed orders samples but never creates them, since an evaluation with another seed would
@@ -123,6 +124,8 @@ struct samples {
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);
+/* Does the spec name a format of text, whose words a vocabulary numbers? */
+bool samples_have_words(const char *spec);
 /* Are open data what `wanted` is? PS_USAGE names both, calling the data `name`. */
 enum ps_status samples_check(const char *name, const struct samples *samples, const struct dataset_shape *wanted,
                              struct ps_error *error);

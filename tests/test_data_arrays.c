@@ -1,0 +1,318 @@
+/* Data in files of named arrays and in tables: what a sample is made of, and what does not fit. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/safetensors.h"
+#include "data/dataset.h"
+#include "data/npz.h"
+#include "graph/network.h"
+
+enum { SAMPLES = 3, C = 2, H = 2, W = 3, T = 4 };
+
+static const char *in_directory(const char *name) {
+    static char path[4096];
+    return file_join(path, test_directory, name);
+}
+
+/* An image, tokens and their mask; labels for pixels, or numbers. */
+static struct ps_network *make_network(const char *loss) {
+    struct ps_network_builder *b = ps_network_builder_create("n");
+    struct ps_network *network;
+    const int image = ps_network_builder_input(b, "image", "f32", (const int64_t[]){C, H, W}, 3);
+    const int words = ps_network_builder_input(b, "words", "i32", (const int64_t[]){T}, 1);
+    const int mask = ps_network_builder_input(b, "mask", "f32", (const int64_t[]){T, 1}, 2);
+    int x = ps_network_builder_node(b, "embedding", "embedding,channels=2,vocabulary=9", &words, 1);
+    x = ps_network_builder_node(b, "flat", "flatten", &x, 1);
+    int y = ps_network_builder_node(b, "flat_image", "flatten", &image, 1);
+    y = ps_network_builder_node(b, "seen", "linear,channels=8", &y, 1);
+    int z = ps_network_builder_node(b, "flat_mask", "flatten", &mask, 1);
+    z = ps_network_builder_node(b, "masked", "linear,channels=8", &z, 1);
+    x = ps_network_builder_node(b, "read", "linear,channels=8", &x, 1);
+    x = ps_network_builder_node(b, "sum", "add", (const int[]){x, y, z}, 3);
+    x = ps_network_builder_node(b, "last", "linear,channels=2", &x, 1);
+    ps_network_builder_node(b, "loss", loss, &x, 1);
+    if (strcmp(loss, "mse") == 0) ps_network_builder_target(b, "y", "f32", (const int64_t[]){2}, 1);
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    return network;
+}
+
+static struct ps_network *pixels(void) {
+    struct ps_network_builder *b = ps_network_builder_create("n");
+    struct ps_network *network;
+    ps_network_builder_input(b, "image", "f32", (const int64_t[]){C, H, W}, 3);
+    ps_network_builder_node(b, "conv", "convolution,channels=3,kernel=1", NULL, 0);
+    ps_network_builder_node(b, "loss", "cross_entropy", NULL, 0);
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    return network;
+}
+
+static enum ps_status try_open(const char *format, const char *name, const char *rest, const struct ps_network *network,
+                               struct samples *samples) {
+    char spec[8192];
+    snprintf(spec, sizeof spec, "%s:%s%s", format, name[0] == '/' ? name : in_directory(name), rest);
+    const struct dataset_shape wanted = dataset_shape_of(network);
+    return samples_open(spec, DATASET_TRAIN, &wanted, samples, &test_error);
+}
+
+/* ---------------------------------------------------------------------------- files */
+
+static float image[SAMPLES * C * H * W], mask[SAMPLES * T], y[SAMPLES * 2];
+static int64_t words[SAMPLES * T];
+static uint8_t kinds[SAMPLES] = {1, 0, 1};
+
+static void fill(void) {
+    for (int i = 0; i < SAMPLES * C * H * W; i++) image[i] = (float)i;
+    for (int i = 0; i < SAMPLES * T; i++) words[i] = i % 9;
+    for (int i = 0; i < SAMPLES * T; i++) mask[i] = (float)(i % 2);
+    for (int i = 0; i < SAMPLES * 2; i++) y[i] = 0.5f * (float)i;
+}
+
+enum { ARRAYS = 5 };
+static void list_arrays(struct array arrays[ARRAYS]) {
+    fill();
+    arrays[0] = (struct array){"image", ARRAY_F32, 4, {SAMPLES, C, H, W}, image};
+    arrays[1] = (struct array){"input/words", ARRAY_I64, 2, {SAMPLES, T}, words};
+    arrays[2] = (struct array){"mask", ARRAY_F32, 2, {SAMPLES, T}, mask};
+    arrays[3] = (struct array){"labels", ARRAY_U8, 1, {SAMPLES}, kinds};
+    arrays[4] = (struct array){"y", ARRAY_F32, 2, {SAMPLES, 2}, y};
+}
+
+/* Sample by sample what was written, channels last. */
+static void check_samples(const struct samples *samples, bool numbers) {
+    const struct dataset *dataset = samples->dataset;
+    assert_int_equal(samples->count, SAMPLES);
+    for (int n = 0; n < SAMPLES; n++) {
+        int32_t input[C * H * W + 2 * T], target[2], alone[2];
+        const float *floats = (const float *)(const void *)input;
+        assert_ok(dataset->class->read(dataset, n, input, target, &test_error));
+        assert_ok(dataset->class->target(dataset, n, alone, &test_error));
+        assert_memory_equal(target, alone, numbers ? 8 : 4);
+        for (int c = 0; c < C; c++)
+            for (int i = 0; i < H * W; i++) assert_true(floats[i * C + c] == image[(n * C + c) * H * W + i]);
+        for (int t = 0; t < T; t++) assert_int_equal(input[C * H * W + t], words[n * T + t]);
+        for (int t = 0; t < T; t++) assert_true(floats[C * H * W + T + t] == mask[n * T + t]);
+        if (numbers)
+            assert_memory_equal(target, y + 2 * n, 8);
+        else
+            assert_int_equal(target[0], kinds[n]);
+    }
+}
+
+static void every_format_gives_the_samples(void **state) {
+    (void)state;
+    struct array arrays[ARRAYS];
+    struct samples samples;
+    list_arrays(arrays);
+    assert_ok(npz_write(in_directory("a.npz"), arrays, ARRAYS, &test_error));
+    arrays[1].name = "words";
+    struct safetensor_source tensors[3] = {{"image", arrays[0].shape, 4, image, TYPE_F32},
+                                           {"mask", arrays[2].shape, 2, mask, TYPE_F32},
+                                           {"y", arrays[4].shape, 2, y, TYPE_F32}};
+    int32_t tokens[SAMPLES * T];
+    for (int i = 0; i < SAMPLES * T; i++) tokens[i] = (int32_t)words[i];
+    const struct safetensor_source all[] = {
+        tensors[0], tensors[1], tensors[2], {"words", arrays[1].shape, 2, tokens, TYPE_I32}};
+    assert_ok(safetensors_write(in_directory("a.safetensors"), all, 4, NULL, &test_error));
+    for (int numbers = 0; numbers < 2; numbers++) {
+        struct ps_network *network = make_network(numbers ? "mse" : "cross_entropy");
+        assert_ok(try_open("npz", "a.npz", "", network, &samples));
+        check_samples(&samples, numbers);
+        samples_close(&samples);
+        if (numbers) {
+            assert_ok(try_open("safetensors", "a.safetensors", "", network, &samples));
+            check_samples(&samples, true);
+            samples_close(&samples);
+        }
+        ps_network_destroy(network);
+    }
+}
+
+/* A directory of the members of an archive, as unzip makes it. */
+static void a_directory_of_arrays(void **state) {
+    (void)state;
+    static const char *const names[] = {"image", "labels"};
+    int32_t labels[SAMPLES * H * W];
+    const struct array arrays[] = {{"image", ARRAY_F32, 4, {SAMPLES, C, H, W}, image},
+                                   {"labels", ARRAY_I32, 3, {SAMPLES, H, W}, labels}};
+    struct samples samples;
+    struct ps_network *network = pixels();
+    char path[4096];
+    fill();
+    for (int i = 0; i < SAMPLES * H * W; i++) labels[i] = i % 5 == 4 ? -100 : i % 3;
+    assert_ok(file_make_directory(in_directory("npy"), &test_error));
+    for (int a = 0; a < 2; a++) {
+        /* An archive of one array holds its .npy file. */
+        char *data, *start;
+        size_t size;
+        assert_ok(npz_write(in_directory("one.npz"), &arrays[a], 1, &test_error));
+        assert_ok(file_read(in_directory("one.npz"), 1 << 20, &data, &size, &test_error));
+        start = memmem(data, size, "\x93NUMPY", 6);
+        assert_non_null(start);
+        const size_t header = 10 + (size_t)(uint8_t)start[8] + 256 * (size_t)(uint8_t)start[9];
+        snprintf(path, sizeof path, "npy/%s.npy", names[a]);
+        test_file_write(in_directory(path), start, header + array_bytes(&arrays[a]));
+        free(data);
+    }
+    assert_ok(try_open("npy", "npy", "@1-3", network, &samples));
+    assert_int_equal(samples.count, 2);
+    for (int n = 0; n < 2; n++) {
+        float input[C * H * W];
+        int32_t target[H * W];
+        assert_ok(samples.dataset->class->read(samples.dataset, samples.first + n, input, target, &test_error));
+        assert_true(input[1] == image[((n + 1) * C + 1) * H * W]);
+        for (int i = 0; i < H * W; i++) {
+            const int32_t label = labels[(n + 1) * H * W + i];
+            assert_int_equal(target[i], label < 0 ? -1 : label);
+        }
+    }
+    samples_close(&samples);
+    assert_status(try_open("npy", "absent", "", network, &samples), PS_BAD_INPUT, "there is no labels.npy");
+    ps_network_destroy(network);
+}
+
+/* Tokens alone: the labels are the next ones, in rows and in one stream. */
+static void tokens_are_their_own_labels(void **state) {
+    (void)state;
+    uint16_t ids[3 * 8 + 1];
+    int32_t tokens[8], labels[8];
+    struct samples samples;
+    struct ps_network *network;
+    for (int i = 0; i < 25; i++) ids[i] = (uint16_t)(i * 7 % 30);
+    assert_ok(ps_network_open("gpt2,seq=8,layers=1,width=8,heads=2,vocab=30", &network, &test_error));
+    for (int stream = 0; stream < 2; stream++) {
+        const struct array array = {"data", ARRAY_U16, stream ? 1 : 2, {stream ? 25 : 3, 8}, ids};
+        assert_ok(npz_write(in_directory("ids.npz"), &array, 1, &test_error));
+        assert_ok(try_open("npz", "ids.npz", "", network, &samples));
+        assert_int_equal(samples.count, 3);
+        for (int n = 0; n < 3; n++) {
+            assert_ok(samples.dataset->class->read(samples.dataset, n, tokens, labels, &test_error));
+            for (int t = 0; t < 8; t++) {
+                assert_int_equal(tokens[t], ids[8 * n + t]);
+                assert_int_equal(labels[t], t == 7 && !stream ? -1 : ids[8 * n + t + 1]);
+            }
+        }
+        samples_close(&samples);
+    }
+    ps_network_destroy(network);
+}
+
+static void what_does_not_fit_is_said(void **state) {
+    (void)state;
+    static const struct {
+        int array;
+        struct array changed;
+        enum ps_status status;
+        const char *said;
+    } cases[] = {
+        {0, {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL}, PS_BAD_INPUT, "'image' is not known"},
+        {0,
+         {"image", ARRAY_F32, 4, {SAMPLES, C, W, W}, NULL},
+         PS_USAGE,
+         "'image' is 3x2x3x3, but the network takes 'image' of 2x2x3 for each sample"},
+        {0, {"image", ARRAY_F32, 0, {0}, NULL}, PS_USAGE, "is a number, but the network takes"},
+        {2, {"mask", ARRAY_F32, 2, {SAMPLES - 1, T}, NULL}, PS_BAD_INPUT, "'mask' has 2 samples, but 'labels' has 3"},
+        {3, {"kinds", ARRAY_U8, 1, {SAMPLES}, NULL}, PS_BAD_INPUT, "'labels' is not known"},
+        {3, {"labels", ARRAY_U8, 1, {0}, NULL}, PS_BAD_INPUT, "'labels' has 0 samples"},
+    };
+    struct samples samples;
+    struct ps_network *network = make_network("cross_entropy");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct array arrays[ARRAYS];
+        list_arrays(arrays);
+        const void *data = arrays[cases[i].array].data;
+        arrays[cases[i].array] = cases[i].changed;
+        arrays[cases[i].array].data = data;
+        assert_ok(npz_write(in_directory("b.npz"), arrays, ARRAYS, &test_error));
+        assert_status(try_open("npz", "b.npz", "", network, &samples), cases[i].status, cases[i].said);
+    }
+    struct array arrays[ARRAYS];
+    int32_t input[C * H * W + 2 * T], target;
+    list_arrays(arrays);
+    words[T] = 9;
+    kinds[2] = 7;
+    assert_ok(npz_write(in_directory("b.npz"), arrays, ARRAYS, &test_error));
+    kinds[2] = 1;
+    assert_ok(try_open("npz", "b.npz", "", network, &samples));
+    assert_ok(samples.dataset->class->read(samples.dataset, 0, input, &target, &test_error));
+    assert_status(samples.dataset->class->read(samples.dataset, 1, input, &target, &test_error), PS_BAD_INPUT,
+                  "array 'input/words': sample 1 has the number 9, which is not from 0 to 8");
+    assert_status(samples.dataset->class->target(samples.dataset, 2, &target, &test_error), PS_BAD_INPUT,
+                  "array 'labels': sample 2 has the number 7, which is not from -1 to 1");
+    samples_close(&samples);
+    assert_status(try_open("safetensors", "b.npz", "", network, &samples), PS_BAD_INPUT, "not a safetensors file");
+    assert_status(try_open("npz", "/no/such/file", "", network, &samples), PS_BAD_INPUT, "cannot open");
+    ps_network_destroy(network);
+}
+
+static struct ps_network *features(const char *loss, int inputs, int outputs) {
+    char text[64];
+    struct ps_network_builder *b = ps_network_builder_create("n");
+    struct ps_network *network;
+    ps_network_builder_input(b, "x", "f32", (const int64_t[]){inputs}, 1);
+    snprintf(text, sizeof text, "linear,channels=%d", outputs);
+    ps_network_builder_node(b, "last", text, NULL, 0);
+    ps_network_builder_node(b, "loss", loss, NULL, 0);
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    return network;
+}
+
+static void tables_are_read(void **state) {
+    (void)state;
+    static const char *const texts[] = {"a,price,b,\"rooms\"\r\n1,10,2,3\r\n4,20,5.5,6\n\n", "1,10,2,3\n4, 20 ,5.5,6"};
+    static const char *const targets[] = {",target=price+rooms", ",target=2+4"};
+    struct ps_network *network = features("mse", 2, 2), *kinds_of = features("cross_entropy", 3, 7);
+    struct samples samples;
+    for (int header = 0; header < 2; header++) {
+        float x[3], t[2];
+        int32_t label;
+        test_file_write(in_directory("t.csv"), texts[!header], strlen(texts[!header]));
+        assert_ok(try_open("csv", "t.csv", targets[!header], network, &samples));
+        assert_int_equal(samples.count, 2);
+        assert_ok(samples.dataset->class->read(samples.dataset, 1, x, t, &test_error));
+        assert_true(x[0] == 4 && x[1] == 5.5f && t[0] == 20 && t[1] == 6);
+        samples_close(&samples);
+        assert_ok(try_open("csv", "t.csv", "", kinds_of, &samples)); /* the last column */
+        assert_ok(samples.dataset->class->read(samples.dataset, 0, x, &label, &test_error));
+        assert_true(x[0] == 1 && x[1] == 10 && x[2] == 2 && label == 3);
+        samples_close(&samples);
+    }
+    static const struct {
+        const char *text, *rest, *said;
+    } cases[] = {
+        {"a,b\n1,2\n", "", "have 2 columns, but the network's target alone has 2 numbers"},
+        {"a,b,c\n1,2,3\n", "", "have 1 column of features, but the network takes 2"},
+        {"a,b,c,d\n1,2,3,4\n", ",target=a", "have 3 columns of features, but the network takes 2"},
+        {"a,b,c,d\n1,2,3,4\n", ",target=a+e", "column: 'e' is not known"},
+        {"a,b,c,d\n1,2,3,4\n", ",target=a+a", "'a' is named twice"},
+        {"1,2,3,4\n", ",target=1+5", "column '5'; there are the columns 1 to 4"},
+        {"a,b,c,d\n1,2,3\n", "", "line 2 has fewer than the 4 columns"},
+        {"a,b,c,d\n1,2,3,4,5\n", "", "line 2 has more than the 4 columns"},
+        {"a,b,c,d\n1,2,x,4\n", "", "line 2: column 3: 'x' is no number"},
+        {"a,b,c,d\n1,2,,4\n", "", "line 2: column 3: '' is no number"},
+        {"a,b,c,d\n", "", "no rows of numbers"},
+        {"", "", "no rows of numbers"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_file_write(in_directory("t.csv"), cases[i].text, strlen(cases[i].text));
+        const enum ps_status status = try_open("csv", "t.csv", cases[i].rest, network, &samples);
+        assert_status(status, status == PS_OK ? PS_USAGE : status, cases[i].said);
+    }
+    ps_network_destroy(network);
+    ps_network_destroy(kinds_of);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_gives_the_samples),
+        cmocka_unit_test(a_directory_of_arrays),
+        cmocka_unit_test(tokens_are_their_own_labels),
+        cmocka_unit_test(what_does_not_fit_is_said),
+        cmocka_unit_test(tables_are_read),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
