@@ -37,6 +37,8 @@ struct emitting {
     int *owners;             /* by initializer: the node that has it + 1 */
     int *owner_parameters;
     int names;
+    int *taken; /* names by hash: the node + 1 */
+    size_t taken_size;
 };
 
 /* An input as it is wanted: its atoms, split, in the order of memory, and where groups end. */
@@ -52,6 +54,17 @@ static enum ps_status refuse(const struct emitting *e, const char *what) {
     return error_set(e->l->error, PS_BAD_INPUT, "%s", what);
 }
 
+/* Whether no node has the name yet; it is taken then. */
+static bool take_name(struct emitting *e, const char *name) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = name; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    size_t place = (size_t)((hash ^ hash >> 29) % e->taken_size);
+    for (; e->taken[place] != 0; place = place + 1 < e->taken_size ? place + 1 : 0)
+        if (strcmp(e->graph->nodes[e->taken[place] - 1].name, name) == 0) return false;
+    e->taken[place] = e->graph->node_count + 1; /* which the node will be */
+    return true;
+}
+
 /* A node's name: what comes from the file, short enough and unlike all others. */
 static void make_name(struct emitting *e, const char *base, const char *what, char name[64]) {
     const size_t most = 48, length = strlen(base);
@@ -60,12 +73,7 @@ static void make_name(struct emitting *e, const char *base, const char *what, ch
     snprintf(name, 64, "%.48s%s%.8s", tail, what[0] != '\0' ? "/" : "", what);
     for (char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f || *c == ',' || *c == '"') *c = '_';
-    const struct graph *graph = e->graph;
-    for (int i = 0; i < graph->node_count; i++) {
-        if (strcmp(graph->nodes[i].name, name) != 0) continue;
-        snprintf(name + (strlen(name) > 55 ? 55 : strlen(name)), 9, "~%d", ++e->names);
-        i = -1;
-    }
+    while (!take_name(e, name)) snprintf(name + (strlen(name) > 55 ? 55 : strcspn(name, "~")), 9, "~%d", ++e->names);
 }
 
 /* The name of what the step is: its first parameter's module, else the node's. */
@@ -466,6 +474,7 @@ static enum ps_status emit_input(struct emitting *e) {
     a.type = tokens ? TYPE_I32 : TYPE_F32;
     a.sides.count = sides.count;
     for (int d = 0; d < sides.count; d++) a.sides.at[d] = (int)sides.at[d];
+    take_name(e, e->l->model->values[input->value].name);
     node = graph_add(e->graph, OPERATOR_INPUT, e->l->model->values[input->value].name, &a, NULL, 0, e->l->error);
     if (node < 0) return e->graph->status;
     return note(e, node, pieces, count);
@@ -897,20 +906,148 @@ static enum ps_status emit_batch_norm(struct emitting *e) {
     return note_same(e, node, &w);
 }
 
+/* Whether the norm has the parameters; those that it has become the step's. */
+static enum ps_status say_parameters(struct emitting *e, struct making *made, const char *const *names, int count) {
+    for (int p = 0; p < count; p++)
+        if (attribute_of(made, names[p]) != NULL || e->step->parameters[p] == NULL)
+            TRY(say(e, made, names[p], e->step->parameters[p] != NULL));
+    return PS_OK;
+}
+
+static enum ps_status own_all(struct emitting *e, int node, int count) {
+    for (int p = 0, at = 0; p < count; p++)
+        if (e->step->parameters[p] != NULL) TRY(own(e, node, at++, e->step->parameters[p]));
+    return PS_OK;
+}
+
 static enum ps_status emit_layer_norm(struct emitting *e) {
+    static const char *const names[] = {"weight", "bias"};
     const struct step *s = e->step;
     const struct view *x = s->inputs[0];
+    const bool mean = s->kind == STEP_LAYER_NORM;
     struct making made;
     struct wanted w;
     int node;
-    TRY(make(e, s->kind == STEP_LAYER_NORM ? "layer_norm" : "rms_norm", &made));
+    TRY(make(e, mean ? "layer_norm" : "rms_norm", &made));
     TRY(want_features(e, x, x->rank - s->number, &w));
     TRY(arrange(e, &w, &node));
     made.attributes.epsilon = s->attributes.epsilon;
+    TRY(say_parameters(e, &made, names, mean ? 2 : 1));
     TRY(add_made(e, &made, "", &node, 1, &node));
-    for (int p = 0; p < 2; p++)
-        if (s->parameters[p] != NULL) TRY(own(e, node, p, s->parameters[p]));
+    TRY(own_all(e, node, 2));
     return note_same(e, node, &w);
+}
+
+static enum ps_status emit_group_norm(struct emitting *e) {
+    static const char *const names[] = {"weight", "bias"};
+    const struct step *s = e->step;
+    const struct view *x = s->inputs[0];
+    bool marks[ONNX_RANK_MAX] = {0};
+    struct making made;
+    struct wanted w;
+    int node;
+    TRY(make(e, "group_norm", &made));
+    if (has_atoms(x, 0)) return refuse(e, "it would work on several values of a sample");
+    TRY(want(e, x, &w));
+    marks[1] = true;
+    put_others(e, &w, marks);
+    end_group(&w);
+    end_group(&w);
+    put_axis(&w, 1);
+    end_group(&w);
+    TRY(arrange(e, &w, &node));
+    made.attributes.epsilon = s->attributes.epsilon;
+    made.attributes.groups = s->attributes.groups;
+    TRY(say_parameters(e, &made, names, 2));
+    TRY(add_made(e, &made, "", &node, 1, &node));
+    TRY(own_all(e, node, 2));
+    return note_same(e, node, &w);
+}
+
+static enum ps_status emit_local_norm(struct emitting *e) {
+    const struct attributes *a = &e->step->attributes;
+    struct making made;
+    struct wanted w;
+    int node;
+    TRY(make(e, "local_response_norm", &made));
+    TRY(want_image(e, e->step->inputs[0], &w));
+    TRY(arrange(e, &w, &node));
+    made.attributes.window = a->window;
+    made.attributes.alpha = a->alpha;
+    made.attributes.beta = a->beta;
+    made.attributes.shift = a->shift;
+    TRY(add_made(e, &made, "", &node, 1, &node));
+    return note_same(e, node, &w);
+}
+
+/* Each dimension that is padded is a side of its own. */
+static enum ps_status emit_pad(struct emitting *e) {
+    const struct step *s = e->step;
+    static const bool none[ONNX_RANK_MAX];
+    struct making made;
+    struct wanted w;
+    struct piece pieces[2 * ATOMS_MAX];
+    struct list before = {0}, after = {0};
+    int64_t sides[2][SHAPE_RANK_MAX] = {{0}};
+    int node, count = 0, order[ATOMS_MAX];
+    bool done[ONNX_RANK_MAX] = {0};
+    TRY(make(e, "pad", &made));
+    TRY(want(e, s->inputs[0], &w));
+    put_others(e, &w, none);
+    const int atoms = w.count;
+    memcpy(order, w.order, sizeof order);
+    w.count = 0;
+    for (int i = 0; i < atoms; i++) {
+        const int axis = w.view.atoms[order[i]].axis;
+        const bool padded = s->before[axis] != 0 || s->after[axis] != 0;
+        if (done[axis]) continue;
+        if (w.groups >= SHAPE_RANK_MAX - 1) return refuse(e, "it pads too many dimensions");
+        if (padded) {
+            if (w.count > 0 && (w.groups == 0 || w.ends[w.groups - 1] != w.count)) end_group(&w);
+            put_axis(&w, axis);
+            sides[0][w.groups] = s->before[axis];
+            sides[1][w.groups] = s->after[axis];
+            end_group(&w);
+            count += own_pieces(&s->output, axis, pieces + count);
+            done[axis] = true;
+        } else {
+            w.order[w.count++] = order[i];
+            pieces[count++] = piece_of(&s->output, axis, &w.view, order[i]);
+        }
+    }
+    for (int d = 0; d < s->inputs[0]->rank; d++) /* of a dimension of 1 */
+        if (!has_atoms(s->inputs[0], d) && (s->before[d] != 0 || s->after[d] != 0))
+            return refuse(e, "it pads a dimension of 1");
+    if (w.groups == 0 || w.ends[w.groups - 1] != w.count) end_group(&w);
+    before = sides_of(sides[0], w.groups);
+    after = sides_of(sides[1], w.groups);
+    TRY(say_list(e, &made, "before", &before));
+    TRY(say_list(e, &made, "after", &after));
+    TRY(say_word(e, &made, "mode", s->function));
+    TRY(say(e, &made, "value", (double)s->alpha));
+    TRY(arrange(e, &w, &node));
+    TRY(add_made(e, &made, "", &node, 1, &node));
+    return note(e, node, pieces, count);
+}
+
+static enum ps_status emit_resize(struct emitting *e) {
+    const struct step *s = e->step;
+    const int64_t *dims = s->output.dims;
+    struct making made;
+    struct wanted w;
+    int node;
+    TRY(make(e, "resize", &made));
+    TRY(want_image(e, s->inputs[0], &w));
+    TRY(arrange(e, &w, &node));
+    TRY(say_sides(e, &made, "out", dims[2], s->output.rank > 3 ? dims[3] : 1, 0));
+    TRY(say_word(e, &made, "mode", s->function));
+    TRY(say_word(e, &made, "coordinates", s->words[0]));
+    TRY(say_word(e, &made, "rounding", s->words[1]));
+    TRY(say(e, &made, "cubic", (double)s->alpha));
+    TRY(say(e, &made, "scale_h", s->scale[0]));
+    TRY(say(e, &made, "scale_w", s->scale[1]));
+    TRY(add_made(e, &made, "", &node, 1, &node));
+    return note_image(e, node);
 }
 
 static enum ps_status emit_embedding(struct emitting *e) {
@@ -1389,8 +1526,6 @@ static enum ps_status emit_attention(struct emitting *e) {
 
 /* ---------------------------------------------------------------- all steps */
 
-static enum ps_status emit_refused(struct emitting *e) { return refuse(e, "the operator is not offered yet"); }
-
 static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_INPUT] = emit_input,
     [STEP_PARAMETER] = emit_parameter,
@@ -1403,7 +1538,7 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_BATCH_NORM] = emit_batch_norm,
     [STEP_LAYER_NORM] = emit_layer_norm,
     [STEP_RMS_NORM] = emit_layer_norm,
-    [STEP_GROUP_NORM] = emit_refused,
+    [STEP_GROUP_NORM] = emit_group_norm,
     [STEP_EMBEDDING] = emit_embedding,
     [STEP_UNARY] = emit_unary,
     [STEP_BINARY] = emit_aligned,
@@ -1420,8 +1555,9 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_DROPOUT] = emit_dropout,
     [STEP_RECURRENT] = emit_recurrent,
     [STEP_ATTENTION] = emit_attention,
-    [STEP_PAD] = emit_refused,
-    [STEP_RESIZE] = emit_refused,
+    [STEP_PAD] = emit_pad,
+    [STEP_RESIZE] = emit_resize,
+    [STEP_LOCAL_NORM] = emit_local_norm,
 };
 
 /* Steps stand in the file's order; those that a fusion has added stand behind, and come before the first that reads them. */
@@ -1456,6 +1592,8 @@ enum ps_status lower_emit(struct lowering *l, struct graph *graph, int *output) 
     const size_t initializers = (size_t)l->model->initializer_count;
     e.layouts = arena_take(&l->arena, (size_t)l->step_count, sizeof(struct layout *));
     e.owners = arena_take(&l->arena, initializers, sizeof *e.owners);
+    e.taken_size = 16 * (size_t)l->step_count + 64; /* a step has few nodes */
+    e.taken = arena_take(&l->arena, e.taken_size, sizeof *e.taken);
     e.owner_parameters = arena_take(&l->arena, initializers, sizeof *e.owner_parameters);
     TRY(arena_check(&l->arena, "an ONNX file", l->error));
     for (int sources = 1; sources >= 0; sources--) /* inputs come first */

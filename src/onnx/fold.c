@@ -452,6 +452,31 @@ static enum ps_status gather_nd(const struct call *call) {
     return PS_OK;
 }
 
+/* A copy of the input with slices replaced. */
+static enum ps_status scatter_nd(const struct call *call) {
+    const struct tensor *in = call->in[0], *index = call->in[1], *updates = call->in[2];
+    int64_t strides[ONNX_RANK_MAX], inner = 1;
+    if (index->whole == NULL || index->rank == 0 || strcmp(onnx_string(call->node, "reduction", "none"), "none") != 0 ||
+        (in->reals == NULL) != (updates->reals == NULL))
+        return refuse(call, "its inputs do not fit together");
+    const int64_t named = index->dims[index->rank - 1];
+    if (named < 1 || named > in->rank) return refuse(call, "its indices do not fit");
+    fold_strides(in->rank, in->dims, strides);
+    for (int d = (int)named; d < in->rank; d++) inner *= in->dims[d];
+    if (updates->elements != index->elements / named * inner) return refuse(call, "its updates do not fit");
+    TRY(fold_strided(call->fold, in, in->rank, in->dims, strides, 0, call->out));
+    for (int64_t i = 0; i + named <= index->elements; i += named) {
+        int64_t place = 0;
+        for (int64_t n = 0; n < named; n++) {
+            int64_t one = index->whole[i + n] < 0 ? index->whole[i + n] + in->dims[n] : index->whole[i + n];
+            if (one < 0 || one >= in->dims[n]) return refuse(call, "an index is outside of its input");
+            place += one * strides[n];
+        }
+        memcpy(words(call->out[0]) + place, words(updates) + i / named * inner, (size_t)inner * sizeof(int64_t));
+    }
+    return PS_OK;
+}
+
 static enum ps_status gather_elements(const struct call *call) {
     const struct tensor *in = call->in[0], *which = call->in[1];
     int axis;
@@ -890,6 +915,7 @@ static const struct row {
     {"Relu", unary, RELU, 1},
     {"Reshape", reshape, 0, 2},
     {"Round", unary, ROUND, 1},
+    {"ScatterND", scatter_nd, 0, 3},
     {"Sigmoid", unary, SIGMOID, 1},
     {"Sign", unary, SIGN, 1},
     {"Sin", unary, SIN, 1},

@@ -1,6 +1,7 @@
 /* Steps made simpler: what PyTorch computes in one operator and exporters write as several becomes one step again. */
 #include <string.h>
 
+#include "base/log.h"
 #include "onnx/lower.h"
 
 /* ------------------------------------------------------------------- uses */
@@ -346,6 +347,103 @@ static void fuse_gates(struct lowering *l, struct step *step) {
     }
 }
 
+/* ---------------------------------------------------------------- RMS norm */
+
+/* x of mean(x^2) over the last dimension. */
+static const struct view *mean_square(const struct lowering *l, const struct view *v) {
+    const struct step *mean = step_of(l, v);
+    if (mean->kind != STEP_REDUCE || strcmp(mean->function, "mean") != 0 || mean->uses != 1) return NULL;
+    const int rank = mean->inputs[0]->rank;
+    for (int d = 0; d < rank; d++)
+        if (mean->marks[d] != (d == rank - 1)) return NULL;
+    const struct step *square = step_of(l, mean->inputs[0]);
+    if (square->uses != 1 || !is_natural(mean->inputs[0])) return NULL;
+    if (is_function(square, "power") && square->alpha == 2) return square->inputs[0];
+    if (square->kind == STEP_BINARY && strcmp(square->function, "mul") == 0 && same_view(square->inputs[0], square->inputs[1]))
+        return square->inputs[0];
+    return NULL;
+}
+
+/* x of 1 / sqrt(mean(x^2) + epsilon), seen repeated along the last dimension; or without the reciprocal. */
+static const struct view *root_of(const struct lowering *l, const struct view *v, bool inverse, float *epsilon) {
+    const struct step *step = step_of(l, v);
+    if (inverse) {
+        if (!is_function(step, "reciprocal") || step->uses != 1) return NULL;
+        v = step->inputs[0];
+        step = step_of(l, v);
+    }
+    if (!is_function(step, "sqrt") || step->uses != 1) return NULL;
+    const struct step *sum = step_of(l, step->inputs[0]);
+    if (!is_function(sum, "affine") || sum->alpha != 1 || sum->uses != 1 || !(sum->beta > 0)) return NULL;
+    *epsilon = sum->beta;
+    return mean_square(l, sum->inputs[0]);
+}
+
+static void become_rms_norm(struct step *step, const struct view *x, float epsilon, struct view *weight) {
+    step->kind = STEP_RMS_NORM;
+    *step->inputs[0] = *x;
+    step->input_count = 1;
+    step->number = 1;
+    step->attributes.epsilon = epsilon;
+    step->parameters[0] = weight;
+}
+
+/* x times (or by) its root mean square. */
+static void fuse_rms_norm(struct lowering *l, struct step *step) {
+    float epsilon;
+    if (step->kind != STEP_BINARY) return;
+    const bool times = strcmp(step->function, "mul") == 0, by = strcmp(step->function, "div") == 0;
+    for (int side = 0; side < (times ? 2 : by ? 1 : 0); side++) {
+        const struct view *x = step->inputs[side], *in = root_of(l, step->inputs[1 - side], times, &epsilon);
+        if (in == NULL || !same_view(in, x)) continue;
+        struct view whole = *x;
+        /* The mean's input may show it in other dimensions; the last is the same. */
+        if (whole.dims[whole.rank - 1] != in->dims[in->rank - 1]) continue;
+        become_rms_norm(step, &whole, epsilon, NULL);
+        return;
+    }
+}
+
+/* The weight behind it. */
+static void fuse_rms_weight(struct lowering *l, struct step *step) {
+    if (!is_product_of(step)) return;
+    for (int side = 0; side < 2; side++) {
+        const struct view *x = step->inputs[side], *w = step->inputs[1 - side];
+        struct step *norm = step_of(l, x), *weight = step_of(l, w);
+        const int last = step->output.rank - 1;
+        bool fits = norm->kind == STEP_RMS_NORM && norm->uses == 1 && norm->parameters[0] == NULL && is_natural(x) &&
+                    weight->kind == STEP_PARAMETER && weight->output.rank == 1 &&
+                    weight->output.dims[0] == step->output.dims[last] &&
+                    norm->output.dims[norm->output.rank - 1] == weight->output.dims[0];
+        int64_t stride = 1;
+        for (int i = w->count - 1; i >= 0 && fits; i--) {
+            fits = w->atoms[i].stride == (w->atoms[i].axis == last ? stride : 0);
+            if (w->atoms[i].axis == last) stride *= w->atoms[i].size;
+        }
+        if (!fits) continue;
+        const struct view in = *norm->inputs[0];
+        if (in.rank != step->output.rank) continue;
+        become_rms_norm(step, &in, norm->attributes.epsilon, &weight->output);
+        return;
+    }
+}
+
+/* A softmax between two products that has not become an attention is slow. */
+static void warn_of_attention(const struct lowering *l) {
+    int left = 0;
+    const struct step *first = NULL;
+    for (int s = 0; s < l->step_count; s++) {
+        const struct step *step = l->steps[s];
+        if (step->uses == 0 || step->kind != STEP_PRODUCT) continue;
+        const struct step *weights = step_of(l, step->inputs[0]);
+        if (weights->kind != STEP_SOFTMAX) continue;
+        if (left++ == 0) first = step;
+    }
+    if (left > 0)
+        log_warn("%s: %d attention%s computed operator by operator, the first one at node '%.100s': that is slow", l->path,
+                 left, left == 1 ? " is" : "s are", first->node != NULL ? first->node->name : "");
+}
+
 typedef enum ps_status (*pattern)(struct lowering *l, struct step *step);
 
 /* Every step that is needed, in order. */
@@ -365,6 +463,9 @@ enum ps_status lower_fuse(struct lowering *l) {
     TRY(fuse_all(l, fuse_safe, NULL));
     TRY(fuse_all(l, NULL, fuse_attention));
     TRY(fuse_all(l, fuse_gates, NULL));
+    TRY(fuse_all(l, fuse_rms_norm, NULL));
+    TRY(fuse_all(l, fuse_rms_weight, NULL));
     lower_count_uses(l);
+    warn_of_attention(l);
     return PS_OK;
 }

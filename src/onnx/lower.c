@@ -390,16 +390,31 @@ static enum ps_status lower_concat(const struct call *call) {
 
 /* --------------------------------------------------------------- gathering */
 
+/* The whole initializer as it lies in the file: its view, or NULL. */
+static const struct view *whole_parameter(const struct lowering *l, const struct view *v) {
+    const struct step *step = l->steps[v->step];
+    if (step->kind != STEP_PARAMETER && step->kind != STEP_CONSTANT) return NULL;
+    int64_t stride = 1;
+    for (int i = v->count - 1; i >= 0; i--) {
+        if (v->atoms[i].batch || v->atoms[i].stride != stride) return NULL;
+        stride *= v->atoms[i].size;
+    }
+    return stride == view_elements(&step->output) ? v : NULL;
+}
+
+/* Places one after the other, in equal steps. */
+static bool is_run(const int64_t *places, int64_t count) {
+    for (int64_t i = 2; i < count; i++)
+        if (places[i] - places[i - 1] != places[1] - places[0]) return false;
+    return count < 2 || places[1] > places[0];
+}
+
 /* Constant indices into one axis that holds no batch: a list of places. */
 static enum ps_status select_axis(const struct call *call, struct view **x, int axis, const int64_t *places, int64_t count) {
     const struct view *v = *x;
-    bool run = count > 0;
-    const int64_t step_of = count > 1 ? places[1] - places[0] : 1;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         if (places[i] < 0 || places[i] >= v->dims[axis]) return refuse(call, "an index is outside of its input");
-        run = run && places[i] == places[0] + i * step_of;
-    }
-    if (run && step_of > 0) return slice_axis(call, x, axis, places[0], count, step_of);
+    if (is_run(places, count)) return slice_axis(call, x, axis, places[0], count, count > 1 ? places[1] - places[0] : 1);
     int64_t dims[ONNX_RANK_MAX];
     int from[ONNX_RANK_MAX];
     struct tensor *list;
@@ -477,6 +492,8 @@ static enum ps_status gather_batch(const struct call *call, struct view *x, int 
     return memory(call);
 }
 
+static enum ps_status embedding_step(const struct call *call, struct view *table, struct view *tokens);
+
 static enum ps_status gather_constant(const struct call *call, struct view *x, int axis, const struct tensor *index) {
     struct view *part = x, made;
     int64_t dims[2 * ONNX_RANK_MAX];
@@ -503,7 +520,16 @@ static enum ps_status gather_constant(const struct call *call, struct view *x, i
     bool one = index->elements > 1;
     for (int64_t e = 1; e < index->elements && one; e++) one = places[e] == places[0];
     if (one) each = 1;
-    TRY(select_axis(call, &part, axis, places, each));
+    if (axis == 0 && x->rank == 2 && each > 1 && !is_run(places, each) && whole_parameter(call->l, x) != NULL) {
+        struct tensor *tokens; /* rows of a table, as a table of relative positions is read */
+        TRY(fold_take(&call->l->fold, ONNX_INT64, 1, &each, &tokens));
+        memcpy(tokens->whole, places, (size_t)each * sizeof *places);
+        struct view *rows = constant_view(call->l, tokens);
+        if (rows == NULL) return memory(call);
+        TRY(embedding_step(call, x, rows));
+        part = call->l->values[call->node->outputs[0]].view;
+    } else
+        TRY(select_axis(call, &part, axis, places, each));
     for (int d = 0; d < rank; d++)
         dims[d] = d < axis                 ? x->dims[d]
                   : d < axis + index->rank ? (one || (each < index->elements && d < axis + lead) ? 1 : index->dims[d - axis])
@@ -516,23 +542,9 @@ static enum ps_status gather_constant(const struct call *call, struct view *x, i
     return memory(call);
 }
 
-/* The whole initializer as it lies in the file: its view, or NULL. */
-static const struct view *whole_parameter(const struct lowering *l, const struct view *v) {
-    const struct step *step = l->steps[v->step];
-    if (step->kind != STEP_PARAMETER && step->kind != STEP_CONSTANT) return NULL;
-    int64_t stride = 1;
-    for (int i = v->count - 1; i >= 0; i--) {
-        if (v->atoms[i].batch || v->atoms[i].stride != stride) return NULL;
-        stride *= v->atoms[i].size;
-    }
-    return stride == view_elements(&step->output) ? v : NULL;
-}
-
-static enum ps_status lower_embedding(const struct call *call, struct view *table) {
-    struct view *tokens;
+static enum ps_status embedding_step(const struct call *call, struct view *table, struct view *tokens) {
     int64_t dims[ONNX_RANK_MAX];
     int from[ONNX_RANK_MAX];
-    TRY(view(call, 1, &tokens));
     if (onnx_int(call->node, "axis", 0) != 0 || table->rank != 2 || whole_parameter(call->l, table) == NULL ||
         tokens->rank + 1 > ONNX_RANK_MAX)
         return refuse(call, "rows of a table that is a parameter can be gathered by tokens, and this is another");
@@ -556,7 +568,9 @@ static enum ps_status lower_gather(const struct call *call) {
     TRY(view(call, 0, &x));
     TRY(fold_axis(onnx_int(call->node, "axis", 0), x->rank, &axis, call->error));
     if (index != NULL) return gather_constant(call, x, axis, index);
-    return lower_embedding(call, x);
+    struct view *tokens;
+    TRY(view(call, 1, &tokens));
+    return embedding_step(call, x, tokens);
 }
 
 /* Constant places of the first dimensions: those become one, and the places numbers in it. */
@@ -752,6 +766,9 @@ static const char *with_number(const char *function, bool swapped, double c, dou
     else if (strcmp(function, "power") == 0 && !swapped) {
         *alpha = c;
         return c == 1 ? "affine" : c == 0.5 ? "sqrt" : "power";
+    } else if (strcmp(function, "div") == 0) {
+        *alpha = c;
+        return "reciprocal";
     } else
         return NULL;
     return "affine";
@@ -780,6 +797,7 @@ static enum ps_status lower_binary(const struct call *call) {
             out = x;
         else
             TRY(unary_step(call, x, single, strcmp(single, "sqrt") == 0 ? 0 : alpha, beta, &out));
+        if (strcmp(single, "reciprocal") == 0 && alpha != 1) TRY(unary_step(call, out, "affine", alpha, 0, &out));
         struct view wide;
         TRY(view_expand(call->l, out, rank, dims, &wide));
         give(call, 0, view_new(call->l, &wide));
@@ -797,6 +815,37 @@ static enum ps_status lower_is_nan(const struct call *call) {
     step->onnx_type = ONNX_BOOL;
     give(call, 0, view_new(call->l, &step->output));
     return memory(call);
+}
+
+/* A function of two values that is no node of the file. */
+static enum ps_status binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
+                                  struct view **out) {
+    struct view output;
+    struct step *step = step_add(call->l, STEP_BINARY, call->node, 2);
+    if (step == NULL) return memory(call);
+    step->inputs[0] = view_new(call->l, a);
+    step->inputs[1] = view_new(call->l, b);
+    step->function = function;
+    TRY(memory(call));
+    TRY(views_align(call->l, step->inputs, 2, -1, &output));
+    output.step = step->output.step;
+    step->output = output;
+    *out = view_new(call->l, &output);
+    return memory(call);
+}
+
+/* max(0, x) + slope min(0, x), of parts that are known: relu(x) - slope relu(-x). */
+static enum ps_status lower_prelu(const struct call *call) {
+    struct view *x, *slope, *above, *below;
+    TRY(view(call, 0, &x));
+    TRY(view(call, 1, &slope));
+    TRY(unary_step(call, x, "relu", 0, 0, &above));
+    TRY(unary_step(call, x, "neg", 0, 0, &below));
+    TRY(unary_step(call, below, "relu", 0, 0, &below));
+    TRY(binary_step(call, "mul", below, slope, &below));
+    TRY(binary_step(call, "sub", above, below, &above));
+    give(call, 0, above);
+    return PS_OK;
 }
 
 static enum ps_status lower_compare(const struct call *call) {
@@ -1057,17 +1106,7 @@ static enum ps_status lower_gemm(const struct call *call) {
     if (alpha != 1) TRY(unary_step(call, out, "affine", (double)alpha, 0, &out));
     if (c != NULL && !(own && layer)) {
         if (beta != 1) TRY(unary_step(call, c, "affine", (double)beta, 0, &c));
-        struct step *sum = step_add(call->l, STEP_BINARY, call->node, 2);
-        if (sum == NULL) return memory(call);
-        sum->inputs[0] = out;
-        sum->inputs[1] = c;
-        sum->function = "add";
-        struct view output;
-        TRY(views_align(call->l, sum->inputs, 2, -1, &output));
-        output.step = sum->output.step;
-        sum->output = output;
-        out = view_new(call->l, &output);
-        if (out == NULL) return memory(call);
+        TRY(binary_step(call, "add", out, c, &out));
     }
     give(call, 0, out);
     return PS_OK;
@@ -1186,6 +1225,116 @@ static enum ps_status lower_pool(const struct call *call) {
     return window_output(call, step, x, x->dims[1]);
 }
 
+/* ------------------------------------------------------------ pad and resize */
+
+static enum ps_status lower_pad(const struct call *call) {
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+    const struct tensor *pads = constant(call, 1), *axes = constant(call, 3);
+    const char *mode = onnx_string(call->node, "mode", "constant");
+    int64_t dims[ONNX_RANK_MAX], before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
+    int from[ONNX_RANK_MAX], known = 0;
+    bool any = false;
+    double value = 0;
+    struct view *x;
+    TRY(view(call, 0, &x));
+    if (pads == NULL || pads->whole == NULL || (given(call, 3) && (axes == NULL || axes->whole == NULL)))
+        return refuse(call, "its pads depend on the data");
+    if (given(call, 2) && !uniform(constant(call, 2), &value)) return refuse(call, "its value depends on the data");
+    const int64_t count = axes != NULL ? axes->elements : x->rank;
+    if (pads->elements != 2 * count) return refuse(call, "its pads do not fit");
+    for (int64_t i = 0; i < count; i++) {
+        int axis;
+        TRY(fold_axis(axes != NULL ? axes->whole[i] : i, x->rank, &axis, call->error));
+        before[axis] = pads->whole[i];
+        after[axis] = pads->whole[count + i];
+        if (before[axis] < -(1 << 20) || before[axis] > 1 << 20 || after[axis] < -(1 << 20) || after[axis] > 1 << 20)
+            return refuse(call, "its pads do not fit");
+    }
+    while (known < 4 && strcmp(modes[known], mode) != 0) known++;
+    if (known == 4) return refuse(call, "its mode is not known");
+    for (int d = 0; d < x->rank; d++) {
+        const bool here = before[d] != 0 || after[d] != 0;
+        dims[d] = x->dims[d] + before[d] + after[d];
+        from[d] = here ? -1 : d;
+        any = any || here;
+        if (here) TRY(join_axis(call, x, d));
+        if (dims[d] < 1) return refuse(call, "nothing would be left of its input");
+    }
+    if (!any) {
+        give(call, 0, x);
+        return PS_OK;
+    }
+    struct step *step = step_add(call->l, STEP_PAD, call->node, 1);
+    if (step == NULL) return memory(call);
+    step->inputs[0] = x;
+    step->function = modes[known];
+    step->alpha = (float)value;
+    memcpy(step->before, before, sizeof before);
+    memcpy(step->after, after, sizeof after);
+    TRY(shape_output(call, step, x, x->rank, dims, from));
+    give(call, 0, view_new(call->l, &step->output));
+    return memory(call);
+}
+
+/* The scale or size of a dimension of Resize. */
+static double resize_number(const struct tensor *numbers, int rank, int d) {
+    if (numbers == NULL || numbers->elements != rank) return 0;
+    return numbers->reals != NULL ? numbers->reals[d] : (double)numbers->whole[d];
+}
+
+static enum ps_status lower_resize(const struct call *call) {
+    const char *mode = onnx_string(call->node, "mode", "nearest");
+    const char *coordinates = onnx_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const char *rounding = onnx_string(call->node, "nearest_mode", "round_prefer_floor");
+    const struct tensor *scales = constant(call, 2), *sizes = constant(call, 3);
+    int64_t dims[ONNX_RANK_MAX];
+    int from[ONNX_RANK_MAX];
+    struct view *x;
+    TRY(view(call, 0, &x));
+    if ((given(call, 2) && scales == NULL) || (given(call, 3) && sizes == NULL))
+        return refuse(call, "its sizes depend on the data");
+    if (x->rank != 3 && x->rank != 4) return refuse(call, "images and sequences can be resized");
+    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0 ||
+        onnx_attribute(call->node, "axes") != NULL ||
+        strcmp(onnx_string(call->node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return refuse(call, "antialias, exclude_outside, axes and keep_aspect_ratio_policy are not known");
+    struct step *step = step_add(call->l, STEP_RESIZE, call->node, 1);
+    if (step == NULL) return memory(call);
+    for (int d = 0; d < x->rank; d++) {
+        const double scale = resize_number(scales, x->rank, d), size = resize_number(sizes, x->rank, d);
+        const double wanted = size > 0 ? size : floor((double)x->dims[d] * scale);
+        if (!(wanted >= 1 && wanted <= 1 << 20)) return refuse(call, "its sizes do not fit");
+        dims[d] = (int64_t)wanted;
+        from[d] = d < 2 ? d : -1;
+        if (d < 2 && dims[d] != x->dims[d]) return refuse(call, "only height and width can be resized");
+        if (d >= 2) TRY(join_axis(call, x, d));
+        if (d >= 2) step->scale[d - 2] = size > 0 ? 0 : scale;
+    }
+    step->inputs[0] = x;
+    step->function = mode;
+    step->words[0] = coordinates;
+    step->words[1] = rounding;
+    step->alpha = onnx_float(call->node, "cubic_coeff_a", -0.75f);
+    TRY(shape_output(call, step, x, x->rank, dims, from));
+    give(call, 0, view_new(call->l, &step->output));
+    return memory(call);
+}
+
+static enum ps_status lower_lrn(const struct call *call) {
+    struct view *x;
+    TRY(view(call, 0, &x));
+    if (x->rank != 4) return refuse(call, "its input must be an image");
+    TRY(join_axis(call, x, 1));
+    struct step *step = same(call, STEP_LOCAL_NORM, x);
+    if (step == NULL) return memory(call);
+    step->attributes.window = (int)onnx_int(call->node, "size", 0);
+    step->attributes.alpha = onnx_float(call->node, "alpha", 1e-4f);
+    step->attributes.beta = onnx_float(call->node, "beta", 0.75f);
+    step->attributes.shift = onnx_float(call->node, "bias", 1);
+    give(call, 0, view_new(call->l, &step->output));
+    return memory(call);
+}
+
 /* -------------------------------------------------------------- reductions */
 
 static enum ps_status reduce_step(const struct call *call, struct view *x, const bool *marks, const char *function, bool keep,
@@ -1254,9 +1403,11 @@ static enum ps_status lower_softmax(const struct call *call) {
 
 /* ------------------------------------------------------------------- norms */
 
-static enum ps_status parameter_input(const struct call *call, int i, int64_t elements, struct view **out) {
+/* The number that a norm without its own has in place of a parameter (1 or 0) is left out. */
+static enum ps_status parameter_input(const struct call *call, int i, int64_t elements, double neutral, struct view **out) {
+    double number;
     *out = NULL;
-    if (!given(call, i)) return PS_OK;
+    if (!given(call, i) || (uniform(constant(call, i), &number) && number == neutral)) return PS_OK;
     TRY(view(call, i, out));
     if (whole_parameter(call->l, *out) == NULL || view_elements(*out) != elements)
         return error_set(call->error, PS_BAD_INPUT, "its input %d must be a parameter of %lld elements", i,
@@ -1271,7 +1422,7 @@ static enum ps_status lower_batch_norm(const struct call *call) {
     struct step *step = same(call, STEP_BATCH_NORM, x);
     if (step == NULL) return memory(call);
     for (int p = 0; p < 4; p++) {
-        TRY(parameter_input(call, 1 + p, x->dims[1], &step->parameters[p]));
+        TRY(parameter_input(call, 1 + p, x->dims[1], NAN, &step->parameters[p]));
         if (step->parameters[p] == NULL) return refuse(call, "scale, bias, mean and variance are needed");
     }
     step->attributes.epsilon = onnx_float(call->node, "epsilon", 1e-5f);
@@ -1296,8 +1447,8 @@ static enum ps_status lower_layer_norm(const struct call *call) {
     }
     struct step *step = same(call, mean ? STEP_LAYER_NORM : STEP_RMS_NORM, x);
     if (step == NULL) return memory(call);
-    TRY(parameter_input(call, 1, features, &step->parameters[0]));
-    if (mean) TRY(parameter_input(call, 2, features, &step->parameters[1]));
+    TRY(parameter_input(call, 1, features, 1, &step->parameters[0]));
+    if (mean) TRY(parameter_input(call, 2, features, 0, &step->parameters[1]));
     step->number = x->rank - axis;
     step->attributes.epsilon = onnx_float(call->node, "epsilon", 1e-5f);
     give(call, 0, view_new(call->l, &step->output));
@@ -1313,7 +1464,7 @@ static enum ps_status lower_group_norm(const struct call *call) {
     if (groups < 1 || x->dims[1] % groups != 0) return refuse(call, "its groups do not share the channels equally");
     struct step *step = same(call, STEP_GROUP_NORM, x);
     if (step == NULL) return memory(call);
-    for (int p = 0; p < 2; p++) TRY(parameter_input(call, 1 + p, x->dims[1], &step->parameters[p]));
+    for (int p = 0; p < 2; p++) TRY(parameter_input(call, 1 + p, x->dims[1], 1 - p, &step->parameters[p]));
     step->attributes.groups = (int)groups;
     step->attributes.epsilon = onnx_float(call->node, "epsilon", 1e-5f);
     give(call, 0, view_new(call->l, &step->output));
@@ -1673,6 +1824,7 @@ static const struct row rows[] = {
     {"Identity", lower_identity, NULL, 0},
     {"InstanceNormalization", lower_group_norm, "instance", 0},
     {"IsNaN", lower_is_nan, "isnan", 0},
+    {"LRN", lower_lrn, NULL, 0},
     {"LSTM", lower_recurrent, "lstm", 0},
     {"LayerNormalization", lower_layer_norm, "layer", 0},
     {"LeakyRelu", lower_unary, "leaky_relu", 0},
@@ -1689,18 +1841,24 @@ static const struct row rows[] = {
     {"Neg", lower_unary, "neg", 0},
     {"Not", lower_logical, "not", 0},
     {"Or", lower_logical, "or", 0},
+    {"PRelu", lower_prelu, NULL, 0},
+    {"Pad", lower_pad, NULL, 0},
     {"Pow", lower_binary, "power", 0},
     {"RMSNormalization", lower_layer_norm, "rms", 0},
     {"Reciprocal", lower_unary, "reciprocal", 0},
     {"ReduceL1", lower_reduce, "l1", 0},
     {"ReduceL2", lower_reduce, "l2", 0},
+    {"ReduceLogSum", lower_reduce, "log_sum", 0},
+    {"ReduceLogSumExp", lower_reduce, "log_sum_exp", 0},
     {"ReduceMax", lower_reduce, "max", 0},
     {"ReduceMean", lower_reduce, "mean", 0},
     {"ReduceMin", lower_reduce, "min", 0},
     {"ReduceProd", lower_reduce, "prod", 0},
     {"ReduceSum", lower_reduce, "sum", 0},
+    {"ReduceSumSquare", lower_reduce, "sum_square", 0},
     {"Relu", lower_unary, "relu", 0},
     {"Reshape", lower_reshape, NULL, 0},
+    {"Resize", lower_resize, NULL, 0},
     {"Round", lower_unary, "round", 0},
     {"Selu", lower_unary, "selu", 0},
     {"SequenceAt", lower_sequence_at, NULL, 0},

@@ -57,7 +57,7 @@ enum step_kind {
     STEP_DECONVOLUTION,
     STEP_POOL, /* function: the operator */
     STEP_BATCH_NORM,
-    STEP_LAYER_NORM, /* number: how many of the last axes */
+    STEP_LAYER_NORM, /* number: how many of the last axes; parameters: weight, bias, or NULL */
     STEP_RMS_NORM,
     STEP_GROUP_NORM,
     STEP_EMBEDDING, /* tokens; parameters: the table */
@@ -76,8 +76,9 @@ enum step_kind {
     STEP_DROPOUT,
     STEP_RECURRENT, /* function: lstm or gru; (T, N, D) to (T, 1, N, H) */
     STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap */
-    STEP_PAD,
-    STEP_RESIZE,
+    STEP_PAD,       /* function: the mode; before, after; alpha: the value */
+    STEP_RESIZE,    /* function: the mode; words: coordinates, rounding; scale; alpha: cubic */
+    STEP_LOCAL_NORM,
 };
 
 /* Of a convolution or pooling, along one side; `more` elements behind the output of a deconvolution. */
@@ -100,6 +101,9 @@ struct step {
     int number, axis;
     int64_t first, length, stride;
     struct window window[2];
+    int64_t before[ONNX_RANK_MAX], after[ONNX_RANK_MAX];
+    const char *words[2];
+    double scale[2];
     bool marks[ONNX_RANK_MAX];
     int uses;  /* by steps that are needed; -1: not needed */
     int alias; /* another step has taken its place: its number + 1 */
