@@ -168,6 +168,61 @@ static void test_cast(void **state) {
     assert_true(casts >= 4);
 }
 
+/* A recurrent layer continues from the state with which it ended: two halves of a sequence give what the whole does. */
+static int build_steps(struct builder *b, enum operator_id id, int steps) {
+    struct attributes a = {.channels = 5};
+    return add_one(b, id, &a, build_input(b, 4, steps, 1));
+}
+
+static int case_lstm_half(struct builder *b, struct draw *d) { return (void)d, build_steps(b, OPERATOR_LSTM, 3); }
+static int case_lstm_whole(struct builder *b, struct draw *d) { return (void)d, build_steps(b, OPERATOR_LSTM, 6); }
+static int case_gru_half(struct builder *b, struct draw *d) { return (void)d, build_steps(b, OPERATOR_GRU, 3); }
+static int case_gru_whole(struct builder *b, struct draw *d) { return (void)d, build_steps(b, OPERATOR_GRU, 6); }
+
+static void continue_halves(struct device *device, const struct problem *half, const struct problem *whole,
+                            const struct answer *wanted) {
+    struct bench bench;
+    set_up(&bench, device, half);
+    int64_t samples = half->samples, inputs = half->inputs[0] / samples, outputs = half->output / samples;
+    int64_t states = samples * bench.kernel->state_floats;
+    float *zeros = new_floats(states);
+    bench.call.state = take_copy(&bench, zeros, states);
+    for (int64_t part = 0; part < 2; part++) {
+        for (int64_t n = 0; n < samples; n++)
+            memcpy((float *)bench.call.input[0] + n * inputs, whole->input[0] + (2 * n + part) * inputs, (size_t)inputs * 4);
+        struct answer got = {0};
+        run_forward(&bench, half, &got);
+        for (int64_t n = 0; n < samples; n++)
+            assert_close("output", half->node->name, (uint64_t)part, wanted->output + (2 * n + part) * outputs,
+                         got.output + n * outputs, outputs, 2e-5);
+        free_answer(&got);
+    }
+    free(zeros);
+    tear_down(&bench);
+}
+
+static void test_states(void **state) {
+    (void)state;
+    static const struct test_case halves[] = {{"lstm, half", case_lstm_half, false}, {"gru, half", case_gru_half, false}},
+                                  wholes[] = {{"lstm, whole", case_lstm_whole, false}, {"gru, whole", case_gru_whole, false}};
+    struct device *reference = chain_device("reference");
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!chain_computes(device_table[i])) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (int c = 0; c < 2; c++) {
+            struct problem half = make_problem(&halves[c], 7), whole = make_problem(&wholes[c], 7);
+            assert_int_equal(half.samples, whole.samples);
+            half.training = whole.training = false;
+            struct answer wanted = solve(reference, &whole);
+            continue_halves(device, &half, &whole, &wanted);
+            free_answer(&wanted);
+            free_problem(&half), free_problem(&whole);
+        }
+        device_close(device);
+    }
+    device_close(reference);
+}
+
 /* Tokens are whole numbers of 32 bits: those that a float cannot tell apart are told apart. */
 static void test_large_vocabulary(void **state) {
     (void)state;
@@ -216,6 +271,7 @@ int main(void) {
         cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
         cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
         cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
