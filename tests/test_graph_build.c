@@ -363,6 +363,73 @@ static void test_unfinished(void **state) {
     graph_destroy(NULL);
 }
 
+/* What single operators say of attributes and inputs that cannot be. */
+static void test_refused_attributes(void **state) {
+    (void)state;
+    static const struct {
+        enum operator_id id;
+        struct attributes attributes;
+        int channels, height, width;
+        const char *message;
+    } cases[] = {
+        {OPERATOR_CONVOLUTION, {.channels = 4, .kernel_h = 3, .kernel_w = 3, .dims = 1}, 3, 8, 8, "it must be 1 wide"},
+        {OPERATOR_CONVOLUTION,
+         {.channels = 4, .kernel_h = 1, .kernel_w = 1, .pad_extra_h = -1},
+         3,
+         8,
+         8,
+         "0 before and -1 after"},
+        {OPERATOR_CONVOLUTION,
+         {.channels = 4, .kernel_h = 3, .kernel_w = 3, .dilation_h = 4, .dilation_w = 4},
+         3,
+         8,
+         8,
+         "a kernel of 9x9"},
+        {OPERATOR_DECONVOLUTION,
+         {.channels = 4, .kernel_h = 3, .kernel_w = 3, .output_pad_h = 1},
+         3,
+         8,
+         8,
+         "output_pad 1x0: it must be below the stride of 1x1"},
+        {OPERATOR_DECONVOLUTION, {.channels = 4, .kernel_h = 1, .kernel_w = 1, .pad_h = 4}, 3, 8, 8, "leaves nothing"},
+        {OPERATOR_ATTENTION, {.heads = 4, .key_heads = 3}, 30, 8, 1, "4 heads of queries cannot share 3 of keys"},
+        {OPERATOR_ATTENTION, {.heads = 2, .key_heads = 1}, 30, 8, 1, "of 2, 1 and 1 heads side by side"},
+        {OPERATOR_GROUP_NORM, {.groups = 2}, 3, 8, 8, "2 groups do not share 3 channels"},
+        {OPERATOR_LAYER_NORM, {.bias = true}, 3, 8, 8, "a bias, but no weight"},
+        {OPERATOR_ROTARY, {.heads = 2}, 6, 8, 1, "an even number up to 3"},
+        {OPERATOR_RESIZE, {.out_h = 4}, 3, 8, 8, "at least one pixel"},
+        {OPERATOR_PAD, {.mode = PAD_REFLECT, .before = {2, {0, 8}}}, 3, 8, 8, "reflect: 8 elements beside dimension 1 of 8"},
+        {OPERATOR_PAD, {.mode = PAD_EDGE, .after = {1, {-1}}}, 3, 8, 8, "edge takes no elements away"},
+        {OPERATOR_PAD, {.before = {4, {0}}}, 3, 8, 8, "before and after have 4 and 0 numbers"},
+        {OPERATOR_PAD, {.before = {3, {0, 0, -8}}}, 3, 8, 8, "leave nothing of dimension 2 of 8"},
+        {OPERATOR_GRU, {0}, 3, 8, 1, "a hidden size of 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct builder b = start();
+        int data = build_input(&b, cases[i].channels, cases[i].height, cases[i].width);
+        assert_int_equal(graph_add(b.graph, cases[i].id, "wrong", &cases[i].attributes, &data, 1, b.error), -1);
+        assert_status(graph_finish(b.graph, &test_error), PS_USAGE, cases[i].message);
+        graph_destroy(b.graph);
+    }
+}
+
+/* A mask that does not fit, and cosines without sines. */
+static void test_refused_inputs(void **state) {
+    (void)state;
+    struct builder b = start();
+    struct attributes sides = {.sides = {3, {5, 1, 3}}}, heads = {.heads = 2};
+    int inputs[] = {build_input(&b, 12, 8, 1), graph_add(b.graph, OPERATOR_INPUT, "other", &sides, NULL, 0, b.error)};
+    assert_int_equal(graph_add(b.graph, OPERATOR_ATTENTION, "wrong", &heads, inputs, 2, b.error), -1);
+    assert_non_null(strstr(test_error.message, "1x8x1, or 8x2x8 or with 1 in place of the last sides, and is 5x1x3"));
+    graph_destroy(b.graph);
+    b = start();
+    inputs[0] = build_input(&b, 12, 8, 1);
+    inputs[1] = graph_add(b.graph, OPERATOR_INPUT, "other", &sides, NULL, 0, b.error);
+    assert_int_equal(graph_add(b.graph, OPERATOR_ROTARY, "wrong", &heads, inputs, 2, b.error), -1);
+    assert_non_null(strstr(test_error.message, "cosines need sines"));
+    graph_destroy(b.graph);
+}
+
 /* Values that are moved keep their type, and who cannot take one refuses it by name. */
 static void test_types(void **state) {
     (void)state;
@@ -417,6 +484,8 @@ int main(void) {
         cmocka_unit_test(test_not_across_layers),
         cmocka_unit_test(test_opaque_chain),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refused_attributes),
+        cmocka_unit_test(test_refused_inputs),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_unfinished),
     };
