@@ -434,6 +434,13 @@ static inline int case_rotary(struct builder *b, struct draw *d) {
     return graph_add(b->graph, OPERATOR_ROTARY, "node", &a, (const int[]){x, cosine, sine}, 3, b->error);
 }
 
+/* Without tables nothing else is read, so that it may run in place. */
+static inline int case_rotary_in_place(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = draw(d, 1, 3), .base = 100, .features = 2, .interleaved = draw(d, 0, 1) == 1};
+    int x = build_input(b, a.heads * draw(d, 2, 5), draw(d, 1, POSITIONS_MAX), 1);
+    return add_one(b, OPERATOR_ROTARY, &a, build_max_pool(b, x, "pool", 1, 1, 0));
+}
+
 static inline int case_resize(struct builder *b, struct draw *d) {
     struct attributes a = {.out_h = draw(d, 1, 9), .out_w = draw(d, 1, 9), .mode = draw(d, 0, 2)};
     a.coordinates = draw(d, 0, 3);
@@ -654,6 +661,7 @@ static const struct test_case cases[] = {
     {"layer norm without bias", case_layer_norm_plain, false},
     {"group norm", case_group_norm, false},
     {"rotary", case_rotary, false},
+    {"rotary in place", case_rotary_in_place, false},
     {"attention, masked", case_attention_masked, false},
     {"attention, packed with shared heads", case_attention_packed_groups, false},
 };
