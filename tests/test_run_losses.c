@@ -367,7 +367,8 @@ static void test_refused(void **state) {
     assert_ok(ps_dataset_open("synthetic:images", NULL, &data, &test_error));
     job.options.data = data;
     job.options.valid = NULL;
-    assert_int_not_equal(ps_trainer_create(&job.options, &trainer, &test_error), PS_OK);
+    assert_status(ps_trainer_create(&job.options, &trainer, &test_error), PS_USAGE,
+                  "give labels of classes, but the network's loss reads 'labels' f32 3");
     ps_dataset_destroy(data);
     free_job(&job);
     const struct loss_case wrong = {"mse", false, false, true};

@@ -167,6 +167,15 @@ static enum ps_status other_target(const char *spec, const struct dataset_shape 
                      has->classes, dataset_labels(required), text_plural(dataset_labels(required)));
 }
 
+/* A format of labels, for a network whose loss reads numbers. */
+static enum ps_status needs_numbers(const char *spec, const struct dataset_shape *required, struct ps_error *error) {
+    char wanted[256] = "numbers";
+    if (required->target) input_text(required->target, wanted);
+    error_set(error, PS_USAGE, "data '%s' give labels of classes, but the network's loss reads %s", spec, wanted);
+    error_hint(error, "npz:FILE, npy:DIR, safetensors:FILE and csv:FILE have targets of numbers");
+    return PS_USAGE;
+}
+
 /* `has` NULL: data of a spec, with one input. */
 static enum ps_status check_inputs(const char *spec, const struct dataset_shape *has, const struct dataset_shape *required,
                                    struct ps_error *error) {
@@ -262,6 +271,7 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
                          class->example);
     }
     if (needs_list(required) && !class->lists) return check_inputs(spec, NULL, required, error);
+    if (required->classes == 0 && !class->lists) return needs_numbers(spec, required, error);
     TRY(check_task(spec, class->task, required, error));
     struct dataset_shape one = *required;
     struct dataset *dataset;
