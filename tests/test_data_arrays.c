@@ -61,7 +61,7 @@ static enum ps_status try_open(const char *format, const char *name, const char 
 
 /* ---------------------------------------------------------------------------- files */
 
-static float image[SAMPLES * C * H * W], mask[SAMPLES * T], y[SAMPLES * 2];
+static float image[SAMPLES * C * W * W], mask[SAMPLES * T], y[SAMPLES * 2];
 static int64_t words[SAMPLES * T];
 static uint8_t kinds[SAMPLES] = {1, 0, 1};
 

@@ -23,7 +23,7 @@ struct bytes {
 };
 
 static void put(struct bytes *bytes, uint64_t value, int count) {
-    for (int i = 0; i < count; i++) bytes->data[bytes->size++] = (unsigned char)(value >> (8 * i));
+    for (int i = 0; i < count; i++) bytes->data[bytes->size++] = (unsigned char)(i < 8 ? value >> (8 * i) : 0);
 }
 
 static void put_text(struct bytes *bytes, const char *text, size_t length) {
