@@ -357,6 +357,21 @@ static void test_other_losses(void **state) {
     ps_network_destroy(network);
 }
 
+/* A network that comes without a loss gets one by what it computes. */
+static void test_usual_losses(void **state) {
+    (void)state;
+    for (int outputs = 1; outputs <= 2; outputs++) {
+        struct builder b = {graph_create(), &test_error};
+        struct ps_network *network;
+        const int last = build_linear(&b, build_input(&b, 3, 0, 0), "loss", outputs);
+        assert_ok(network_add_loss(b.graph, NULL, last, &test_error));
+        assert_ok(network_create("n", b.graph, PREDICTS_CLASSES, &network, &test_error));
+        assert_string_equal(ps_network_target(network, 0).type, outputs == 1 ? "f32" : "i32");
+        assert_string_equal(network->graph->nodes[2].name, "loss_");
+        ps_network_destroy(network);
+    }
+}
+
 /* What does not fit the loss is said. */
 static void test_refused(void **state) {
     (void)state;
@@ -386,6 +401,7 @@ int main(void) {
         cmocka_unit_test(test_run_without_classes),
         cmocka_unit_test(test_texts_with_a_mask),
         cmocka_unit_test(test_other_losses),
+        cmocka_unit_test(test_usual_losses),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -208,6 +208,7 @@ static enum ps_status find_loss(const char *name, int *loss, struct ps_error *er
 enum ps_status network_add_loss(struct graph *graph, const char *loss, int output, struct ps_error *error) {
     int number;
     char name[16] = "loss";
+    if (loss == NULL) loss = loss_names[graph->nodes[output].shape.dim[0] > 1 ? 0 : 3];
     TRY(find_loss(loss, &number, error));
     for (int n = 0; n < graph->node_count && strlen(name) + 1 < sizeof name; n++)
         if (strcmp(graph->nodes[n].name, name) == 0) {

@@ -42,7 +42,8 @@ enum ps_status network_parse(const char *text, size_t size, const char *source, 
 /* Reads a network file (network_json.c); ps_network_read takes other formats, too. */
 enum ps_status network_read_json(const char *path, struct ps_network **network, struct ps_error *error);
 
-/* Appends a loss to a graph that ends in `output`: one of those of ps_network_set_loss. PS_USAGE names what is known. */
+/* Appends a loss to a graph that ends in `output`: one of those of ps_network_set_loss; NULL, where nobody has
+ * said it: cross-entropy, or mse where the output's first side is 1. PS_USAGE names what is known. */
 enum ps_status network_add_loss(struct graph *graph, const char *loss, int output, struct ps_error *error);
 
 /* Whether a node's random numbers are not those that its place would give it: the network was split. */

@@ -75,7 +75,7 @@ static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     TRY(find_output(l));
     TRY(lower_fuse(l));
     TRY(lower_emit(l, graph, &output));
-    return network_add_loss(graph, "cross-entropy", output, l->error);
+    return network_add_loss(graph, NULL, output, l->error);
 }
 
 enum ps_status onnx_read_network(const char *path, struct ps_network **network, struct ps_error *error) {
