@@ -321,6 +321,9 @@ struct ps_plan_options {
     bool paper_cost;       /* the method's cost and memory formulas as published */
     int batch;             /* samples in a mini-batch: micro-batch sizes and numbers that make it up are tried; 0: not fixed */
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+    /* Stages end only between modules: where the first so many parts of the layers' names, which dots separate, differ
+     * ("h.0.attn.q" and "h.0.mlp.up" with 2: not there); 0: between any layers. */
+    int module_depth;
 };
 
 void ps_plan_options_init(struct ps_plan_options *options);

@@ -169,7 +169,7 @@ static void how_many(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct ps_profile *profile = chain(test_key(c), cases[c].layers), *grouped;
         struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 0);
-        assert_ok(search_group(profile, cluster, NULL, &grouped, &test_error));
+        assert_ok(search_group(profile, cluster, 0, NULL, &grouped, &test_error));
         if (cases[c].most == 0) assert_null(grouped);
         if (grouped) {
             int groups = grouped->tables[0].layer_count;
@@ -198,10 +198,45 @@ static void refusals_name_layers(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Stages end only where the module changes, in a short network as in a long one; the best of these plans is found. */
+static void between_modules(void **state) {
+    (void)state;
+    static const int sizes[] = {60, 900, 5000};
+    enum { WORKERS = 4, PARTS = 3 };
+    for (size_t c = 0; c < sizeof sizes / sizeof sizes[0]; c++) {
+        int layers = sizes[c];
+        struct ps_profile *profile = chain(test_key(c), layers);
+        struct ps_cluster *cluster = make_cluster(WORKERS, 0, 2e9);
+        /* "first", "block.0.a", "block.0.a.x", "block.0.b", "block.1.a", ..., "last" */
+        for (int l = 1; l < layers - 1; l++)
+            snprintf(profile->tables[0].layers[l].name, sizeof profile->tables[0].layers[l].name, "block.%d.%s",
+                     (l - 1) / PARTS, (const char *[]){"a", "a.x", "b"}[(l - 1) % PARTS]);
+        for (int depth = 1; depth <= 4; depth++) {
+            struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream", .module_depth = depth};
+            struct ps_plan *plan;
+            enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
+            if (depth == 1) { /* first, block, last */
+                assert_int_equal(status, PS_NO_PLAN);
+                assert_non_null(strstr(test_error.message, "4 workers are more than chain has modules (3)"));
+                continue;
+            }
+            assert_ok(status);
+            for (int s = 0; s < plan->stage_count - 1; s++) {
+                int inside = plan->stages[s].last, part = (inside - 1) % PARTS;
+                assert_true(inside == 0 || inside == layers - 2 || depth == 4 || part == PARTS - 1 ||
+                            (depth == 3 && part == 1));
+            }
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good),       cmocka_unit_test(every_method),
-        cmocka_unit_test(how_many),         cmocka_unit_test(refusals_name_layers),
+        cmocka_unit_test(how_many),         cmocka_unit_test(refusals_name_layers), cmocka_unit_test(between_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,9 @@ static const struct argument plan_rows[] = {
          "predict weights by the papers' bare formula, without coming learning rates and decay", .excludes = "plan"),
     FLAG("recompute", 0, recompute, "keep only each stage's input and run its forward again before its backward",
          .excludes = "plan"),
+    OPTION("module-depth", 0, "N", integer, module_depth,
+           "stages end only between modules: where the first N parts of the layers' names, as in h.0.mlp, differ", RANGE(1, 64),
+           .excludes = "plan"),
     FLAG("replicate", 0, replicate, "stages may have replicas (pipedream, auto, pipedream-paper, data-parallel)",
          .excludes = "plan"),
 };

@@ -27,6 +27,7 @@ struct line {
     const struct cost_table *table;
     double *ends; /* where each layer ends; the whole has length 1 */
     bool *kept;   /* a cut of the first plan */
+    bool *closed; /* no cut is allowed after the layer: it is inside a module */
     int *last;    /* of each group */
 };
 
@@ -88,6 +89,7 @@ static int choose(const struct line *line, int pieces) {
     for (int l = 0; l < layers; l++) {
         int piece = (int)(line->ends[l] * pieces);
         bool must = line->kept[l] || l == layers - 1;
+        if (line->closed[l]) continue;
         if (piece >= pieces || l == layers - 1) piece = pieces - 1;
         if (piece > filled || (must && line->kept[line->last[count - 1]]))
             line->last[count++] = l;
@@ -98,27 +100,55 @@ static int choose(const struct line *line, int pieces) {
     return count;
 }
 
-enum ps_status search_group(const struct ps_profile *profile, const struct ps_cluster *cluster, const struct ps_plan *near,
-                            struct ps_profile **grouped, struct ps_error *error) {
+/* The length of the first `depth` parts of a name. */
+static size_t module_length(const char *name, int depth) {
+    const char *at = name;
+    for (; depth > 0 && *at; depth--) at += strcspn(at, ".") + (depth > 1 && strchr(at, '.') != NULL);
+    return (size_t)(at - name);
+}
+
+/* Closes the cuts inside modules; returns the number of cuts that remain, the end included. */
+static int close_modules(struct line *line, int depth) {
+    const struct layer_cost *layers = line->table->layers;
+    int count = line->table->layer_count, open = count;
+    for (int l = 0; depth > 0 && l < count - 1; l++) {
+        size_t length = module_length(layers[l].name, depth);
+        line->closed[l] =
+            length == module_length(layers[l + 1].name, depth) && memcmp(layers[l].name, layers[l + 1].name, length) == 0;
+        open -= line->closed[l];
+    }
+    return open;
+}
+
+enum ps_status search_group(const struct ps_profile *profile, const struct ps_cluster *cluster, int module_depth,
+                            const struct ps_plan *near, struct ps_profile **grouped, struct ps_error *error) {
     const struct cost_table *table = &profile->tables[profile->table_count - 1];
     size_t layers = (size_t)table->layer_count;
     int most = GROUPS_PER_WORKER * cluster->workers > GROUPS_LEAST ? GROUPS_PER_WORKER * cluster->workers : GROUPS_LEAST;
     *grouped = NULL;
-    if (table->layer_count <= most || profile->graph) return PS_OK;
+    if (module_depth == 0 && (table->layer_count <= most || profile->graph)) return PS_OK;
     struct arena arena = {0};
     struct line line = {.table = table,
                         .ends = arena_take(&arena, layers, sizeof *line.ends),
                         .kept = arena_take(&arena, layers, sizeof *line.kept),
+                        .closed = arena_take(&arena, layers, sizeof *line.closed),
                         .last = arena_take(&arena, layers, sizeof *line.last)};
     TRY(arena_check(&arena, "groups of layers", error));
+    int open = close_modules(&line, module_depth), count = 0;
+    if (near && open <= most) {
+        arena_release(&arena);
+        return PS_OK;
+    }
     lay_out(&line, search_has_limit(cluster, cluster->workers));
     if (near) stretch(&line, near);
     int low = most / 2, high = PIECES_PER_GROUP * most;
-    while (high - low > 1) {
+    while (open > most && high - low > 1) {
         int middle = low + (high - low) / 2;
         *(choose(&line, middle) <= most ? &low : &high) = middle;
     }
-    int count = choose(&line, low);
+    if (open > most) count = choose(&line, low);
+    for (int l = 0; open <= most && l < table->layer_count; l++)
+        if (!line.closed[l]) line.last[count++] = l;
     log_info("%d layers are cut between %d groups%s", table->layer_count, count, near ? ", most near the plan's cuts" : "");
     enum ps_status status = profile_group(profile, line.last, count, grouped, error);
     arena_release(&arena);

@@ -230,8 +230,8 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
 static enum ps_status check_layers(const struct search *search, struct ps_error *error) {
     int layers = search->profile->tables[0].layer_count, workers = search->cluster->workers;
     if (layers >= workers || search_is_free(search->options)) return PS_OK;
-    return error_set(error, PS_NO_PLAN, "%d workers are more than %s has layers (%d); each needs at least one", workers,
-                     search->profile->model, layers);
+    return error_set(error, PS_NO_PLAN, "%d workers are more than %s has %s (%d); each needs at least one", workers,
+                     search->profile->model, search->profile->tables[0].group_last ? "modules" : "layers", layers);
 }
 
 /* With `auto`, the planners' plans are searched, too. */
@@ -322,12 +322,12 @@ static enum ps_status find_plan(const struct ps_profile *profile, const struct p
                                 const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     struct ps_profile *grouped;
     struct ps_plan *best = NULL;
-    TRY(search_group(profile, cluster, NULL, &grouped, error));
+    TRY(search_group(profile, cluster, options->module_depth, NULL, &grouped, error));
     if (!grouped) return plan_layers(profile, cluster, options, plan, error);
     enum ps_status status = plan_groups(grouped, profile, cluster, options, &best, error);
     ps_profile_destroy(grouped);
-    if (status == PS_OK) status = search_group(profile, cluster, best, &grouped, error);
-    if (status == PS_OK) {
+    if (status == PS_OK) status = search_group(profile, cluster, options->module_depth, best, &grouped, error);
+    if (status == PS_OK && grouped) {
         status = plan_groups(grouped, profile, cluster, options, &best, error);
         ps_profile_destroy(grouped);
     }
@@ -346,6 +346,7 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
                             const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options own = {0};
     TRY(VERSIONED_TAKE(ps_plan_options, options, &own, error));
+    if (own.module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own.module_depth);
     TRY(log_check(own.log, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = find_plan(profile, cluster, &own, plan, error);

@@ -139,10 +139,11 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,
                                      const struct search_choice *choice, struct planner_answer *answer, struct ps_error *error);
 
-/* If the profile has more layers than methods plan in seconds: the same costs with neighbouring layers joined into groups, to
- * be planned in its place; else NULL. `near`: a plan of the profile, around whose cuts groups are to be small (NULL: none). */
-enum ps_status search_group(const struct ps_profile *profile, const struct ps_cluster *cluster, const struct ps_plan *near,
-                            struct ps_profile **grouped, struct ps_error *error);
+/* If the profile has more layers than methods plan in seconds, or if modules (ps_plan_options.module_depth) are to stay whole:
+ * the same costs with neighbouring layers joined into groups, to be planned in its place; else NULL. `near`: a plan of the
+ * profile, around whose cuts groups are to be smaller (NULL: none); NULL if they cannot be. */
+enum ps_status search_group(const struct ps_profile *profile, const struct ps_cluster *cluster, int module_depth,
+                            const struct ps_plan *near, struct ps_profile **grouped, struct ps_error *error);
 /* Says a plan of the groups in layers. */
 enum ps_status search_ungroup(const struct ps_profile *grouped, const struct ps_profile *profile,
                               const struct ps_cluster *cluster, bool replicate, struct ps_plan *plan, struct ps_error *error);
