@@ -230,7 +230,20 @@ static void test_networks(void **state) {
     printf("%d exports agree with PyTorch, %d are refused as yet\n", passed, refused);
 }
 
+/* What exporters make where they are not told otherwise. */
+static void test_changed(void **state) {
+    (void)state;
+    static const char *const files[] = {"resnet18.dyn20opt", "resnet18.folded"};
+    char path[4096], name[128];
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct ps_network *network = NULL;
+        snprintf(name, sizeof name, "onnx/%s.onnx", files[f]);
+        assert_status(ps_network_read(test_data(name, path), &network, &test_error), PS_BAD_INPUT,
+                      "the exporter has folded, renamed or merged parameters");
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks), cmocka_unit_test(test_changed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ enum ps_status fold_take(struct fold *fold, int type, int rank, const int64_t *d
     TRY(arena_check(fold->arena, "constants", fold->error));
     fold->budget -= elements;
     *made = (struct tensor){.type = type, .rank = rank, .elements = elements};
-    memcpy(made->dims, dims, (size_t)rank * sizeof *dims);
+    if (rank > 0) memcpy(made->dims, dims, (size_t)rank * sizeof *dims);
     if (onnx_is_float(type))
         made->reals = (double *)(void *)data;
     else

@@ -142,6 +142,24 @@ static enum ps_status add_masks(struct lowering *l, const struct onnx_node *node
     return PS_OK;
 }
 
+/* The one number of a constant that is the same everywhere; else 1. */
+static double number_of(const struct lowering *l, const struct view *v) {
+    const struct tensor *tensor = step_of(l, v)->tensor;
+    if (step_of(l, v)->kind != STEP_CONSTANT || tensor->reals == NULL || tensor->elements < 1) return 1;
+    for (int64_t e = 1; e < tensor->elements; e++)
+        if (tensor->reals[e] != tensor->reals[0]) return 1;
+    return tensor->reals[0];
+}
+
+/* 0 where a condition holds, and a number far below 0 where not, is added: what does not hold is not seen. The mask is the
+ * condition then. (Where no key at all is seen, the output is 0 and no mean of all values.) */
+static void take_condition(const struct lowering *l, struct view *mask) {
+    const struct step *choice = step_of(l, mask);
+    struct view condition;
+    if (choice->kind != STEP_CHOICE || number_of(l, choice->inputs[1]) != 0 || number_of(l, choice->inputs[2]) > -1e9) return;
+    if (look_through(l, mask, &condition)) *mask = condition;
+}
+
 /* What leads from the queries' and keys' product to the weights. */
 struct scores {
     struct step *product;
@@ -214,6 +232,13 @@ static enum ps_status find_scores(struct lowering *l, const struct view *weights
             v = step->inputs[0];
             continue;
         }
+        /* Scores where a condition holds, else a number far below 0. */
+        if (step->kind == STEP_CHOICE && s->factor == 1 && !s->masked && number_of(l, step->inputs[2]) <= -1e9 &&
+            is_plain(l, step->inputs[1])) {
+            TRY(take_mask(l, step, step->inputs[0], s));
+            v = step->inputs[1];
+            continue;
+        }
         /* A mask in front of a factor would be multiplied by it. */
         if (step->kind != STEP_BINARY || strcmp(step->function, "add") != 0 || s->factor != 1) return PS_OK;
         const int side = scores_side(l, step);
@@ -238,6 +263,7 @@ static enum ps_status fuse_attention(struct lowering *l, struct step *step) {
     take_factor(l, &q, &s.factor);
     take_factor(l, &k, &s.factor);
     if (!(s.factor > 0) || q.rank < 2 || k.rank < 2) return PS_OK;
+    if (s.masked) take_condition(l, &s.mask);
     for (int d = 0; d < k.rank; d++) order[d] = d < k.rank - 2 ? d : d == k.rank - 2 ? d + 1 : d - 1;
     TRY(view_transpose(&k, order, &turned));
     TRY(attention_step(l, step->node, &q, &turned, step->inputs[1], s.masked ? &s.mask : NULL, &made));
@@ -428,6 +454,85 @@ static void fuse_rms_weight(struct lowering *l, struct step *step) {
     }
 }
 
+/* --------------------------------------------------------- shared parameters */
+
+/*
+ * An operator's own parameter belongs to one node; only an embedding's table can be that of the linear layer at the end, too
+ * (graph_tie). Where a model shares others on purpose (ALBERT's layers), each use reads the parameter as a value: a product and
+ * a sum in place of a linear layer, a factor and a sum behind a norm.
+ */
+struct owners {
+    int count;
+    bool embedding, linear;
+};
+
+/* Elements that are all the same, as in biases and norms before training, say nothing: exporters merge such parameters. */
+static bool is_distinct(const struct onnx_tensor *tensor) {
+    const size_t size = tensor->elements > 0 ? tensor->bytes.size / (size_t)tensor->elements : 0;
+    for (int64_t i = 1; i < tensor->elements && !tensor->varints; i++)
+        if (memcmp(tensor->bytes.data, tensor->bytes.data + (size_t)i * size, size) != 0) return true;
+    return tensor->varints;
+}
+
+static bool is_tie(const struct owners *o) { return o->count == 2 && o->embedding && o->linear; }
+
+static bool is_shared(const struct lowering *l, const struct owners *owners, const struct view *parameter) {
+    if (parameter == NULL || step_of(l, parameter)->kind != STEP_PARAMETER) return false;
+    const struct owners *o = &owners[step_of(l, parameter)->number];
+    return o->count > 1 && !is_tie(o);
+}
+
+/* The step is what the view shows, at its own place. */
+static void replace(struct lowering *l, struct step *step, const struct view *made) {
+    const int number = step->output.step, uses = step->uses;
+    *step = *l->steps[made->step];
+    step->output.step = number;
+    step->uses = uses;
+}
+
+static enum ps_status unshare(struct lowering *l, struct step *step, const struct owners *owners) {
+    const bool linear = step->kind == STEP_LINEAR;
+    if (!linear && step->kind != STEP_LAYER_NORM && step->kind != STEP_RMS_NORM) return PS_OK;
+    if (!is_shared(l, owners, step->parameters[0]) && !is_shared(l, owners, step->parameters[1])) return PS_OK;
+    struct view *out, *bias = step->parameters[1], *weight = step->parameters[0];
+    if (linear)
+        TRY(add_product(l, step->node, view_new(l, step->inputs[0]), view_new(l, weight), &out));
+    else {
+        struct step *norm = step_add(l, step->kind, step->node, 1);
+        if (norm == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+        const int number = norm->output.step;
+        *norm = *step;
+        norm->output.step = number;
+        norm->parameters[0] = norm->parameters[1] = NULL;
+        out = &norm->output;
+        if (weight != NULL) TRY(add_binary(l, step->node, "mul", out, weight, &out));
+    }
+    if (bias != NULL) TRY(add_binary(l, step->node, "add", out, bias, &out));
+    replace(l, step, out);
+    return PS_OK;
+}
+
+static enum ps_status unshare_all(struct lowering *l) {
+    struct owners *owners = arena_take(&l->arena, (size_t)l->model->initializer_count, sizeof *owners);
+    TRY(arena_check(&l->arena, "an ONNX file", l->error));
+    lower_count_uses(l);
+    for (int s = 0; s < l->step_count; s++) {
+        const struct step *step = l->steps[s];
+        for (int p = 0; p < STEP_PARAMETERS_MAX && step->uses > 0; p++) {
+            if (step->parameters[p] == NULL || step_of(l, step->parameters[p])->kind != STEP_PARAMETER) continue;
+            struct owners *o = &owners[step_of(l, step->parameters[p])->number];
+            o->count++;
+            o->embedding = o->embedding || (step->kind == STEP_EMBEDDING && p == 0);
+            o->linear = o->linear || (step->kind == STEP_LINEAR && p == 0);
+        }
+    }
+    for (int i = 0; i < l->model->initializer_count; i++)
+        l->shares = l->shares || (owners[i].count > 1 && !is_tie(&owners[i]) && is_distinct(&l->model->initializers[i]));
+    for (int s = 0, count = l->step_count; s < count && l->shares; s++)
+        if (l->steps[s]->uses > 0) TRY(unshare(l, l->steps[s], owners));
+    return PS_OK;
+}
+
 /* A softmax between two products that has not become an attention is slow. */
 static void warn_of_attention(const struct lowering *l) {
     int left = 0;
@@ -465,6 +570,7 @@ enum ps_status lower_fuse(struct lowering *l) {
     TRY(fuse_all(l, fuse_gates, NULL));
     TRY(fuse_all(l, fuse_rms_norm, NULL));
     TRY(fuse_all(l, fuse_rms_weight, NULL));
+    TRY(unshare_all(l));
     lower_count_uses(l);
     warn_of_attention(l);
     return PS_OK;

@@ -375,19 +375,6 @@ static enum ps_status concat_views(const struct call *call, struct view **parts,
     return memory(call);
 }
 
-static enum ps_status lower_concat(const struct call *call) {
-    const int count = call->node->input_count;
-    int axis = 0;
-    struct view *out, **parts = arena_take(&call->l->arena, (size_t)count, sizeof(struct view *));
-    if (parts == NULL) return memory(call);
-    if (count == 0) return refuse(call, "it has no inputs");
-    for (int i = 0; i < count; i++) TRY(view(call, i, &parts[i]));
-    TRY(fold_axis(onnx_int(call->node, "axis", 0), parts[0]->rank, &axis, call->error));
-    TRY(concat_views(call, parts, count, axis, &out));
-    give(call, 0, out);
-    return PS_OK;
-}
-
 /* --------------------------------------------------------------- gathering */
 
 /* The whole initializer as it lies in the file: its view, or NULL. */
@@ -726,6 +713,22 @@ static enum ps_status constant_beside(const struct call *call, const struct tens
     return memory(call);
 }
 
+static enum ps_status lower_concat(const struct call *call) {
+    const int count = call->node->input_count;
+    int axis = 0;
+    struct view *out, **parts = arena_take(&call->l->arena, (size_t)count, sizeof(struct view *));
+    if (parts == NULL) return memory(call);
+    if (count == 0) return refuse(call, "it has no inputs");
+    for (int i = 0; i < count; i++)
+        if (constant(call, i) == NULL) TRY(view(call, i, &parts[i]));
+    for (int i = 0; i < count; i++)
+        if (parts[i] == NULL) TRY(constant_beside(call, constant(call, i), parts, count, &parts[i]));
+    TRY(fold_axis(onnx_int(call->node, "axis", 0), parts[0]->rank, &axis, call->error));
+    TRY(concat_views(call, parts, count, axis, &out));
+    give(call, 0, out);
+    return PS_OK;
+}
+
 /* All inputs as views that fit together. */
 static enum ps_status aligned_views(const struct call *call, struct view **views, int count, struct view *output) {
     for (int i = 0; i < count; i++) {
@@ -1039,6 +1042,18 @@ static enum ps_status product_step(const struct call *call, struct view *a, stru
     view_natural(made);
     *out = view_new(call->l, made);
     return memory(call);
+}
+
+enum ps_status add_product(struct lowering *l, const struct onnx_node *node, struct view *a, struct view *b,
+                           struct view **out) {
+    const struct call call = {l, node, NULL, l->error};
+    return product_step(&call, a, b, out);
+}
+
+enum ps_status add_binary(struct lowering *l, const struct onnx_node *node, const char *function, const struct view *a,
+                          const struct view *b, struct view **out) {
+    const struct call call = {l, node, NULL, l->error};
+    return binary_step(&call, function, a, b, out);
 }
 
 /* A vector as a matrix of one row or column. */

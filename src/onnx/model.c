@@ -492,13 +492,13 @@ static bool bytes_are(struct onnx_bytes bytes, const char *text) {
 }
 
 static enum ps_status read_value(struct reading *reading, struct onnx_bytes message, struct onnx_interface *out) {
-    struct onnx_bytes type = {0}, rest;
+    struct onnx_bytes type = {0}, name = {0}, rest;
     struct field field, entry;
     enum onnx_kind kind = ONNX_KIND_UNSAID;
     *out = (struct onnx_interface){0};
     while (next_field(&message, &field, &reading->broken)) {
         if (field.wire != WIRE_BYTES) continue;
-        if (field.id == 1) out->value = intern(reading, field.bytes);
+        if (field.id == 1) name = field.bytes; /* the last, as protobuf has it */
         if (field.id == 2) type = field.bytes;
         if (field.id != 4) continue;
         struct onnx_bytes key = {0}, value = {0};
@@ -510,6 +510,7 @@ static enum ps_status read_value(struct reading *reading, struct onnx_bytes mess
         if (!bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.kind")) continue;
         kind = bytes_are(value, "PARAMETER") ? ONNX_KIND_PARAMETER : bytes_are(value, "BUFFER") ? ONNX_KIND_BUFFER : kind;
     }
+    out->value = intern(reading, name);
     if (kind != ONNX_KIND_UNSAID) reading->model->values[out->value].kind = kind;
     return read_type(reading, type, out);
 }
@@ -611,14 +612,11 @@ static enum ps_status settle(struct reading *reading) {
     return PS_OK;
 }
 
-static enum ps_status read_model(struct reading *reading) {
+static enum ps_status read_model(struct reading *reading, struct onnx_bytes rest) {
     struct onnx_model *model = reading->model;
-    struct onnx_mapped *mapped = NULL;
-    TRY(map_file(reading, reading->path, NULL, 0, &mapped));
-    if (mapped == NULL) return PS_OK;
-    model->file_bytes = mapped->size;
-    struct onnx_bytes rest = {mapped->address, mapped->size}, graph = {0};
+    struct onnx_bytes graph = {0};
     struct field field, inner;
+    model->file_bytes = rest.size;
     model->producer = "";
     while (next_field(&rest, &field, &reading->broken)) {
         if (field.wire != WIRE_BYTES) continue;
@@ -639,11 +637,17 @@ static enum ps_status read_model(struct reading *reading) {
     return settle(reading);
 }
 
-enum ps_status onnx_model_read(const char *path, struct onnx_model **model, struct ps_error *error) {
+enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, struct onnx_model **model,
+                               struct ps_error *error) {
     struct onnx_model *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "an ONNX file", sizeof *made);
     struct reading reading = {.model = made, .path = path, .error = error};
-    enum ps_status status = read_model(&reading);
+    struct onnx_mapped *mapped = NULL;
+    enum ps_status status = bytes == NULL ? map_file(&reading, path, NULL, 0, &mapped) : PS_OK;
+    if (mapped != NULL)
+        status = read_model(&reading, (struct onnx_bytes){mapped->address, mapped->size});
+    else if (bytes != NULL)
+        status = read_model(&reading, *bytes);
     if (made->arena.refused > 0) status = error_memory(error, "an ONNX file", made->arena.refused);
     if (status != PS_OK) {
         onnx_model_destroy(made);

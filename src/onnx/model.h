@@ -119,8 +119,10 @@ struct onnx_model {
     bool marked; /* some initializer's kind is said */
 };
 
-/* PS_BAD_INPUT names the file and what is wrong in it. */
-enum ps_status onnx_model_read(const char *path, struct onnx_model **model, struct ps_error *error);
+/* Reads the file, or `bytes` as its contents, which then stay as long as the model. PS_BAD_INPUT names the file and what is
+ * wrong in it. */
+enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, struct onnx_model **model,
+                               struct ps_error *error);
 void onnx_model_destroy(struct onnx_model *model);
 /* Gives the mappings of its files to the caller, one at a time; false where none is left. The model can only be destroyed then.
  */

@@ -78,9 +78,10 @@ static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     return network_add_loss(graph, NULL, output, l->error);
 }
 
-enum ps_status onnx_read_network(const char *path, struct ps_network **network, struct ps_error *error) {
+static enum ps_status read_network(const char *path, const struct onnx_bytes *bytes, struct ps_network **network,
+                                   struct ps_error *error) {
     struct onnx_model *model;
-    TRY(onnx_model_read(path, &model, error));
+    TRY(onnx_model_read(path, bytes, &model, error));
     struct lowering l = {.model = model, .path = path, .error = error};
     struct graph *graph = graph_create();
     l.fold = (struct fold){.arena = &l.arena, .budget = (int64_t)(1 << 24) + 4 * (int64_t)model->file_bytes, .error = error};
@@ -88,6 +89,9 @@ enum ps_status onnx_read_network(const char *path, struct ps_network **network, 
     if (graph != NULL) graph->values = values_create();
     const bool room = graph != NULL && graph->values != NULL;
     enum ps_status status = room ? lower_model(&l, graph) : error_memory(error, "a network", sizeof *graph);
+    if (status == PS_BAD_INPUT && l.batch == 1 && error != NULL && error->hint[0] == '\0')
+        error_hint(error,
+                   "it was exported with a batch of 1, which cannot be told from other dimensions of 1: export with 2 or more");
     while (status == PS_OK && onnx_model_take_mapping(model, &mapping))
         status = values_keep_mapping(graph->values, mapping, error);
     char name[NETWORK_NAME_SIZE];
@@ -101,4 +105,14 @@ enum ps_status onnx_read_network(const char *path, struct ps_network **network, 
     if (status == PS_OK) return network_create(name, graph, PREDICTS_CLASSES, network, error);
     graph_destroy(graph);
     return status;
+}
+
+enum ps_status onnx_read_network(const char *path, struct ps_network **network, struct ps_error *error) {
+    return read_network(path, NULL, network, error);
+}
+
+enum ps_status onnx_parse_network(const char *path, const void *data, size_t size, struct ps_network **network,
+                                  struct ps_error *error) {
+    const struct onnx_bytes bytes = {data, size};
+    return read_network(path, &bytes, network, error);
 }

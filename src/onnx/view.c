@@ -55,6 +55,16 @@ bool view_split(struct view *view, int i, int64_t inner) {
     return true;
 }
 
+/*
+ * Whether a batch of 1 stands in the dimension, which is full without it: nothing but guesses can tell. It has one of 1 if that
+ * comes now or next; else, where there are fewer dimensions than before, it was joined to this one, as rows (T N, D) are made
+ * of (T, N, D), and otherwise to the next, as heads are: (T, N heads, d).
+ */
+static bool takes_lone(const struct view *from, int rank, const int64_t *dims, int d) {
+    if (dims[d] == 1 || d == rank - 1) return true;
+    return dims[d + 1] != 1 && rank < from->rank;
+}
+
 /* Deals the atoms out to the dimensions, in order; splits where one ends. */
 static bool deal(const struct view *from, int rank, const int64_t *dims, struct view *to) {
     struct view rest = *from;
@@ -65,8 +75,8 @@ static bool deal(const struct view *from, int rank, const int64_t *dims, struct 
         int64_t need = dims[d];
         while (next < rest.count) {
             const struct atom *atom = &rest.atoms[next];
-            const bool lone = atom->batch && atom->size == 1; /* a batch of 1: stands in the first place that there is */
-            if (need == 1 && !lone) break;
+            const bool lone = atom->batch && atom->size == 1;
+            if (need == 1 && !(lone && takes_lone(from, rank, dims, d))) break;
             if (!lone && need % atom->size != 0 && (atom->size % need != 0 || !view_split(&rest, next, atom->size / need)))
                 return false;
             if (to->count == ATOMS_MAX) return false;

@@ -1,0 +1,367 @@
+/*
+ * Hostile ONNX files: some that are wrong on purpose, and many that are mutated at random. Nothing crashes; what is refused is
+ * refused as bad input, in one line that names the file. PENSTOCK_TEST_MUTATIONS sets how many mutations there are of each
+ * file.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "onnx/onnx.h"
+#include "support.h"
+
+/* --------------------------------------------------- protobuf, as it is written */
+
+struct bytes {
+    unsigned char *data;
+    size_t size, capacity;
+};
+
+static void put(struct bytes *to, const void *data, size_t size) {
+    if (to->size + size > to->capacity) {
+        to->capacity = 2 * (to->size + size);
+        to->data = realloc(to->data, to->capacity);
+        assert_non_null(to->data);
+    }
+    if (size > 0) memcpy(to->data + to->size, data, size);
+    to->size += size;
+}
+
+static void put_varint(struct bytes *to, uint64_t number) {
+    for (; number >= 0x80; number >>= 7) put(to, &(unsigned char){(unsigned char)(number | 0x80)}, 1);
+    put(to, &(unsigned char){(unsigned char)number}, 1);
+}
+
+static void put_number(struct bytes *to, int field, uint64_t number) {
+    put_varint(to, (uint64_t)field << 3);
+    put_varint(to, number);
+}
+
+static void put_bytes(struct bytes *to, int field, const void *data, size_t size) {
+    put_varint(to, (uint64_t)field << 3 | 2);
+    put_varint(to, size);
+    put(to, data, size);
+}
+
+static void put_text(struct bytes *to, int field, const char *text) { put_bytes(to, field, text, strlen(text)); }
+
+/* The message as a field of another; it is empty then. */
+static void put_message(struct bytes *to, int field, struct bytes *message) {
+    put_bytes(to, field, message->data, message->size);
+    message->size = 0;
+}
+
+/* name: an input or output of the graph (`field`), of f32. */
+static void put_value(struct bytes *graph, int field, const char *name, const int64_t *dims, int rank) {
+    struct bytes value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
+    for (int d = 0; d < rank; d++) {
+        put_number(&dim, 1, (uint64_t)dims[d]);
+        put_message(&shape, 1, &dim);
+    }
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&value, 1, name);
+    put_message(&value, 2, &type);
+    put_message(graph, field, &value);
+    free(value.data), free(type.data), free(tensor.data), free(shape.data), free(dim.data);
+}
+
+static void put_node(struct bytes *graph, const char *op, const char *inputs[], const char *output) {
+    struct bytes node = {0};
+    for (int i = 0; inputs[i] != NULL; i++) put_text(&node, 1, inputs[i]);
+    put_text(&node, 2, output);
+    put_text(&node, 3, output);
+    put_text(&node, 4, op);
+    put_message(graph, 1, &node);
+    free(node.data);
+}
+
+/* An initializer of f32 whose elements are 0, 1/8, .. */
+static void put_tensor(struct bytes *graph, const char *name, const int64_t *dims, int rank) {
+    struct bytes tensor = {0};
+    int64_t elements = 1;
+    for (int d = 0; d < rank; d++) {
+        put_number(&tensor, 1, (uint64_t)dims[d]);
+        elements *= dims[d];
+    }
+    float *data = malloc((size_t)elements * sizeof *data);
+    assert_non_null(data);
+    for (int64_t e = 0; e < elements; e++) data[e] = (float)e / 8;
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, data, (size_t)elements * sizeof *data);
+    put_message(graph, 5, &tensor);
+    free(data);
+    free(tensor.data);
+}
+
+/* The file of a graph, which is empty then. */
+static struct bytes model_of(struct bytes *graph) {
+    struct bytes model = {0}, opset = {0};
+    put_number(&model, 1, 10);
+    put_number(&opset, 2, 17);
+    put_message(&model, 8, &opset);
+    put_message(&model, 7, graph);
+    free(graph->data);
+    free(opset.data);
+    *graph = (struct bytes){0};
+    return model;
+}
+
+/* x (2, 6) by w to (2, 4), with a ReLU. */
+static struct bytes small_graph(void) {
+    struct bytes graph = {0};
+    put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+    put_node(&graph, "MatMul", (const char *[]){"x", "w", NULL}, "y");
+    put_node(&graph, "Relu", (const char *[]){"y", NULL}, "z");
+    put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+    put_value(&graph, 12, "z", (int64_t[]){2, 4}, 2);
+    return graph;
+}
+
+/* ------------------------------------------------------------- on purpose */
+
+static enum ps_status parse(struct bytes file, struct ps_network **network) {
+    memset(&test_error, 0, sizeof test_error);
+    return onnx_parse_network("model.onnx", file.data, file.size, network, &test_error);
+}
+
+static void refused(struct bytes *graph, const char *part) {
+    struct bytes file = model_of(graph);
+    struct ps_network *network = NULL;
+    assert_status(parse(file, &network), PS_BAD_INPUT, part);
+    free(file.data);
+}
+
+static void test_small(void **state) {
+    (void)state;
+    struct bytes graph = small_graph(), file = model_of(&graph);
+    struct ps_network *network = NULL;
+    struct ps_network_info info;
+    assert_ok(parse(file, &network));
+    ps_network_info_get(network, &info, sizeof info);
+    assert_int_equal(info.parameters, 24);
+    assert_int_equal(info.classes, 4);
+    ps_network_destroy(network);
+    free(file.data);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    struct bytes graph = small_graph();
+    put_node(&graph, "Relu", (const char *[]){"y", NULL}, "z");
+    refused(&graph, "value 'z': two nodes make it");
+    graph = small_graph();
+    put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+    refused(&graph, "initializer 'w': two have this name");
+    graph = small_graph();
+    put_tensor(&graph, "y", (int64_t[]){6, 4}, 2);
+    refused(&graph, "initializer 'y': a node makes it, too");
+    graph = (struct bytes){0};
+    put_node(&graph, "Relu", (const char *[]){"b", NULL}, "a"); /* a cycle */
+    put_node(&graph, "Relu", (const char *[]){"a", NULL}, "b");
+    put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+    put_value(&graph, 12, "b", (int64_t[]){2, 6}, 2);
+    refused(&graph, "node 'a' (Relu): no node before it makes its input 'b'");
+    graph = small_graph();
+    put_node(&graph, "Warp", (const char *[]){"z", NULL}, "q");
+    refused(&graph, "node 'q' (Warp): the operator is not known");
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    struct bytes graph = small_graph(), tensor = {0};
+    for (int d = 0; d < 5; d++) put_number(&tensor, 1, 1 << 20); /* 2^100 elements */
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, "huge");
+    put_message(&graph, 5, &tensor);
+    refused(&graph, "its dimensions are too large");
+    graph = small_graph();
+    put_number(&tensor, 1, 1000);
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, "short");
+    put_bytes(&tensor, 9, "1234", 4);
+    put_message(&graph, 5, &tensor);
+    refused(&graph, "4 bytes, and its shape needs 4000");
+    /* A constant of 2^40 elements is not made. */
+    graph = small_graph();
+    struct bytes shape = {0};
+    for (int d = 0; d < 4; d++) put_varint(&shape, 1 << 10);
+    put_number(&tensor, 1, 4);
+    put_number(&tensor, 2, 7);
+    put_text(&tensor, 8, "shape");
+    put_bytes(&tensor, 7, shape.data, shape.size);
+    put_message(&graph, 5, &tensor);
+    put_node(&graph, "ConstantOfShape", (const char *[]){"shape", NULL}, "large");
+    refused(&graph, "more elements than the file can be about");
+    free(tensor.data);
+    free(shape.data);
+}
+
+/* Graphs in attributes in graphs are not descended into. */
+static void test_nesting(void **state) {
+    (void)state;
+    struct bytes inner = {0}, node = {0}, attribute = {0}, graph = small_graph();
+    for (int depth = 0; depth < 2000; depth++) {
+        put_text(&attribute, 1, "body");
+        put_bytes(&attribute, 6, inner.data, inner.size);
+        put_text(&node, 4, "Loop");
+        put_message(&node, 5, &attribute);
+        inner.size = 0;
+        put_message(&inner, 1, &node);
+    }
+    put_text(&attribute, 1, "body");
+    put_message(&attribute, 6, &inner);
+    put_text(&node, 2, "out");
+    put_text(&node, 4, "Loop");
+    put_message(&node, 5, &attribute);
+    put_message(&graph, 1, &node);
+    refused(&graph, "node 'out' (Loop): the operator is not known");
+    free(inner.data), free(node.data), free(attribute.data);
+}
+
+/* Empty nodes are refused at the first, however many there are. */
+static void test_many(void **state) {
+    (void)state;
+    struct bytes graph = small_graph();
+    for (int n = 0; n < 1000000; n++) put(&graph, "\x0a\x00", 2);
+    refused(&graph, "has no operator");
+}
+
+static void put_external(struct bytes *graph, const char *location, const char *offset) {
+    struct bytes tensor = {0}, entry = {0};
+    put_number(&tensor, 1, 4);
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, "outside");
+    put_text(&entry, 1, "location");
+    put_text(&entry, 2, location);
+    put_message(&tensor, 13, &entry);
+    put_text(&entry, 1, "offset");
+    put_text(&entry, 2, offset);
+    put_message(&tensor, 13, &entry);
+    put_number(&tensor, 14, 1);
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+    free(entry.data);
+}
+
+static void test_external(void **state) {
+    (void)state;
+    static const struct {
+        const char *location, *offset, *message;
+    } cases[] = {
+        {"../secret", "0", "the name of a file beside the model is accepted"},
+        {"/etc/passwd", "0", "the name of a file beside the model is accepted"},
+        {".", "0", "the name of a file beside the model is accepted"},
+        {"", "0", "the name of a file beside the model is accepted"},
+        {"missing", "0", "missing: No such file or directory"},
+        {"link", "0", "link: Too many levels of symbolic links"},
+        {"data", "1", "16 bytes at 1 of data (16 bytes)"},
+        {"data", "-1", "offset '-1' is no size"},
+        {"data", "99999999999999999999", "is no size"},
+    };
+    char path[4200], link[4200];
+    snprintf(path, sizeof path, "%s/data", test_directory);
+    test_file_write(path, "0123456789abcdef", 16);
+    snprintf(link, sizeof link, "%s/link", test_directory);
+    assert_int_equal(symlink(path, link), 0);
+    snprintf(path, sizeof path, "%s/model.onnx", test_directory);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct bytes graph = small_graph();
+        struct ps_network *network = NULL;
+        put_external(&graph, cases[c].location, cases[c].offset);
+        struct bytes file = model_of(&graph);
+        test_file_write(path, file.data, file.size);
+        assert_status(onnx_read_network(path, &network, &test_error), PS_BAD_INPUT, cases[c].message);
+        free(file.data);
+    }
+}
+
+/* --------------------------------------------------------------- at random */
+
+static uint64_t draws;
+static uint64_t draw(uint64_t below) {
+    struct random_key key = test_key(19);
+    return (uint64_t)((double)random_uniform(key, draws++) * (double)below) % below;
+}
+
+static void mutate(unsigned char *data, size_t *size) {
+    static const unsigned char odd[] = {0, 1, 2, 0x7f, 0x80, 0xff, 8, 10, 18};
+    for (uint64_t times = 1 + draw(6); times > 0; times--) {
+        const size_t at = draw(*size), length = 1 + draw(8), to = draw(*size);
+        switch (draw(5)) {
+        case 0:
+            data[at] ^= (unsigned char)(1 << draw(8));
+            break;
+        case 1:
+            data[at] = odd[draw(sizeof odd)];
+            break;
+        case 2:
+            *size = 1 + draw(*size);
+            break;
+        case 3:
+            if (at + length <= *size && to + length <= *size) memmove(data + to, data + at, length);
+            break;
+        default:
+            if (at + length < *size) {
+                memmove(data + at, data + at + length, *size - at - length);
+                *size -= length;
+            }
+        }
+    }
+}
+
+static void check_mutated(const unsigned char *data, size_t size, long mutations) {
+    unsigned char *copy = malloc(size);
+    assert_non_null(copy);
+    for (long m = 0; m < mutations; m++) {
+        struct ps_error error = {0};
+        struct ps_network *network = NULL;
+        size_t length = size;
+        memcpy(copy, data, size);
+        mutate(copy, &length);
+        enum ps_status status = onnx_parse_network("model.onnx", copy, length, &network, &error);
+        if (status == PS_OK) {
+            ps_network_destroy(network);
+            continue;
+        }
+        if (status != PS_BAD_INPUT && status != PS_USAGE)
+            fail_msg("mutation %ld: status %d: %s", m, (int)status, error.message);
+        if (error.message[0] == '\0' || strpbrk(error.message, "\n\r") != NULL)
+            fail_msg("mutation %ld: '%s'", m, error.message);
+    }
+    free(copy);
+}
+
+static void test_mutated(void **state) {
+    (void)state;
+    static const char *const files[] = {"mlp.ts17",   "lstm_text.dyn20", "vgg16_bn.dyn20",
+                                        "bert.dyn23", "gpt2.dyn20",      "mobilenet_v3.ts17"};
+    const char *data = getenv("PENSTOCK_DATA"), *said = getenv("PENSTOCK_TEST_MUTATIONS");
+    const long mutations = said != NULL ? atol(said) : 2000;
+    struct bytes graph = small_graph(), file = model_of(&graph);
+    check_mutated(file.data, file.size, 10 * mutations);
+    free(file.data);
+    for (size_t f = 0; data != NULL && f < sizeof files / sizeof *files; f++) {
+        char path[4096];
+        char *text;
+        size_t size;
+        snprintf(path, sizeof path, "%s/onnx/%s.onnx", data, files[f]);
+        if (!file_exists(path)) continue;
+        assert_ok(file_read(path, (size_t)1 << 28, &text, &size, &test_error));
+        check_mutated((unsigned char *)text, size, mutations / 10);
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),   cmocka_unit_test(test_names), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_nesting), cmocka_unit_test(test_many),  cmocka_unit_test(test_external),
+        cmocka_unit_test(test_mutated),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
