@@ -214,8 +214,11 @@ void ps_network_builder_target(struct ps_network_builder *builder, const char *n
 /* What labels of each class count in the mean loss, which is divided by the sum of the weights of the labels that it is of, as
  * PyTorch's. Nothing said: 1. Of cross_entropy only. */
 void ps_network_builder_class_weights(struct ps_network_builder *builder, const float *weights, int count);
-/* The first parameters of `node`, in the last layer, and of `owner`, in the first, become one. */
+/* The first parameters of `node` and of `owner`, a node before it, become one. */
 void ps_network_builder_tie(struct ps_network_builder *builder, int node, int owner);
+/* The node's parameter of that name ("bias") and the one that files call `owner` ("fc1.bias"), of a node before it, become one.
+ * Any number of nodes may share a parameter. */
+void ps_network_builder_share(struct ps_network_builder *builder, int node, const char *parameter, const char *owner);
 /* What the classes are: "classes" where nothing is said, "tokens" (the next ones) or "masked_tokens". */
 void ps_network_builder_predicts(struct ps_network_builder *builder, const char *what);
 /* Frees the builder in any case. PS_USAGE: what was wrong. */
@@ -773,9 +776,10 @@ struct ps_comparison_row {
 enum ps_status ps_compare(const struct ps_profile *profile, const struct ps_compare_options *options,
                           struct ps_comparison **comparison, struct ps_error *error);
 /* For every combination the largest network that there is a plan for: of `model` with its option `key` ("layers") as large as
- * it goes, or of a family of network files, "net-{layers}.json", one for each value; the row's other figures are those of that network's plan. Costs are worked out for `device`, one of
- * PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"), at the micro-batch that the options say. What fits is taken
- * to fit when smaller. PS_USAGE: no such option, or no limit of memory. */
+ * it goes, or of a family of network files, "net-{layers}.json", one for each value; the row's other figures are those of that
+ * network's plan. Costs are worked out for `device`, one of PS_TABLE_PROFILE_DEVICES that is not measured (NULL: "gpu:v100"),
+ * at the micro-batch that the options say. What fits is taken to fit when smaller. PS_USAGE: no such option, or no limit of
+ * memory. */
 enum ps_status ps_compare_largest(const char *model, const char *key, const char *device,
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);

@@ -72,6 +72,42 @@ static void test_devices_agree(void **state) {
     device_close(reference);
 }
 
+/* What several nodes share lies in canonical order in all of them, whichever layout a device likes. */
+static void test_shared_parameters(void **state) {
+    (void)state;
+    int checked = 0;
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!chain_computes(device_table[i])) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            struct problem p = make_problem(&cases[c], c * 100);
+            struct kernel *kernel;
+            for (int t = 0; t < p.node->parameter_count; t++) p.graph->parameters[p.node->parameter_first + t].shared = true;
+            if (kernel_create(device, p.graph, p.node, p.samples, false, &kernel, &test_error) == PS_OK) {
+                for (int t = 0; t < p.node->parameter_count; t++, checked++) {
+                    const struct parameter *parameter = &p.graph->parameters[p.node->parameter_first + t];
+                    const size_t bytes = (size_t)shape_bytes(&parameter->shape);
+                    if (parameter->role == PARAMETER_STATISTIC) continue;
+                    assert_int_equal(kernel->parameter_bytes[t], bytes);
+                    if (!kernel->type->from_canonical) continue;
+                    float *canonical = new_block((int64_t)bytes), *own = new_block((int64_t)bytes);
+                    for (size_t e = 0; e < bytes / sizeof(float); e++) canonical[e] = (float)e;
+                    assert_ok(kernel->type->from_canonical(kernel, t, canonical, own, &test_error));
+                    if (memcmp(canonical, own, bytes) != 0)
+                        fail_msg("%s on %s: parameter %d lies in another order", cases[c].name, device->type->name, t);
+                    free(canonical), free(own);
+                }
+                kernel_destroy(kernel);
+            } else if (!strstr(test_error.message, "shares its weights")) {
+                fail_msg("%s on %s: %s", cases[c].name, device->type->name, test_error.message);
+            }
+            free_problem(&p);
+        }
+        device_close(device);
+    }
+    assert_true(checked > 30);
+}
+
 /* So many rows and features that the forward is a plain product in pieces. */
 static int build_wide(struct builder *b, struct draw *d, bool relu) {
     enum { ROWS = 256, FEATURES = 1024 };
@@ -268,10 +304,10 @@ static void test_large_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
-        cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
-        cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
+        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

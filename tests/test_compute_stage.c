@@ -12,14 +12,21 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
     assert_non_null(layers);
     int64_t input_bytes = 0;
     assert_ok(stage_layer_sizes(device, graph, samples, layers, &input_bytes, &test_error));
+    struct arena arena = {0};
+    struct ties ties;
+    assert_ok(ties_find(graph, &arena, &ties, &test_error));
     for (int first = 0; first < graph->layer_count; first++) {
         for (int last = first; last < graph->layer_count; last++) {
             struct stage *stage = NULL;
             assert_ok(stage_create(device, graph, first, last, samples, &stage, &test_error));
             struct stage_sizes made = stage_sizes(stage);
-            struct stage_sizes composed = stage_sizes_compose(layers, graph->layer_count, input_bytes, first, last);
+            struct stage_sizes composed = stage_sizes_compose(layers, graph->layer_count, &ties, input_bytes, first, last);
+            if (ties_are_ends(&ties, graph->layer_count)) { /* then the layers say it, too */
+                const struct stage_sizes ends = stage_sizes_compose(layers, graph->layer_count, NULL, input_bytes, first, last);
+                assert_memory_equal(&ends, &composed, sizeof ends);
+            }
             assert_int_equal(made.parameter_bytes, composed.parameter_bytes);
-            assert_int_equal(made.second_gradient_bytes, composed.second_gradient_bytes);
+            assert_int_equal(made.repeated_gradient_bytes, composed.repeated_gradient_bytes);
             assert_int_equal(made.tied_bytes, composed.tied_bytes);
             assert_int_equal(made.statistics_bytes, composed.statistics_bytes);
             assert_int_equal(made.fixed_bytes, composed.fixed_bytes);
@@ -31,6 +38,7 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
             stage_destroy(stage);
         }
     }
+    arena_release(&arena);
     free(layers);
 }
 
@@ -41,7 +49,8 @@ static void test_sizes_compose(void **state) {
                                         "vgg16,batch_norm=1",
                                         "resnet,blocks=2,input=12",
                                         "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
-                                        "bert48,layers=1,width=16,heads=2,seq=12,vocab=13,tied=1"};
+                                        "bert48,layers=1,width=16,heads=2,seq=12,vocab=13,tied=1",
+                                        TEST_DIRECTORY "/networks/shared.json"};
     for (int d = 0; device_table[d] != NULL; d++) {
         struct device *device = chain_device(device_table[d]->name);
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
@@ -86,7 +95,7 @@ static void test_sizes_by_hand(void **state) {
     assert_int_equal(layers[6].output_bytes, 0);
     assert_int_equal(layers[6].stash_bytes, 704 + 128);           /* 2 x 84 floats, and 2 x 10 probabilities, aligned */
     assert_int_equal(layers[6].workspace_bytes, 128 + 3392 + 64); /* logits' gradient; weights, bias */
-    struct stage_sizes middle = stage_sizes_compose(layers, 7, input_bytes, 1, 2);
+    struct stage_sizes middle = stage_sizes_compose(layers, 7, NULL, input_bytes, 1, 2);
     assert_int_equal(middle.input_bytes, conv1);
     int64_t conv2 = 2 * 16 * 10 * 10 * 4;
     assert_int_equal(middle.stash_bytes, pool1 + pool1 + conv2); /* winners, pooled values, and the tail of conv2 */

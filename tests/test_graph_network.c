@@ -55,6 +55,7 @@ static void assert_same_parameter(const struct parameter *a, const struct parame
     assert_int_equal(a->role, b->role);
     assert_int_equal(a->frozen, b->frozen);
     assert_int_equal(a->tied, b->tied);
+    assert_int_equal(a->shared, b->shared);
     assert_int_equal(a->slice.rows, b->slice.rows);
     assert_int_equal(a->slice.first, b->slice.first);
     assert_string_equal(a->slice.whole, b->slice.whole);

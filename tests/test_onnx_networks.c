@@ -95,12 +95,20 @@ static int64_t sum_uses(struct chain *chain, const char *name, int64_t count, fl
     int64_t uses = 0;
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int s = 0; s < chain->count; s++) {
-        const struct stage_tie tie = stage_tied(chain->stages[s]);
-        const struct parameter *tied = graph_tied(chain->graph);
-        const bool both = tied != NULL && strcmp(tied->name, name) == 0 && tie.owner >= 0 && tie.use >= 0;
+        struct arena arena = {0};
+        struct stage_tie *ties;
+        int tie_count;
+        bool both = false;
+        assert_ok(stage_ties(chain->stages[s], &arena, &ties, &tie_count, &test_error));
         const float *gradients = chain->blocks[0][s].gradients;
-        for (int64_t e = 0; e < count && both; e++) sum[e] = gradients[tie.owner + e] + gradients[tie.use + e];
-        uses += both;
+        for (int t = 0; t < tie_count; t++) {
+            if (strcmp(ties[t].parameter->name, name) != 0) continue;
+            both = true;
+            uses += ties[t].uses;
+            for (int u = 0; u < ties[t].uses; u++)
+                for (int64_t e = 0; e < count; e++) sum[e] += gradients[ties[t].gradients[u] + e];
+        }
+        arena_release(&arena);
         for (int p = 0; p < stage_parameter_count(chain->stages[s]) && !both; p++) {
             const struct parameter *parameter = stage_parameter(chain->stages[s], p);
             if (strcmp(parameter->name, name) != 0) continue;

@@ -266,7 +266,7 @@ static void json_broken(void **state) {
          "workspace_bytes: must be an integer"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"value_bytes\": 1000}]}]}", "value_bytes: 1000 is more than"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER ", \"tied_bytes\": 1}]}]}",
-         "layers[0].tied_bytes: 1; the first and the last"},
+         "layers[0].tied_bytes: 1; without `ties` the first and the last"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"\", \"kind\": \"x\"}]}]}", "layers[0]: name is empty"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}",
          "p.json: costs[1].micro_batch: 4 must be larger"},

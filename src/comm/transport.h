@@ -19,9 +19,19 @@
 
 struct transport;
 
+/* A parameter that several stages share. */
+struct tied_parameter {
+    size_t count;      /* elements; 0 where nothing is computed */
+    const int *stages; /* of its uses, ascending; a stage may have several */
+    int uses;
+};
+
 struct transport_options {
     const struct ps_programs *programs; /* one of the run's: what instances there are; borrowed for the call */
-    const struct stage_slots *slots;    /* per instance, the most that any program of the run uses; borrowed for the call */
+    /* The parameters that several stages share; borrowed as long as the transport lives. */
+    const struct tied_parameter *tied;
+    int tied_count;
+    const struct stage_slots *slots; /* per instance, the most that any program of the run uses; borrowed for the call */
     /* Where workers are processes: those of the run, and the sizes of blocks, per stage of those that run here; NULL: all
      * workers are in this process. */
     struct processes *processes;
@@ -38,8 +48,7 @@ struct transport_options {
     const struct ps_cluster *cluster;
 };
 
-/* The share of one instance in a sum over the replicas of its stage and, where the first and the last stage share a parameter,
- * over both stages. */
+/* The share of one instance in a sum over the replicas of its stage and, where stages share parameters, over these stages. */
 struct transport_share {
     struct device *device; /* that has the blocks; NULL: they lie in the host's memory */
     struct moment when;    /* when its work on the blocks is done */
@@ -50,8 +59,8 @@ struct transport_share {
     float *statistics;     /* running statistics: each replica gets their mean */
     size_t statistics_count;
     double takes_s; /* duration of the sum for devices that only wait */
-    float *tied;    /* the gradient of the parameter that the two stages share, in `gradients`; NULL: none */
-    size_t tied_count;
+    /* In `gradients`: those of the stage's uses of transport_options.tied, by parameter, and then in their order. */
+    float *const *tied;
 };
 
 struct transport_class {
@@ -79,10 +88,11 @@ struct transport_class {
     void (*post)(struct transport *transport, int instance, enum block_kind kind, int slot, int other, float **block,
                  const struct moment *when);
     /* Offers an instance's weight gradients for the sum over the replicas of its stage. When all replicas have offered theirs,
-     * each block holds the sum, added in the order of the replicas. The gradient of a parameter that two stages share is then
-     * summed over both, the first stage's plus the last's. All call it in the same order, and again only when the previous sum
-     * is settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it points to belongs to the transport until then.
-     * Never blocks for others. NULL: the transport cannot, and plans with replicas are refused. */
+     * each block holds the sum, added in the order of the replicas. The gradients of the uses of a parameter that several
+     * stages share are then added in their order, and the first use of every instance gets the sum. All call it in the same
+     * order, and again only when the previous sum is settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it
+     * points to belongs to the transport until then. Never blocks for others. NULL: the transport cannot, and plans with
+     * replicas are refused. */
     void (*reduce)(struct transport *transport, int instance, const struct transport_share *share);
     /* Is the block's last post complete (or was there none)? Called by the worker that posts it. Never blocks; takes the
      * channel's lock, so that after the result true, all that the other end wrote before its post can be read. */

@@ -67,7 +67,6 @@ static void unmap_memory(void *at, size_t size) {
 enum { QUEUES = 128, MARKS = 512, CAPACITY = 256 };
 
 enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, MARK, AFTER };
-enum { STRETCHES = 2 };
 
 struct far_kernel {
     struct kernel kernel;
@@ -99,7 +98,7 @@ struct command {
             float factor, divisor;
         } block;
         struct {
-            struct stretch stretch[STRETCHES];
+            struct stretch *stretch; /* freed after it */
             int count;
             double limit;
         } clip;
@@ -283,7 +282,10 @@ static void run_command(struct far_device *far, struct command *command) {
     if (command->kind == AFTER) run_after(far, &command->after);
     if (command->kind == KERNEL && !failed) run_kernel(far, command);
     if (command->kind == UPDATE && !failed) run_update(far, command);
-    if (command->kind == CLIP && !failed) run_clip(far, command);
+    if (command->kind == CLIP) {
+        if (!failed) run_clip(far, command);
+        free(command->clip.stretch);
+    }
     if (command->kind >= COPY && command->kind <= SCALE) {
         if (!failed) run_block(far, command);
         free(command->block.snapshot);
@@ -397,7 +399,14 @@ static void scale(struct device *device, size_t count, float *y, float factor, f
 
 static void clip(struct device *device, const struct stretch *stretches, int count, double limit) {
     struct command command = {.kind = CLIP, .clip = {.count = count, .limit = limit}};
-    for (int s = 0; s < count; s++) command.clip.stretch[s] = stretches[s];
+    const size_t bytes = (size_t)count * sizeof *stretches;
+    struct ps_error error = {0};
+    command.clip.stretch = malloc(bytes);
+    if (command.clip.stretch == NULL) {
+        fail(far_of(device), error_memory(&error, "a copy", bytes), &error);
+        return;
+    }
+    memcpy(command.clip.stretch, stretches, bytes);
     enqueue(far_of(device), &command);
 }
 

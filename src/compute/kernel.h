@@ -113,6 +113,10 @@ enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const st
 static inline const struct shape *kernel_input(const struct kernel *kernel, int input) {
     return &kernel->graph->nodes[kernel->node->inputs[input]].shape;
 }
+/* Is a parameter of its node shared with other nodes? Then the kernel keeps it in canonical order. */
+static inline bool kernel_shares(const struct kernel *kernel, int parameter) {
+    return kernel->graph->parameters[kernel->node->parameter_first + parameter].shared;
+}
 static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
 static inline size_t shape_rows(const struct shape *shape, int samples) {
     return (size_t)samples * (size_t)(shape_elements(shape) / shape->dim[0]);

@@ -7,10 +7,12 @@
 
 #include <stdint.h>
 
+#include "graph/ties.h"
+
 /* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
 struct layer_sizes {
-    int64_t parameter_bytes;  /* in the device's layout, padding included */
-    int64_t tied_bytes;       /* the part of it that the network's other end shares (graph_tie) */
+    int64_t parameter_bytes;  /* in the device's layout, padding included; a shared one counts for each use */
+    int64_t tied_bytes;       /* the part of it that other layers use, too (graph/ties.h), for each use */
     int64_t statistics_bytes; /* running statistics */
     int64_t fixed_bytes;      /* fixed parameters, in the device's layout */
     int64_t output_bytes;     /* all values that cross the cut after the layer */
@@ -23,28 +25,29 @@ struct layer_sizes {
 
 /* A stage of layers first..last. */
 struct stage_sizes {
-    int64_t parameter_bytes, tied_bytes, statistics_bytes, fixed_bytes;
-    int64_t second_gradient_bytes; /* where the stage has all layers: what both ends share is stored once, but each end has a
-                                      gradient of it */
-    int64_t input_bytes;           /* input block: data or the values that cross the cut; kept until the backward */
-    int64_t output_bytes;          /* output block; 0 at the network's end */
-    int64_t stash_bytes;           /* kept per micro-batch besides the input block */
-    int64_t delta_bytes;           /* kept per micro-batch between the two halves of a backward that is split */
-    int64_t workspace_bytes;       /* one per worker, whichever stage runs */
+    int64_t parameter_bytes, statistics_bytes, fixed_bytes;
+    int64_t repeated_gradient_bytes; /* a parameter that several layers share is stored once, but each use has a gradient */
+    int64_t tied_bytes;              /* gradients of uses of parameters that layers outside of the stage use, too */
+    int64_t input_bytes;             /* input block: data or the values that cross the cut; kept until the backward */
+    int64_t output_bytes;            /* output block; 0 at the network's end */
+    int64_t stash_bytes;             /* kept per micro-batch besides the input block */
+    int64_t delta_bytes;             /* kept per micro-batch between the two halves of a backward that is split */
+    int64_t workspace_bytes;         /* one per worker, whichever stage runs */
 };
 
-/* `layers` are the whole chain's, `input_bytes` the data of one micro-batch.
- *   parameters = sum of parameter_bytes; with all layers without the last one's tied_bytes, which are in the second gradient
+/* `layers` are the whole chain's, `input_bytes` the data of one micro-batch. `ties`: NULL: the first and the last layer share
+ * their tied_bytes.
+ *   parameters = sum of parameter_bytes - repeated gradients, those of each further use of a shared parameter
  *   input  = output_bytes of the layer before `first`, or the data
  *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
  *   delta  = sum of delta_bytes
  *   workspace = largest workspace_bytes + two gradient blocks (one for two layers) of the largest inner cut */
-struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, int64_t input_bytes, int first,
-                                       int last);
-/* The bytes that a stage of layers first..last of `layer_count` has twice. */
-static inline int64_t stage_sizes_twice(const struct layer_sizes *end, int layer_count, int first, int last) {
-    return first == 0 && last > 0 && last == layer_count - 1 ? end->tied_bytes : 0;
-}
+struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int layer_count, const struct ties *ties,
+                                       int64_t input_bytes, int first, int last);
+/* Sets what a stage of layers first..last has of shared parameters; `begin` and `end` are its first and last layer, and
+ * parameter_bytes counts each use so far. */
+void stage_sizes_tie(const struct layer_sizes *begin, const struct layer_sizes *end, int layer_count, const struct ties *ties,
+                     int first, int last, struct stage_sizes *sizes);
 
 /* The size of the block of what a stage has once, whatever its versions: running statistics, then fixed parameters. */
 static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {
@@ -53,7 +56,7 @@ static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {
 
 /* The size of the block of a stage's gradients. */
 static inline int64_t stage_gradient_bytes(const struct stage_sizes *sizes) {
-    return sizes->parameter_bytes + sizes->second_gradient_bytes;
+    return sizes->parameter_bytes + sizes->repeated_gradient_bytes;
 }
 
 #endif

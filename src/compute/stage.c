@@ -128,7 +128,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
                                  struct layer_sizes *sizes, struct ps_error *error) {
     struct stage *stage;
     TRY(stage_create(device, graph, layer, layer, samples, &stage, error));
-    *sizes = (struct layer_sizes){.parameter_bytes = stage->sizes.parameter_bytes,
+    *sizes = (struct layer_sizes){.parameter_bytes = stage_gradient_bytes(&stage->sizes),
                                   .tied_bytes = stage->sizes.tied_bytes,
                                   .statistics_bytes = stage->sizes.statistics_bytes,
                                   .fixed_bytes = stage->sizes.fixed_bytes,

@@ -5,8 +5,8 @@
  *   weights              every trained parameter of the stage in one block, in kernel layout;
  *                        each begins at a multiple of 16 elements, so that a copy of the
  *                        block in another type has it at the same element                  sizes.parameter_bytes
- *   gradients            theirs; where the stage has all layers, followed by a second
- *                        gradient of what both its ends share                              stage_gradient_bytes
+ *   gradients            theirs, followed by those of further uses of parameters that
+ *                        several of its nodes share                                        stage_gradient_bytes
  *   statistics           running statistics, then fixed parameters in kernel layout        stage_unchanged_bytes
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
@@ -23,6 +23,7 @@
 #ifndef PENSTOCK_COMPUTE_STAGE_H
 #define PENSTOCK_COMPUTE_STAGE_H
 
+#include "base/arena.h"
 #include "compute/device.h"
 #include "compute/sizes.h"
 
@@ -140,13 +141,18 @@ const struct parameter *stage_parameter(const struct stage *stage, int parameter
 /* The operator of its node, and where it begins in the weights (in elements; a statistic: -1). */
 const struct operator_type *stage_parameter_operator(const struct stage *stage, int parameter);
 int64_t stage_parameter_offset(const struct stage *stage, int parameter);
-/* The parameter that the network's first and last layer share (graph_tie): where its gradient lies, in elements, for the first
- * layer (owner) and for the last one (use); -1: the stage does not have that layer; count 0: it has neither. The weights have
- * the same offset; a stage with both layers has them once, at the owner's. Both are in canonical order. */
+/* A parameter of the stage that several nodes of the network use (graph/ties.h). It lies in the weights once, in canonical
+ * order; each use in the stage has a gradient. */
 struct stage_tie {
-    int64_t owner, use, count;
+    const struct parameter *parameter;
+    int64_t count;      /* elements */
+    int64_t *gradients; /* where that of each use begins, in elements; the first begins where the weights begin, too */
+    int uses;           /* in the stage */
+    bool outside;       /* nodes outside of the stage use it, too */
 };
-struct stage_tie stage_tied(const struct stage *stage);
+/* In the order of their first uses in the stage; the arrays belong to the arena. */
+enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct stage_tie **ties, int *count,
+                          struct ps_error *error);
 enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
                             struct ps_error *error);
 enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,

@@ -60,12 +60,13 @@ struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes
     return buffer;
 }
 
-/* Where the stage's first layer has the parameter that its last layer shares; NULL: it does not have it. */
-static const struct buffer *find_owner(const struct stage *stage, const struct parameter *tied) {
-    for (int i = 0; i < stage->node_count && stage->first < stage->last; i++)
+/* Where an earlier use in the stage has the shared parameter; NULL: there is none. */
+static const struct buffer *find_earlier(const struct stage *stage, const struct parameter *tied) {
+    for (int i = 0; i < stage->node_count; i++)
         for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
             const struct parameter *own = &stage->graph->parameters[stage->nodes[i].node->parameter_first + p];
-            if (!own->tied && strcmp(own->name, tied->name) == 0) return &stage->nodes[i].weights[p];
+            if (own == tied) return NULL;
+            if (parameter_is_shared(own) && strcmp(own->name, tied->name) == 0) return &stage->nodes[i].weights[p];
         }
     return NULL;
 }
@@ -80,21 +81,20 @@ static void allocate_fixed(struct stage *stage) {
     stage->sizes.fixed_bytes = end - stage->sizes.statistics_bytes;
 }
 
-/* A parameter that both ends share lies where the first layer has it. Each end has a gradient of it, so that those of several
- * micro-batches are added up as on two stages; the last layer's follows all others. */
+/* A shared parameter lies where the stage's first use has it. Each use has a gradient of its own, so that those of several
+ * micro-batches are added up as on several stages; those of further uses follow all others. */
 static void allocate_parameters(struct stage *stage) {
-    struct buffer *second = NULL;
+    int64_t repeated = 0;
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         for (int p = 0; p < node->node->parameter_count; p++) {
             int64_t bytes = node->kernel->parameter_bytes[p];
             const struct parameter *parameter = &stage->graph->parameters[node->node->parameter_first + p];
-            const struct buffer *owner = parameter->tied ? find_owner(stage, parameter) : NULL;
+            const struct buffer *earlier = parameter->tied ? find_earlier(stage, parameter) : NULL;
             if (parameter->role == PARAMETER_FIXED) continue;
-            if (owner) {
-                node->weights[p] = *owner;
-                second = &node->gradients[p];
-                stage->sizes.second_gradient_bytes = (int64_t)memory_align((size_t)bytes);
+            if (earlier) {
+                node->weights[p] = *earlier;
+                node->gradients[p] = buffer_carve(BUFFER_REPEATED, &repeated, bytes);
             } else if (parameter->role == PARAMETER_STATISTIC) {
                 node->statistics[p] = buffer_carve(BUFFER_STATISTICS, &stage->sizes.statistics_bytes, bytes);
             } else {
@@ -103,7 +103,13 @@ static void allocate_parameters(struct stage *stage) {
             }
         }
     }
-    if (second) *second = (struct buffer){BUFFER_GRADIENTS, stage->sizes.parameter_bytes};
+    for (int i = 0; i < stage->node_count && repeated > 0; i++)
+        for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
+            struct buffer *gradient = &stage->nodes[i].gradients[p];
+            if (gradient->block != BUFFER_REPEATED) continue;
+            *gradient = (struct buffer){BUFFER_GRADIENTS, stage->sizes.parameter_bytes + gradient->offset};
+        }
+    stage->sizes.repeated_gradient_bytes = repeated;
     allocate_fixed(stage);
 }
 
@@ -179,7 +185,7 @@ void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch
         values[root] = (struct buffer){BUFFER_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
     }
     allocate_parameters(stage);
-    stage->sizes.tied_bytes = (int64_t)memory_align((size_t)stage_tied(stage).count * sizeof(float));
+    stage->sizes.tied_bytes = stage_outside_bytes(stage);
     allocate_deltas(stage);
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = allocate_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {

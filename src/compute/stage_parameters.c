@@ -42,18 +42,70 @@ int64_t stage_parameter_offset(const struct stage *stage, int parameter) {
     return buffer->block == BUFFER_WEIGHTS ? buffer->offset / (int64_t)sizeof(float) : -1;
 }
 
-struct stage_tie stage_tied(const struct stage *stage) {
-    struct stage_tie tie = {.owner = -1, .use = -1};
-    const struct parameter *tied = graph_tied(stage->graph);
-    for (int p = 0; tied != NULL && p < stage_parameter_count(stage); p++) {
+/* Does a node outside of the stage use the shared parameter, too? */
+static bool used_outside(const struct stage *stage, const struct parameter *shared) {
+    const struct parameter *all = stage->graph->parameters, *first = &all[stage->nodes->node->parameter_first];
+    const struct parameter *end = first + stage_parameter_count(stage);
+    for (const struct parameter *p = all; p < all + stage->graph->parameter_count; p++)
+        if ((p < first || p >= end) && parameter_is_shared(p) && strcmp(p->name, shared->name) == 0) return true;
+    return false;
+}
+
+int64_t stage_outside_bytes(const struct stage *stage) {
+    int64_t bytes = 0;
+    const int count = stage_parameter_count(stage);
+    for (int p = 0; p < count; p++) {
+        const struct parameter *parameter = stage_parameter(stage, p);
+        if (parameter_is_shared(parameter) && used_outside(stage, parameter))
+            bytes += (int64_t)memory_align((size_t)shape_bytes(&parameter->shape));
+    }
+    return bytes;
+}
+
+/* The gradients of the uses of a shared parameter, from the stage's parameter `first` on; returns their number. */
+static int find_gradients(const struct stage *stage, int first, int64_t *gradients) {
+    const char *name = stage_parameter(stage, first)->name;
+    const int count = stage_parameter_count(stage);
+    int uses = 0;
+    for (int p = first; p < count; p++) {
         int own = p;
         const struct stage_node *node = find_node(stage, &own);
         const struct parameter *parameter = parameter_of(stage, node, own);
-        if (strcmp(parameter->name, tied->name) != 0 || node->weights[own].block != BUFFER_WEIGHTS) continue;
-        *(parameter->tied ? &tie.use : &tie.owner) = node->gradients[own].offset / (int64_t)sizeof(float);
-        tie.count = shape_elements(&tied->shape);
+        if (!parameter_is_shared(parameter) || strcmp(parameter->name, name) != 0) continue;
+        if (gradients) gradients[uses] = node->gradients[own].offset / (int64_t)sizeof(float);
+        uses++;
     }
-    return tie;
+    return uses;
+}
+
+/* Is it the stage's first use of the parameter? Its gradient then lies where the weights lie, those of further uses behind all.
+ */
+static bool is_first_use(const struct stage *stage, int parameter) {
+    const struct stage_node *node = find_node(stage, &parameter);
+    return parameter_is_shared(parameter_of(stage, node, parameter)) &&
+           node->gradients[parameter].offset == node->weights[parameter].offset;
+}
+
+enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct stage_tie **out, int *count,
+                          struct ps_error *error) {
+    const int parameters = stage_parameter_count(stage);
+    int found = 0;
+    for (int p = 0; p < parameters; p++) found += is_first_use(stage, p);
+    struct stage_tie *ties = arena_take(arena, (size_t)found, sizeof *ties), *tie = ties;
+    for (int p = 0; p < parameters && ties; p++) {
+        if (!is_first_use(stage, p)) continue;
+        tie->parameter = stage_parameter(stage, p);
+        tie->count = shape_elements(&tie->parameter->shape);
+        tie->uses = find_gradients(stage, p, NULL);
+        tie->gradients = arena_take(arena, (size_t)tie->uses, sizeof *tie->gradients);
+        tie->outside = used_outside(stage, tie->parameter);
+        if (tie->gradients) find_gradients(stage, p, tie->gradients);
+        tie++;
+    }
+    if (arena->refused > 0) return error_memory(error, "shared parameters", arena->refused);
+    *out = ties;
+    *count = found;
+    return PS_OK;
 }
 
 static size_t canonical_bytes(const struct parameter *parameter) { return (size_t)shape_bytes(&parameter->shape); }

@@ -21,7 +21,8 @@ enum buffer_block {
     BUFFER_INPUT_GRADIENT,
     BUFFER_OUTPUT_GRADIENT,
     BUFFER_STATE,
-    BUFFER_COUNT
+    BUFFER_COUNT,
+    BUFFER_REPEATED /* while parameters are laid out: of the gradients that follow those of all parameters */
 };
 
 struct buffer {
@@ -90,6 +91,10 @@ int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int ro
 static inline int64_t stage_kernel_workspace(const struct stage *stage) {
     return stage->gradient_blocks * stage->gradient_block_bytes;
 }
+/* Aligned bytes of the gradients of parameters that nodes outside of the stage use, too, for each use in it
+ * (stage_parameters.c).
+ */
+int64_t stage_outside_bytes(const struct stage *stage);
 /* The next `bytes` of a block, aligned. */
 struct buffer buffer_carve(enum buffer_block block, int64_t *used, int64_t bytes);
 

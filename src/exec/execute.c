@@ -375,19 +375,8 @@ static void wait_for_own_sum(const struct call *call, const struct transport_sha
     if (settled.time <= share->when.time + share->takes_s) device_after(call->worker->device, &settled);
 }
 
-/* How many blocks of the stage's size a sum reads: in each pass those of all of its instances. */
-static double shares_added(const struct ps_programs *programs, const struct worker_stage *stage) {
-    const struct sum_group group = programs_sum_group(programs, stage->number);
-    const struct sum_passes passes = programs_sum_passes(programs, &group);
-    double shares = 0;
-    for (int p = 0; p < passes.count; p++)
-        if (sum_pass_has(&passes.pass[p], stage->number))
-            shares += passes.pass[p].size * sum_pass_share(&passes.pass[p], &stage->sizes);
-    return shares;
-}
-
 /* Sums the gradients of the stage's replicas: the sum over replicas of one mini-batch, the mean over whole mini-batches. Also
- * sums the gradients of the parameter that the stage shares with another. */
+ * sums the gradients of parameters that the stage shares with others. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     (void)error;
     const struct call call = call_of(context, number, instruction);
@@ -395,17 +384,15 @@ static enum ps_status reduce(void *context, int number, const struct instruction
     const struct ps_programs *programs = executor->segment.programs;
     struct worker_stage *stage = call.stage;
     int round = programs_round(programs, instruction->stage), left = programs->batches - instruction->micro_batch * round;
-    const struct stage_tie *tie = &stage->update.tie;
     struct transport_share share = {
         .device = call.worker->device,
         .when = device_mark(call.worker->device),
-        .tied = tie->count > 0 ? stage->gradients + (tie->owner >= 0 ? tie->owner : tie->use) : NULL,
-        .tied_count = (size_t)tie->count,
+        .tied = stage->tied,
         .gradients = stage->gradients,
         .gradient_count = executor->real ? (size_t)stage_gradient_bytes(&stage->sizes) / sizeof(float) : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
-        .takes_s = stage->update.times.sum_s * shares_added(programs, stage),
+        .takes_s = stage->update.times.sum_s * programs_sum_shares(programs, stage->number, &stage->sizes, NULL),
         .statistics = stage->statistics,
         .statistics_count = executor->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };

@@ -5,22 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "base/processor.h"
 #include "base/thread.h"
+#include "comm/transports/sum.h"
 
 /* ------------------------------------------------------------------ creation */
-
-static enum ps_status make_records(struct executor *executor, const struct ps_programs *programs, struct ps_error *error) {
-    int replicas = programs_replicas(programs, programs->stages - 1);
-    executor->records = calloc((size_t)replicas, sizeof *executor->records);
-    if (!executor->records) return error_memory(error, "an executor", (size_t)replicas * sizeof *executor->records);
-    for (; executor->record_count < replicas; executor->record_count++) {
-        struct replica_record *record = &executor->records[executor->record_count];
-        record->steps = calloc((size_t)executor->step_capacity + 1, sizeof *record->steps);
-        if (!record->steps) return error_memory(error, "an executor", (size_t)executor->step_capacity * sizeof *record->steps);
-    }
-    return PS_OK;
-}
 
 /* Locks and conditions; timed waits for `over` use the monotonic clock. */
 static void make_locks(struct executor *executor) {
@@ -33,16 +23,21 @@ static void make_locks(struct executor *executor) {
     pthread_condattr_destroy(&monotonic);
 }
 
-/* Allocates the tables per worker and per stage. */
-static enum ps_status make_arrays(struct executor *executor, const struct ps_plan *plan, struct ps_error *error) {
-    size_t workers = (size_t)plan->workers;
-    executor->workers = calloc(workers, sizeof *executor->workers);
-    executor->members = calloc(workers, sizeof *executor->members);
-    executor->interpreters = calloc(workers, sizeof *executor->interpreters);
-    executor->progress = calloc(workers, sizeof *executor->progress);
-    executor->sizes = calloc((size_t)plan->stage_count, sizeof *executor->sizes);
-    bool made = executor->workers && executor->members && executor->interpreters && executor->progress && executor->sizes;
-    return made ? PS_OK : error_memory(error, "an executor", workers * sizeof *executor->workers);
+/* The tables per worker, per stage and per replica of the last stage. */
+static enum ps_status make_tables(struct executor *executor, const struct ps_plan *plan, const struct ps_programs *programs,
+                                  struct ps_error *error) {
+    struct arena *arena = &executor->arena;
+    const size_t workers = (size_t)plan->workers, replicas = (size_t)programs_replicas(programs, programs->stages - 1);
+    executor->workers = arena_take(arena, workers, sizeof *executor->workers);
+    executor->members = arena_take(arena, workers, sizeof *executor->members);
+    executor->interpreters = arena_take(arena, workers, sizeof *executor->interpreters);
+    executor->progress = arena_take(arena, workers, sizeof *executor->progress);
+    executor->sizes = arena_take(arena, (size_t)plan->stage_count, sizeof *executor->sizes);
+    executor->records = arena_take(arena, replicas, sizeof *executor->records);
+    executor->record_count = (int)replicas;
+    for (size_t r = 0; r < replicas && executor->records; r++)
+        executor->records[r].steps = arena_take(arena, (size_t)executor->step_capacity + 1, sizeof *executor->records[r].steps);
+    return arena_check(arena, "an executor", error);
 }
 
 static enum ps_status make_workers(struct executor *executor, const struct worker_options *options, struct ps_error *error) {
@@ -58,8 +53,8 @@ enum ps_status executor_create(const struct executor_options *options, struct ex
     const struct worker_options *worker = options->worker;
     const struct processes *processes = options->processes;
     bool several = processes->count > 1;
-    struct executor *executor = calloc(1, sizeof *executor);
-    if (!executor) return error_memory(error, "an executor", sizeof *executor);
+    struct executor *executor;
+    TRY(memory_new(&executor, 1, "an executor", error));
     executor->rule = options->rule;
     executor->transport_class = options->transport;
     executor->processes = options->processes;
@@ -74,8 +69,7 @@ enum ps_status executor_create(const struct executor_options *options, struct ex
     executor->step_capacity = options->step_capacity;
     executor->stalled = -1;
     make_locks(executor);
-    enum ps_status status = make_arrays(executor, worker->plan, error);
-    if (status == PS_OK) status = make_records(executor, worker->programs, error);
+    enum ps_status status = make_tables(executor, worker->plan, worker->programs, error);
     if (status == PS_OK) status = watchdog_create(worker->plan->workers, options->patience_s, &executor->watchdog, error);
     if (status == PS_OK && executor->lengths)
         status = sample_order_create(executor->lengths->samples, options->batch, executor->seed, executor->lengths,
@@ -128,14 +122,57 @@ static enum ps_status initialize_weights(struct executor *executor, struct ps_er
     return PS_OK;
 }
 
+/* What several stages share: of a device that computes nothing, as the plan says, since its graph is one of costs. */
+static enum ps_status find_tied(struct executor *executor, const struct worker_options *worker, struct ties *ties,
+                                struct ps_error *error) {
+    struct arena *arena = &executor->arena;
+    const struct ps_plan *plan = worker->plan;
+    *ties = plan->ties;
+    if (executor->real) TRY(ties_find(worker->graph, arena, ties, error));
+    if (!executor->real && plan->tied) TRY(ties_ends(worker->graph->layer_count, 0, arena, ties, error));
+    executor->tied = arena_take(arena, (size_t)ties->count, sizeof *executor->tied);
+    for (int t = 0; t < ties->count && arena->refused == 0; t++) {
+        const struct tie *tie = &ties->list[t];
+        int *stages = arena_take(arena, (size_t)tie->uses, sizeof *stages);
+        for (int u = 0; u < tie->uses && stages; u++) stages[u] = plan_stage_of(plan, tie->layers[u]);
+        /* Of a stage's own alone the uses count as none. */
+        const bool several = stages && stages[0] != stages[tie->uses - 1];
+        executor->tied[executor->tied_count++] =
+            (struct tied_parameter){.count = tie->parameter ? (size_t)shape_elements(&tie->parameter->shape) : 0,
+                                    .stages = stages,
+                                    .uses = several ? tie->uses : 0};
+    }
+    return arena->refused > 0 ? error_memory(error, "shared parameters", arena->refused) : PS_OK;
+}
+
+/* Where the gradients of the stage's uses of these lie. */
+static enum ps_status point_to_tied(struct executor *executor, const struct ties *ties, struct worker_stage *stage,
+                                    struct ps_error *error) {
+    const int count = tied_position(executor->tied, executor->tied_count, stage->number);
+    float **next = stage->tied = arena_take(&executor->arena, (size_t)count, sizeof(*stage->tied));
+    if (!next) return error_memory(error, "shared parameters", executor->arena.refused);
+    for (int t = 0; t < executor->tied_count && stage->gradients; t++) {
+        const int uses = tied_uses_in(&executor->tied[t], stage->number);
+        const struct stage_tie *tie = executor->real ? stage->update.ties : NULL;
+        while (uses > 0 && tie && strcmp(tie->parameter->name, ties->list[t].parameter->name) != 0) tie++;
+        for (int u = 0; u < uses; u++) *next++ = stage->gradients + (tie ? tie->gradients[u] : 0);
+    }
+    return PS_OK;
+}
+
 enum ps_status executor_start(struct executor *executor, const struct worker_options *worker, struct ps_error *error) {
+    struct ties ties;
+    TRY(find_tied(executor, worker, &ties, error));
     for (int number = executor->first_here; number < executor->end_here; number++) {
         struct worker_options options = *worker;
         options.number = number;
         options.shared = executor->transport_class->shares_memory && processes_has_shared_peers(executor->processes, number);
         TRY(worker_take_memory(&executor->workers[number], &options, error));
-        for (int i = 0; i < executor->workers[number].stage_count; i++)
-            executor->sizes[executor->workers[number].stages[i].number] = executor->workers[number].stages[i].sizes;
+        for (int i = 0; i < executor->workers[number].stage_count; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i];
+            executor->sizes[stage->number] = stage->sizes;
+            TRY(point_to_tied(executor, &ties, stage, error));
+        }
     }
     TRY(share_cores(executor, worker, error));
     if (executor->real) TRY(initialize_weights(executor, error));
@@ -144,6 +181,8 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
     for (int number = executor->first_here; executor->real && number < executor->end_here; number++)
         if (device_in_host(executor->workers[number].device)) memory_block_touch(&executor->workers[number].memory);
     struct transport_options options = {.programs = worker->programs,
+                                        .tied = executor->tied,
+                                        .tied_count = executor->tied_count,
                                         .slots = worker->slots,
                                         .processes = executor->processes,
                                         .sizes = executor->sizes,
@@ -179,15 +218,9 @@ void executor_destroy(struct executor *executor) {
     pthread_cond_destroy(&executor->over);
     pthread_cond_destroy(&executor->begin);
     pthread_mutex_destroy(&executor->lock);
-    for (int r = 0; r < executor->record_count; r++) free(executor->records[r].steps);
-    free(executor->records);
     sample_order_free(&executor->order);
     watchdog_free(&executor->watchdog);
     memory_block_release(&executor->travelling);
-    free(executor->progress);
-    free(executor->interpreters);
-    free(executor->members);
-    free(executor->workers);
-    free(executor->sizes);
+    arena_release(&executor->arena);
     free(executor);
 }

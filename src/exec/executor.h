@@ -48,6 +48,7 @@ static inline int replica_record_done(const struct replica_record *record) {
 }
 
 struct executor {
+    struct arena arena; /* of its tables */
     /* The same throughout; borrowed. */
     const struct update_rule *rule;
     const struct transport_class *transport_class;
@@ -67,6 +68,8 @@ struct executor {
     int64_t proxy_bytes;            /* bytes of the other processes' stages that were held here when the run was resumed */
     int segment_number;             /* of the one that runs, counted over training and evaluation */
     struct stage_sizes *sizes;      /* by stage, of those that run here */
+    struct tied_parameter *tied;    /* the parameters that several stages share */
+    int tied_count;
     struct transport *transport;
     struct environment environment;
 

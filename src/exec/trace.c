@@ -58,13 +58,8 @@ static enum ps_status add_sum(const struct executor *executor, const struct ps_p
                               const struct timeline_event *event, struct timeline *timeline, struct ps_error *error) {
     int stage = event->instruction.stage;
     const struct sum_group group = programs_sum_group(programs, stage);
-    const struct sum_passes passes = programs_sum_passes(programs, &group);
-    const struct stage_sizes *size = &executor->sizes[stage];
-    const double all = (double)(stage_gradient_bytes(size) + size->statistics_bytes);
-    double bytes = 0;
-    for (int p = 0; p < passes.count; p++)
-        if (sum_pass_has(&passes.pass[p], stage))
-            bytes += 2.0 * (passes.pass[p].size - 1) / passes.pass[p].size * all * sum_pass_share(&passes.pass[p], size);
+    double bytes;
+    programs_sum_shares(programs, stage, &executor->sizes[stage], &bytes);
     return timeline_add_transfer(
         timeline,
         &(struct timeline_transfer){.from = event->worker,

@@ -153,22 +153,31 @@ static void run_rule(const struct update_state *state, struct device *device, co
     if (state->span_count == 0) device->type->update(device, rule, settings, &call, predict_only, seconds);
 }
 
-/* The gradient of the parameter that the stage uses at both its ends: the first layer's plus the last's. */
+/* The gradients of parameters that only this stage has, several times: those of all uses in their order. The others were added
+ * in the sum over the stages. */
 static void add_up_tied(struct device *device, const struct update_state *state, float *gradient) {
-    const struct stage_tie *tie = &state->tie;
-    if (!device->type->real || tie->count == 0 || tie->owner < 0 || tie->use < 0) return;
-    device_add(device, TYPE_F32, (size_t)tie->count, gradient + tie->owner, gradient + tie->use);
+    for (const struct stage_tie *tie = state->ties; device->type->real && tie < state->ties + state->tie_count; tie++)
+        for (int u = 1; u < tie->uses && !tie->outside; u++)
+            device_add(device, TYPE_F32, (size_t)tie->count, gradient + tie->gradients[0], gradient + tie->gradients[u]);
 }
 
-/* Clips to the stage's share of the norm. A tied parameter has a share of its own, so that its copies on two stages are scaled
- * alike. */
+/* Clips to the stage's share of the norm. Shared parameters have shares of their own, so that their copies on several stages
+ * are scaled alike. */
 static void clip(const struct update_rule *rule, struct device *device, const struct update_state *state, float *gradient) {
     if (rule->clip == 0 || !device->type->real) return;
-    const struct stage_tie *tie = &state->tie;
-    const size_t at = tie->count == 0 ? 0 : (size_t)(tie->owner >= 0 ? tie->owner : tie->use), end = at + (size_t)tie->count;
-    const struct stretch rest[] = {{gradient, at}, {gradient + end, state->count - end}}, tied = {gradient + at, end - at};
-    device_clip(device, rest, 2, rule->clip * sqrt(state->share > 0 ? state->share : 1));
-    if (tied.count > 0) device_clip(device, &tied, 1, rule->clip * sqrt(state->tied_share));
+    struct stretch one, *rest = state->tie_count > 0 ? state->rest : &one;
+    float *at = gradient;
+    for (int t = 0; t < state->tie_count; t++) {
+        float *begins = gradient + state->ties[t].gradients[0];
+        rest[t] = (struct stretch){at, (size_t)(begins - at)};
+        at = begins + state->ties[t].count;
+    }
+    rest[state->tie_count] = (struct stretch){at, state->count - (size_t)(at - gradient)};
+    device_clip(device, rest, state->tie_count + 1, rule->clip * sqrt(state->share > 0 ? state->share : 1));
+    for (int t = 0; t < state->tie_count; t++) {
+        const struct stretch tied = {gradient + state->ties[t].gradients[0], (size_t)state->ties[t].count};
+        device_clip(device, &tied, 1, rule->clip * sqrt(state->tied_shares[t]));
+    }
 }
 
 /* The predictor's state blocks. */

@@ -48,10 +48,11 @@ struct update_state {
     struct stage_times times;  /* on a clock device */
     struct update_span *spans; /* from the first float on, owned; NULL: all decay */
     int span_count;
-    double share;      /* the stage's share of the network's parameters, and so of the squared norm limit; 0: all */
-    double tied_share; /* the same for `tie`, which has a share of its own: its copies on two stages must stay the same */
-    struct stage_tie
-        tie; /* the gradients of the parameter that the network's first and last layer share; count 0: not in this stage */
+    double share;           /* the stage's share of the network's parameters, and so of the squared norm limit; 0: all */
+    struct stage_tie *ties; /* its shared parameters, in the order of the block; owned, as is what follows */
+    double *tied_shares;    /* the same share of each of these, which is its own: its copies must stay the same */
+    int tie_count;
+    struct stretch *rest; /* room for the ranges between them */
     struct prediction_watch watch;
 };
 
@@ -71,8 +72,8 @@ enum ps_status update_rule_choose(const struct update_request *requested, const 
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
 
 /* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. The gradient is clipped in place; before that, one whose parameter the stage uses twice (`tie`) becomes the sum
- * of both uses'. */
+ * updates on. The gradient is clipped in place; before that, one whose parameter the stage alone uses several times becomes
+ * the sum of all uses'. */
 void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
                        float *updated, float *gradient, float *predicted, int ahead);
 /* predicted = weights moved `ahead` updates on, a copy before the first update. */

@@ -17,17 +17,17 @@ static bool decays(const struct stage *stage, int parameter, unsigned without) {
 }
 
 /* Divides the stage's parameters into ranges with the same decay. */
-static enum ps_status make_spans(struct worker_stage *stage, unsigned without, struct ps_error *error) {
+static enum ps_status make_spans(struct worker *worker, struct worker_stage *stage, unsigned without, struct ps_error *error) {
     const int parameters = stage_parameter_count(stage->stage);
     struct update_state *state = &stage->update;
     if (without == 0) return PS_OK;
-    state->spans = calloc((size_t)parameters + 1, sizeof *state->spans);
-    if (!state->spans) return error_memory(error, "what decays", (size_t)parameters * sizeof *state->spans);
-    int64_t begun = 0;
+    state->spans = arena_take(&worker->arena, (size_t)parameters, sizeof *state->spans);
+    if (!state->spans) return error_memory(error, "what decays", worker->arena.refused);
+    int64_t begun = 0, before = -1;
     for (int p = 0; p < parameters; p++) {
         const int64_t offset = stage_parameter_offset(stage->stage, p);
-        if (offset < 0) continue;
-        if (stage_parameter(stage->stage, p)->tied && state->tie.owner >= 0) continue; /* the first layer's */
+        if (offset <= before) continue; /* a statistic, or a further use of a shared parameter */
+        before = offset;
         const bool own = decays(stage->stage, p, without);
         struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
         if (state->span_count > 0 && last->decays == own) continue;
@@ -39,22 +39,28 @@ static enum ps_status make_spans(struct worker_stage *stage, unsigned without, s
     return PS_OK;
 }
 
-/* The shares of the network's trained parameters that layers first..last have, and that two layers share. */
+/* The shares of the network's trained parameters that layers first..last have alone, and that each shared one has. */
 static void count_shares(const struct graph *graph, int first, int last, struct update_state *state) {
-    const struct parameter *tied = graph_tied(graph);
-    double own = 0, all = 0, shared = tied ? (double)shape_elements(&tied->shape) : 0;
+    double own = 0, all = 0;
     for (int n = 0; n < graph->node_count; n++) {
         const struct node *node = &graph->nodes[n];
         for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
             if (graph->parameters[p].role != PARAMETER_TRAINED || graph->parameters[p].tied) continue;
             const double elements = (double)shape_elements(&graph->parameters[p].shape);
-            const bool its_owner = tied && strcmp(graph->parameters[p].name, tied->name) == 0;
             all += elements;
-            if (node->layer >= first && node->layer <= last && !its_owner) own += elements;
+            if (node->layer >= first && node->layer <= last && !graph->parameters[p].shared) own += elements;
         }
     }
     state->share = all > 0 ? own / all : 0;
-    state->tied_share = all > 0 ? shared / all : 0;
+    for (int t = 0; t < state->tie_count; t++) state->tied_shares[t] = all > 0 ? (double)state->ties[t].count / all : 0;
+}
+
+static enum ps_status make_ties(struct worker *worker, struct worker_stage *stage, struct ps_error *error) {
+    struct update_state *state = &stage->update;
+    TRY(stage_ties(stage->stage, &worker->arena, &state->ties, &state->tie_count, error));
+    state->tied_shares = arena_take(&worker->arena, (size_t)state->tie_count, sizeof *state->tied_shares);
+    state->rest = arena_take(&worker->arena, (size_t)state->tie_count + 1, sizeof *state->rest);
+    return worker->arena.refused > 0 ? error_memory(error, "shared parameters", worker->arena.refused) : PS_OK;
 }
 
 /* Weights must have the same layout as at the full length, and the blocks must not be larger. */
@@ -107,19 +113,18 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->slots = options->slots[instance];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.times = stage_times(stage->stage);
-    stage->update.tie = stage_tied(stage->stage);
-    count_shares(options->graph, plan->first, plan->last, &stage->update);
     worker->stage_count++;
+    TRY(make_ties(worker, stage, error));
+    count_shares(options->graph, plan->first, plan->last, &stage->update);
     TRY(create_shorter(options, worker, stage, error));
-    return make_spans(stage, options->without_decay, error);
+    return make_spans(worker, stage, options->without_decay, error);
 }
 
 enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {
     struct worker worker = {.number = options->number};
     for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) worker.inputs[kind].number = worker.targets[kind].number = -1;
-    worker.stages = calloc((size_t)options->plan->stage_count, sizeof *worker.stages);
-    if (!worker.stages)
-        return error_memory(error, "a worker's stages", (size_t)options->plan->stage_count * sizeof *worker.stages);
+    worker.stages = arena_take(&worker.arena, (size_t)options->plan->stage_count, sizeof *worker.stages);
+    TRY(arena_check(&worker.arena, "a worker's stages", error));
     double speed = options->emulated ? options->emulated->devices[options->number].speed : 1;
     struct device_options device = {.threads = options->threads, .speed = speed};
     /* A clock keeps its own time. */
@@ -148,26 +153,22 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 }
 
 /* A table of `count` blocks of `bytes` each. */
-static enum ps_status carve_table(struct memory_block *memory, int count, int64_t bytes, float ***table,
+static enum ps_status carve_table(struct worker *worker, struct memory_block *memory, int count, int64_t bytes, float ***table,
                                   struct ps_error *error) {
-    *table = calloc((size_t)count + 1, sizeof **table);
-    if (!*table) return error_memory(error, "a table of blocks", (size_t)count * sizeof **table);
+    *table = arena_take(&worker->arena, (size_t)count, sizeof **table);
+    if (!*table) return error_memory(error, "a table of blocks", worker->arena.refused);
     for (int slot = 0; slot < count; slot++) (*table)[slot] = memory_block_carve(memory, (size_t)bytes);
     return PS_OK;
 }
 
 /* Targets are kept as long as the input that they belong to; they are not in the plan. */
-static enum ps_status make_targets(struct worker_stage *stage, size_t bytes, struct ps_error *error) {
-    size_t slots = (size_t)stage->slots.input;
-    stage->targets = calloc(slots + 1, sizeof *stage->targets);
-    stage->loss_scale = calloc(slots + 1, sizeof *stage->loss_scale);
-    char *all = calloc(slots * bytes + 1, 1);
-    if (!stage->targets || !stage->loss_scale || !all) {
-        free(all);
-        return error_memory(error, "targets", slots * bytes);
-    }
-    stage->targets[0] = all;
-    for (size_t slot = 1; slot < slots; slot++) stage->targets[slot] = all + slot * bytes;
+static enum ps_status make_targets(struct worker *worker, struct worker_stage *stage, size_t bytes, struct ps_error *error) {
+    const size_t slots = (size_t)stage->slots.input;
+    stage->targets = arena_take(&worker->arena, slots, sizeof *stage->targets);
+    stage->loss_scale = arena_take(&worker->arena, slots, sizeof *stage->loss_scale);
+    char *all = arena_take(&worker->arena, slots, bytes);
+    if (worker->arena.refused > 0) return error_memory(error, "targets", worker->arena.refused);
+    for (size_t slot = 0; slot < slots; slot++) stage->targets[slot] = all + slot * bytes;
     return PS_OK;
 }
 
@@ -207,19 +208,19 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
                                   struct ps_error *error) {
     struct memory_block *memory = &worker->memory, *summed = memory_of(worker, options, stage, BLOCK_WEIGHT_GRADIENTS);
     int64_t parameter_bytes = stage->sizes.parameter_bytes;
-    TRY(carve_table(memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes, &stage->weights,
-                    error));
+    TRY(carve_table(worker, memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes,
+                    &stage->weights, error));
     if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)stage_gradient_bytes(&stage->sizes));
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
         stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
     stage->statistics = memory_block_carve(summed, (size_t)stage_unchanged_bytes(&stage->sizes));
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        TRY(carve_table(memory_of(worker, options, stage, (enum block_kind)kind),
+        TRY(carve_table(worker, memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),
                         stage_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
     const struct shape target = graph_target(options->graph);
     const size_t targets = (size_t)options->samples * (size_t)shape_bytes(&target);
-    if (stage->number == options->plan->stage_count - 1) TRY(make_targets(stage, targets, error));
+    if (stage->number == options->plan->stage_count - 1) TRY(make_targets(worker, stage, targets, error));
     return PS_OK;
 }
 
@@ -228,7 +229,7 @@ static enum ps_status make_staging(struct worker *worker, struct ps_error *error
     for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
         const size_t bytes = (size_t)worker->stages[i].sizes.input_bytes + 1;
         if (worker->stages[i].number > 0) continue;
-        worker->staging = calloc(bytes, 1);
+        worker->staging = arena_take(&worker->arena, bytes, 1);
         if (!worker->staging) return error_memory(error, "staged input", bytes);
     }
     return PS_OK;
@@ -246,9 +247,8 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     assert(worker_memory_taken(worker) == bytes);
     TRY(make_staging(worker, error));
     if (options->record == 0) return PS_OK;
-    worker->recorder.events = calloc((size_t)options->record, sizeof *worker->recorder.events);
-    if (!worker->recorder.events)
-        return error_memory(error, "a trace", (size_t)options->record * sizeof *worker->recorder.events);
+    worker->recorder.events = arena_take(&worker->arena, (size_t)options->record, sizeof *worker->recorder.events);
+    if (!worker->recorder.events) return error_memory(error, "a trace", worker->arena.refused);
     worker->recorder.capacity = options->record;
     return PS_OK;
 }
@@ -260,21 +260,13 @@ void worker_destroy(struct worker *worker) {
     }
     for (int i = 0; i < worker->stage_count; i++) {
         struct worker_stage *stage = &worker->stages[i];
-        for (int kind = 0; kind < BLOCK_KINDS; kind++) free(stage->block[kind]);
-        if (stage->targets) free(stage->targets[0]);
-        free(stage->targets);
-        free(stage->loss_scale);
-        free(stage->update.spans);
-        free(stage->weights);
         for (int l = 0; l < LENGTHS_MAX; l++) stage_destroy(stage->shorter[l]);
         stage_destroy(stage->stage);
     }
-    free(worker->stages);
-    free(worker->recorder.events);
-    free(worker->staging);
     if (worker->device) device_give(worker->device, &worker->memory);
     shared_block_release(&worker->shared);
     if (worker->device) device_close(worker->device);
+    arena_release(&worker->arena);
     *worker = (struct worker){0};
 }
 

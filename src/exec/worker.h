@@ -30,6 +30,7 @@ struct worker_stage {
     float **weights; /* by weight slot; between segments slot 0 holds the newest */
     int newest;      /* slot of the newest weights */
     float *gradients, *statistics;
+    float **tied; /* gradients of its uses of the parameters that stages share, as transport_share.tied has them */
     double sum_from_s, sum_until_s; /* of the last sum over replicas: when the share was offered, and when that returned (for
                                        the last replica: when the sum was done) */
     bool accumulating;              /* gradients hold those of earlier micro-batches of this mini-batch */
@@ -73,6 +74,7 @@ struct work {
 };
 
 struct worker {
+    struct arena arena; /* of its tables */
     int number;
     struct device *device;
     struct worker_stage *stages;

@@ -189,49 +189,36 @@ enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter
     return PS_OK;
 }
 
-static struct parameter *first_parameter(const struct graph *graph, int node) {
-    assert(node >= 0 && node < graph->node_count && graph->nodes[node].parameter_count > 0);
-    return &graph->parameters[graph->nodes[node].parameter_first];
+static struct parameter *parameter_of(const struct graph *graph, int node, int parameter) {
+    assert(node >= 0 && node < graph->node_count && parameter >= 0 && parameter < graph->nodes[node].parameter_count);
+    return &graph->parameters[graph->nodes[node].parameter_first + parameter];
 }
 
-void graph_tie(struct graph *graph, int use, int owner) {
+void graph_tie(struct graph *graph, int use, int parameter, int owner, int own) {
     if (graph->status != PS_OK) return;
-    struct parameter *tied = first_parameter(graph, use), *own = first_parameter(graph, owner);
-    memcpy(tied->name, own->name, sizeof tied->name);
-    tied->initial = own->initial;
-    tied->zero_row = own->zero_row;
-    tied->tied = true;
-}
-
-const struct parameter *graph_tied(const struct graph *graph) {
-    for (int p = graph->parameter_count - 1; p >= 0; p--)
-        if (graph->parameters[p].tied && graph->parameters[p].role == PARAMETER_TRAINED) return &graph->parameters[p];
-    return NULL;
+    assert(owner < use || (owner == use && own < parameter));
+    struct parameter *tied = parameter_of(graph, use, parameter), *first = parameter_of(graph, owner, own);
+    memcpy(tied->name, first->name, sizeof tied->name);
+    tied->initial = first->initial;
+    tied->zero_row = first->zero_row;
+    tied->tied = tied->shared = first->shared = true;
 }
 
 /* ------------------------------------------------------------------ finish */
 
-static bool layer_has(const struct graph *graph, int layer, const struct parameter *parameter) {
-    int place = (int)(parameter - graph->parameters);
-    for (int i = 0; i < graph->node_count; i++) {
-        const struct node *node = &graph->nodes[i];
-        if (place >= node->parameter_first && place < node->parameter_first + node->parameter_count)
-            return node->layer == layer;
-    }
-    return false;
-}
-
-/* Whoever sums the gradients of the two uses looks for them in the first and in the last stage. */
-static enum ps_status check_tie(const struct graph *graph, struct ps_error *error) {
-    const struct parameter *tied = graph_tied(graph), *own = graph->parameters;
-    if (tied == NULL) return PS_OK;
-    for (const struct parameter *other = own; other < tied; other++)
-        if (other->tied) return error_set(error, PS_USAGE, "parameter '%s': only one can be shared", other->name);
-    while (strcmp(own->name, tied->name) != 0) own++;
-    bool fits = layer_has(graph, 0, own) && layer_has(graph, graph->layer_count - 1, tied);
-    if (!fits || memcmp(&own->shape, &tied->shape, sizeof own->shape) != 0)
-        return error_set(error, PS_USAGE, "parameter '%s': only the first and the last layer can share one, of the same shape",
-                         tied->name);
+/* The uses of a shared parameter are one tensor. */
+static enum ps_status check_ties(const struct graph *graph, struct ps_error *error) {
+    for (int i = 0, p = 0; i < graph->node_count; i++)
+        for (; graph_has_parameter(&graph->nodes[i], p); p++) {
+            const struct parameter *tied = &graph->parameters[p], *own = graph->parameters;
+            if (!tied->tied) continue;
+            while (strcmp(own->name, tied->name) != 0) own++;
+            if (own->tied || own->role == PARAMETER_STATISTIC || tied->role == PARAMETER_STATISTIC ||
+                !shape_equal(&own->shape, &tied->shape))
+                return error_set(error, PS_USAGE,
+                                 "node '%s': cannot share parameter '%s': only trained parameters of the same shape can be one",
+                                 graph->nodes[i].name, tied->name);
+        }
     return PS_OK;
 }
 
@@ -245,7 +232,7 @@ static enum ps_status check_unique(const char **names, size_t count, const char 
     return PS_OK;
 }
 
-/* Of nodes, and of parameters but for the second place of one that is shared. */
+/* Of nodes, and of parameters but for the further uses of one that is shared. */
 static enum ps_status check_names(const struct graph *graph, struct ps_error *error) {
     const size_t room = (size_t)graph->node_count + (size_t)graph->parameter_count;
     const char **names = malloc(room * sizeof *names);
@@ -415,7 +402,7 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     TRY_OUT(check_names(graph, error));
     TRY_OUT(check_uses(graph, consumers, error));
     TRY_OUT(find_layers(graph, error));
-    TRY_OUT(check_tie(graph, error));
+    TRY_OUT(check_ties(graph, error));
     find_roots(graph, consumers);
     find_untrained(graph);
     int *last_use = consumers; /* which are no longer needed */

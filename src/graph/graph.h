@@ -81,13 +81,14 @@ void graph_set_initial(struct graph *graph, int node, int parameter, struct init
 enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter, const char *name, const struct shape *shape,
                                     struct ps_error *error);
 
-/* Makes node `use`, of the network's last layer, share its first parameter with the first parameter of node `owner`, of the
- * first layer: one trained tensor of two layers, which has the owner's name and initial values. Each layer's gradient is that
- * of its own use; whoever updates both adds them up. PS_USAGE at graph_finish where the layers are others, or the shapes
- * differ. */
-void graph_tie(struct graph *graph, int use, int owner);
-/* The tied parameter of the last layer, or NULL; NULL, too, where it is fixed, since each layer then has its own. */
-const struct parameter *graph_tied(const struct graph *graph);
+/* Makes parameter `parameter` of node `use` one with parameter `own` of node `owner`, which stands before it: one trained
+ * tensor with the owner's name and initial values. Any number of nodes may share one. Each use has a gradient of its own;
+ * whoever updates the parameter adds them up (graph/ties.h). PS_USAGE at graph_finish where the shapes differ. */
+void graph_tie(struct graph *graph, int use, int parameter, int owner, int own);
+/* Does the parameter with this number in graph.parameters belong to the node? */
+static inline bool graph_has_parameter(const struct node *node, int parameter) {
+    return parameter >= node->parameter_first && parameter < node->parameter_first + node->parameter_count;
+}
 
 /* Fixes the trained parameters (of a finished graph) whose names the pattern matches, with '*' for any characters and '?' for
  * one; a parameter that two layers share in both. Returns how many there are now or were before. */

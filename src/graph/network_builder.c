@@ -148,7 +148,7 @@ static const struct node *find_node(struct ps_network_builder *builder, int node
 
 /* "weight" of "conv1.weight". */
 static const char *own_name(const struct node *node, const struct parameter *parameter) {
-    return parameter->name + strcspn(node->name, "/") + 1;
+    return parameter->tied ? "" : parameter->name + strcspn(node->name, "/") + 1;
 }
 
 /* The number of the node's parameter of this name, or -1 with an error. */
@@ -205,7 +205,21 @@ void ps_network_builder_tie(struct ps_network_builder *builder, int number, int 
         FAIL(builder, "node '%s': cannot share a parameter with '%s': both must have some, and that stand before", node->name,
              owner->name);
     else
-        graph_tie(builder->graph, number, owner_number);
+        graph_tie(builder->graph, number, 0, owner_number, 0);
+}
+
+void ps_network_builder_share(struct ps_network_builder *builder, int number, const char *parameter, const char *owner) {
+    const struct node *node = find_node(builder, number);
+    const int own = node != NULL ? find_parameter(builder, node, parameter) : -1;
+    if (own < 0) return;
+    const struct graph *graph = builder->graph;
+    for (int before = 0; before < number; before++)
+        for (int p = 0; p < graph->nodes[before].parameter_count; p++)
+            if (strcmp(graph->parameters[graph->nodes[before].parameter_first + p].name, owner) == 0) {
+                graph_tie(builder->graph, number, own, before, p);
+                return;
+            }
+    FAIL(builder, "node '%s': %s: no node before it has a parameter '%s'", node->name, parameter, owner);
 }
 
 void network_builder_slice(struct ps_network_builder *builder, int number, const char *of, int64_t first, int64_t rows) {

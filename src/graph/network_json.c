@@ -248,13 +248,35 @@ static enum ps_status read_part(const struct reading *reading, const struct json
     return passed(reading, &part, error);
 }
 
+/* A node with whose first parameter its own is one, or {"weight": "fc1.weight", "bias": "fc1.bias"}. */
+static enum ps_status read_ties(const struct reading *reading, const struct json_place *node, int number,
+                                struct ps_error *error) {
+    struct json_place tied, parameter;
+    const char *name, *owner;
+    json_t *value;
+    int before;
+    TRY(json_field(node, "tied_to", false, &tied, error));
+    if (tied.value == NULL) return PS_OK;
+    if (!json_is_object(tied.value)) {
+        TRY(find_node(reading, &tied, tied.value, &before, error));
+        ps_network_builder_tie(reading->builder, number, before);
+        return passed(reading, &tied, error);
+    }
+    json_object_foreach(tied.value, name, value) {
+        TRY(json_get_string(&tied, name, true, &owner, error));
+        TRY(json_field(&tied, name, true, &parameter, error));
+        ps_network_builder_share(reading->builder, number, name, owner);
+        TRY(passed(reading, &parameter, error));
+    }
+    return PS_OK;
+}
+
 static enum ps_status read_node(struct reading *reading, const struct json_place *node, struct ps_error *error) {
     const char *name, *kind;
     enum operator_id id;
     struct attributes attributes;
     struct ps_error refusal = {0};
-    struct json_place tied;
-    int inputs[GRAPH_INPUTS_MAX], count, owner;
+    int inputs[GRAPH_INPUTS_MAX], count;
     TRY(json_get_string(node, "name", true, &name, error));
     TRY(json_get_string(node, "operator", true, &kind, error));
     if (operator_find(kind, &id, &refusal) != PS_OK) {
@@ -272,11 +294,7 @@ static enum ps_status read_node(struct reading *reading, const struct json_place
     TRY(read_frozen(reading, node, number, error));
     TRY(read_names(reading, node, number, error));
     TRY(read_part(reading, node, number, error));
-    TRY(json_field(node, "tied_to", false, &tied, error));
-    if (tied.value == NULL) return PS_OK;
-    TRY(find_node(reading, &tied, tied.value, &owner, error));
-    ps_network_builder_tie(reading->builder, number, owner);
-    return passed(reading, &tied, error);
+    return read_ties(reading, node, number, error);
 }
 
 /* An entry of inputs or targets. */
@@ -485,11 +503,21 @@ static void put_attributes(json_t *object, const struct node *node) {
     }
 }
 
-/* The node whose first parameter has the name and is not tied itself. */
-static const struct node *owner_of(const struct graph *graph, const char *parameter) {
-    const struct node *node = graph->nodes;
-    while (node->parameter_count == 0 || strcmp(graph->parameters[node->parameter_first].name, parameter) != 0) node++;
-    return node;
+/* As ps_network_builder_tie has it, where that says all; `usual`: the node's parameters by their operator's names. */
+static json_t *ties_of_node(const struct graph *graph, const struct node *node, const struct parameter *usual) {
+    const struct parameter *own = &graph->parameters[node->parameter_first];
+    json_t *object = json_object();
+    bool first_alone = node->parameter_count > 0 && own->tied;
+    for (int p = 0; p < node->parameter_count; p++) {
+        if (own[p].tied) json_object_set_new(object, usual[p].name, json_string(own[p].name));
+        first_alone = first_alone && own[p].tied == (p == 0);
+    }
+    for (const struct node *owner = graph->nodes; first_alone && owner < node; owner++)
+        if (owner->parameter_count > 0 && strcmp(graph->parameters[owner->parameter_first].name, own->name) == 0) {
+            json_decref(object);
+            return json_string(owner->name);
+        }
+    return object;
 }
 
 /* Names of parameters that are not the node's with the tensor's. */
@@ -531,7 +559,9 @@ static void put_parameters(json_t *object, const struct graph *graph, const stru
     if (node->parameter_count == 0) return;
     const struct parameter *first = &graph->parameters[node->parameter_first];
     put_names(object, graph, node, usual);
-    if (first->tied) json_object_set_new(object, "tied_to", json_string(owner_of(graph, first->name)->name));
+    json_t *ties = ties_of_node(graph, node, usual);
+    if (json_is_string(ties) || json_object_size(ties) > 0) json_object_set(object, "tied_to", ties);
+    json_decref(ties);
     if (first->slice.rows == 0) return;
     int length = (int)(strlen(first->slice.whole) - strlen(usual[0].name) - 1);
     json_object_set_new(object, "part",

@@ -125,8 +125,14 @@ struct parameter {
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
     enum parameter_role role;
     bool frozen; /* fixed because the user wants it (graph_freeze); its operator would have it trained */
-    bool tied;   /* a second use of the first layer's parameter of this name (graph_tie): its values are always the same */
+    bool shared; /* several nodes use it (graph_tie): kernels keep it in canonical order */
+    bool tied;   /* shared, and this is not its first use: another node before has the parameter of this name */
 };
+
+/* Is it one of several uses of a trained tensor? Of a fixed one each node has its own copy. */
+static inline bool parameter_is_shared(const struct parameter *parameter) {
+    return parameter->shared && parameter->role == PARAMETER_TRAINED;
+}
 
 enum operator_flags {
     OPERATOR_STARTS_LAYER = 1, /* a node of this kind begins a new layer of the chain; the others join the one before */

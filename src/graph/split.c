@@ -135,8 +135,8 @@ static enum ps_status check(const struct graph *graph, int layer, int channels, 
     if (head->id == OPERATOR_CONVOLUTION && head->attributes.groups > 1)
         return error_set(error, PS_USAGE, "layer '%s' cannot be split: its convolution has %d groups", head->name,
                          head->attributes.groups);
-    if (parameter_of(graph, head, 0)->tied)
-        return error_set(error, PS_USAGE, "layer '%s' cannot be split: it shares its weights with the first layer", head->name);
+    if (parameter_of(graph, head, 0)->shared)
+        return error_set(error, PS_USAGE, "layer '%s' cannot be split: it shares its weights with another", head->name);
     if (channels < 1 || channels >= head->attributes.channels)
         return error_set(error, PS_USAGE, "layer '%s' has %d output channels: its first part may have from 1 to %d, not %d",
                          head->name, head->attributes.channels, head->attributes.channels - 1, channels);

@@ -436,9 +436,7 @@ static enum ps_status own(struct emitting *e, int node, int parameter, const str
     if (strncmp(tensor->name, "onnx::", 6) == 0) return changed(e, tensor->name);
     if (e->owners[from->number] != 0) {
         if (all_equal(tensor)) return changed(e, tensor->name);
-        if (parameter != 0 || e->owner_parameters[from->number] != 0)
-            return error_set(e->l->error, PS_BAD_INPUT, "its parameter '%.80s' belongs to another node, too", tensor->name);
-        graph_tie(e->graph, node, e->owners[from->number] - 1);
+        graph_tie(e->graph, node, parameter, e->owners[from->number] - 1, e->owner_parameters[from->number]);
         return e->graph->status;
     }
     e->owners[from->number] = node + 1;

@@ -79,6 +79,45 @@ enum ps_status plan_order_set(struct ps_plan *plan, const char *const *names, in
     return arena_check(&plan->arena, "a plan's order", error);
 }
 
+enum ps_status plan_ties_set(struct ps_plan *plan, bool ends, const struct ties *ties, struct ps_error *error) {
+    struct ties copy = {0};
+    if (ties) TRY(ties_copy(ties, &plan->arena, &copy, error));
+    plan->ties = (struct ties){.list = copy.list};
+    plan->tied = ends && copy.count == 0;
+    for (int t = 0; t < copy.count; t++) {
+        struct tie *tie = &copy.list[t], *same = copy.list;
+        const size_t bytes = (size_t)tie->uses * sizeof *tie->layers;
+        tie->bytes = 0;
+        while (same < copy.list + plan->ties.count &&
+               (same->uses != tie->uses || memcmp(same->layers, tie->layers, bytes) != 0))
+            same++;
+        if (same == copy.list + plan->ties.count) copy.list[plan->ties.count++] = *tie;
+    }
+    return PS_OK;
+}
+
+int plan_stage_of(const struct ps_plan *plan, int layer) {
+    int stage = 0;
+    while (stage < plan->stage_count - 1 && plan->stages[stage].last < layer) stage++;
+    return stage;
+}
+
+/* The groups of two stages become one. */
+static void join(int *head, int stages, int one, int other) {
+    const int first = head[one] < head[other] ? head[one] : head[other], gone = head[one] + head[other] - first;
+    for (int s = 0; s < stages; s++)
+        if (head[s] == gone) head[s] = first;
+}
+
+void plan_tied_stages(const struct ps_plan *plan, int *head) {
+    for (int s = 0; s < plan->stage_count; s++) head[s] = s;
+    if (plan->tied) join(head, plan->stage_count, 0, plan->stage_count - 1);
+    for (int t = 0; t < plan->ties.count; t++)
+        for (int u = 1; u < plan->ties.list[t].uses; u++)
+            join(head, plan->stage_count, plan_stage_of(plan, plan->ties.list[t].layers[0]),
+                 plan_stage_of(plan, plan->ties.list[t].layers[u]));
+}
+
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error) {
     struct ps_plan *made;
     TRY(plan_create(plan->workers, plan->stage_count, &made, error));
@@ -100,6 +139,7 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
     if (status == PS_OK && plan->order)
         status = plan_order_set(made, (const char *const *)plan->order, plan->order_count, error);
     if (status == PS_OK) status = plan_pattern_set(made, plan->pattern, plan->pattern_count, error);
+    if (status == PS_OK) status = plan_ties_set(made, plan->tied, &plan->ties, error);
     if (status == PS_OK)
         *copy = made;
     else

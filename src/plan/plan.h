@@ -48,7 +48,8 @@ struct ps_plan {
     struct plan_stage *stages;
     int stage_count;
     bool paper_prediction;
-    bool tied; /* the first and the last layer share a parameter, whose gradients are summed over their stages */
+    bool tied;        /* the first and the last layer share a parameter, whose gradients are summed over their stages */
+    struct ties ties; /* or others do, maybe beside these: the layers of each shared parameter; count 0: no others */
     struct plan_prediction predicted;
     char **order; /* layer names, if the plan cuts the graph along another topological order than the profile's; else NULL */
     int order_count;
@@ -69,6 +70,14 @@ enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *fo
 enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error);
 /* Sets the plan's order of layers by their names (copied). */
 enum ps_status plan_order_set(struct ps_plan *plan, const char *const *names, int count, struct ps_error *error);
+/* Sets which layers share parameters (copied, each set of layers once); `ties` NULL or empty: none but the first and the last,
+ * if `ends`. */
+enum ps_status plan_ties_set(struct ps_plan *plan, bool ends, const struct ties *ties, struct ps_error *error);
+/* The stage of a layer. */
+int plan_stage_of(const struct ps_plan *plan, int layer);
+/* The stages that hold uses of parameters that others of these stages hold, too: head[s] becomes the first stage of the group
+ * of stage s, s itself where it shares nothing. */
+void plan_tied_stages(const struct ps_plan *plan, int *head);
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error);
 /* Checks that stages cover layers 0..layer_count-1 in order without gaps, that workers exist, and that numbers are consistent.
  * PS_BAD_INPUT and the path of the field. layer_count 0: not known yet. Schedule, policy and optimizer are checked by the

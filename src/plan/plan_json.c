@@ -186,6 +186,16 @@ static enum ps_status read_pattern(const struct json_place *place, struct ps_pla
     return status;
 }
 
+/* true: the first and the last layer; or the layers of each shared parameter. */
+static enum ps_status read_ties(const struct json_place *root, struct ps_plan *plan, struct ps_error *error) {
+    struct json_place tied;
+    struct ties ties;
+    TRY(json_field(root, "tied", false, &tied, error));
+    if (!json_is_array(tied.value)) return json_get_bool(root, "tied", false, &plan->tied, error);
+    TRY(ties_read(&tied, plan->stages[plan->stage_count - 1].last + 1, &plan->arena, &ties, error));
+    return plan_ties_set(plan, false, &ties, error);
+}
+
 static enum ps_status read_head(const struct json_place *root, struct ps_plan *plan, struct ps_error *error) {
     const char *prediction = "exact";
     TRY(read_text(root, "model", true, plan->model, sizeof plan->model, error));
@@ -197,7 +207,6 @@ static enum ps_status read_head(const struct json_place *root, struct ps_plan *p
     TRY(json_get_int(root, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &plan->micro_batch, error));
     TRY(json_get_int(root, "micro_batches", true, 1, PLAN_MICRO_BATCHES_MAX, &plan->micro_batches, error));
     TRY(json_get_string(root, "prediction", false, &prediction, error));
-    TRY(json_get_bool(root, "tied", false, &plan->tied, error));
     plan->paper_prediction = strcmp(prediction, "paper") == 0;
     if (!plan->paper_prediction && strcmp(prediction, "exact") != 0)
         return json_error(root, error, "prediction: '%s' is neither 'exact' nor 'paper'", prediction);
@@ -215,6 +224,7 @@ static enum ps_status read_parts(const struct json_place *root, const struct jso
         TRY_OUT(json_item(stages, (size_t)s, &item, error));
         TRY_OUT(read_stage(&item, plan, s, scratch, error));
     }
+    TRY_OUT(read_ties(root, plan, error));
     TRY_OUT(json_field(root, "order", false, &optional, error));
     if (optional.value) TRY_OUT(read_order(&optional, plan, error));
     TRY_OUT(json_field(root, "pattern", false, &optional, error));
@@ -320,7 +330,9 @@ static json_t *plan_document(const struct ps_plan *plan) {
                              plan->method, "schedule", plan->schedule, "weights", plan->weights, "optimizer", plan->optimizer,
                              "prediction", plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
                              plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
-    bool failed = !root || (plan->tied && json_object_set_new(root, "tied", json_true()) != 0);
+    bool failed = !root;
+    if (!failed && (plan->tied || plan->ties.count > 0))
+        failed = json_object_set_new(root, "tied", plan->tied ? json_true() : ties_json(&plan->ties)) != 0;
     if (root && plan->pattern) {
         json_t *pattern = json_array();
         for (int i = 0; i < plan->pattern_count; i++)

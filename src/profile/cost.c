@@ -11,7 +11,6 @@ static void take_in(struct stage_walk *walk, int layer) {
     layer_times_add(&walk->spill, &cost->spill);
     walk->sum_s += cost->sum_s;
     walk->parameter_bytes += cost->size.parameter_bytes;
-    walk->tied_bytes += cost->size.tied_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->fixed_bytes += cost->size.fixed_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
@@ -32,7 +31,11 @@ void stage_walk_grow(struct stage_walk *walk) {
     walk->inner_cut_bytes = number_larger(walk->inner_cut_bytes, walk->table->layers[walk->first].size.output_bytes);
 }
 
-bool cost_table_tied(const struct cost_table *table) { return table->layer_count > 1 && table->layers[0].size.tied_bytes > 0; }
+bool cost_table_tied(const struct cost_table *table) {
+    return table->ties || (table->layer_count > 1 && table->layers[0].size.tied_bytes > 0);
+}
+
+bool cost_table_ends_tied(const struct cost_table *table) { return cost_table_tied(table) && !table->ties; }
 
 bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes) {
     return fast_memory_bytes > 0 && 2 * parameter_bytes > fast_memory_bytes;
@@ -57,10 +60,9 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
     const struct layer_sizes *before = walk->first > 0 ? &table->layers[walk->first - 1].size : NULL;
     const struct layer_sizes *end = &table->layers[walk->last].size;
     int64_t arriving_value = before ? before->value_bytes : table->input_bytes;
-    const int64_t twice = stage_sizes_twice(end, table->layer_count, walk->first, walk->last);
     int inner_cuts = cost_table_last(table, walk->last) - cost_table_first(table, walk->first);
     int gradient_blocks = inner_cuts < 2 ? inner_cuts : 2;
-    return (struct stage_cost){
+    struct stage_cost cost = {
         .time = stage_walk_times(walk),
         .spill = spills(walk) ? (struct layer_times){0} : walk->spill,
         .fast_memory_bytes = table->fast_memory_bytes,
@@ -68,9 +70,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
         .sum_s = walk->sum_s,
-        .size = {.parameter_bytes = walk->parameter_bytes - twice,
-                 .tied_bytes = walk->tied_bytes - twice,
-                 .second_gradient_bytes = twice,
+        .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .fixed_bytes = walk->fixed_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
@@ -79,6 +79,9 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
                  .delta_bytes = walk->delta_bytes,
                  .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
     };
+    stage_sizes_tie(&table->layers[walk->first].size, end, table->layer_count, table->ties, walk->first, walk->last,
+                    &cost.size);
+    return cost;
 }
 
 static struct stage_walk walk_to(const struct cost_table *table, int first, int last) {

@@ -50,6 +50,13 @@ static enum ps_status group_device(const struct ps_profile *profile, const int *
         tables[t].group_last = group_last;
         for (int g = 0; g < count; g++) layers[g] = join(from->layers, cost_table_first(&tables[t], g), last[g]);
     }
+    TRY(ties_copy(&profile->ties, &made->arena, &made->ties, error));
+    for (int t = 0; t < made->ties.count; t++)
+        for (int u = 0, g = 0; u < made->ties.list[t].uses; u++) {
+            while (last[g] < made->ties.list[t].layers[u]) g++;
+            made->ties.list[t].layers[u] = g;
+        }
+    profile_link_ties(made);
     return PS_OK;
 }
 

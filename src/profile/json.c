@@ -182,7 +182,7 @@ static enum ps_status read_graph(const struct json_place *place, const struct ps
 static enum ps_status read_head(const struct json_place *root, struct json_place *costs, struct json_place *graph,
                                 size_t *tables, struct ps_error *error) {
     static const char *const fields[] = {"format", "version", "model",     "network", "device", "threads",
-                                         "busy",   "lengths", "by_length", "costs",   "graph"};
+                                         "busy",   "lengths", "by_length", "costs",   "graph",  "ties"};
     TRY(json_object_fields(root, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_field(root, "costs", true, costs, error));
     TRY(json_field(root, "graph", false, graph, error));
@@ -240,6 +240,9 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pro
         TRY_OUT(read_table(&item, &made->tables[t], error));
     }
     if (graph.value) TRY_OUT(read_graph(&graph, made, &made->graph, error));
+    TRY_OUT(json_field(root, "ties", false, &item, error));
+    if (item.value) TRY_OUT(ties_read(&item, layers, &made->arena, &made->ties, error));
+    profile_link_ties(made);
     status = profile_check(made, error);
     if (status != PS_OK) {
         error_prefix(error, "%.*s", (int)(strlen(root->path) - 1), root->path); /* without the colon, which the message adds */
@@ -336,6 +339,7 @@ static json_t *profile_document(const struct ps_profile *profile) {
     if (root && profile->busy > 1) json_object_set_new(root, "busy", json_integer(profile->busy));
     if (root && profile->lengths[0]) json_object_set_new(root, "lengths", json_string(profile->lengths));
     if (root && profile->length_count > 0) json_object_set_new(root, "by_length", lengths_json(profile));
+    if (root && profile->ties.count > 0) json_object_set_new(root, "ties", ties_json(&profile->ties));
     if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
     json_decref(root);
     return NULL;
@@ -369,11 +373,11 @@ static void add_table(struct text *out, const struct cost_table *table) {
     for (int l = 0; l < table->layer_count; l++) {
         const struct layer_cost *layer = &table->layers[l];
         layer_times_add(&all.time, &layer->time);
-        all.size.parameter_bytes += layer->size.parameter_bytes;
-        if (l > 0) all.size.parameter_bytes -= layer->size.tied_bytes; /* counted in the first layer */
         all.size.output_bytes += layer->size.output_bytes;
         all.size.stash_bytes += layer->size.stash_bytes;
     }
+    const struct stage_cost whole = stage_cost(table, 0, table->layer_count - 1);
+    all.size.parameter_bytes = whole.size.parameter_bytes; /* shared ones once */
     json_t *document = table_json(table), *sums = layer_json(&all, false);
     json_table(&rows, json_object_get(document, "layers"), layer_columns, LAYER_COLUMNS);
     json_table_row(&rows, "", sums, layer_columns, LAYER_COLUMNS);

@@ -319,6 +319,7 @@ static enum ps_status fill(const struct ps_network *network, const struct ps_pro
     if (!modelled) TRY(measure(network, options, profile, error));
     for (int i = 0; modelled && i < profile->table_count; i++)
         TRY(modelled_fill(modelled, network->graph, &profile->tables[i], error));
+    TRY(profile_take_ties(profile, network->graph, modelled ? modelled->element_bytes / (double)sizeof(float) : 1, error));
     return profile_check(profile, error);
 }
 

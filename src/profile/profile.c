@@ -31,6 +31,19 @@ void ps_profile_destroy(struct ps_profile *profile) {
     arena_release(&arena);
 }
 
+void profile_link_ties(struct ps_profile *profile) {
+    for (int t = 0; t < profile->table_count; t++) profile->tables[t].ties = profile->ties.count > 0 ? &profile->ties : NULL;
+}
+
+enum ps_status profile_take_ties(struct ps_profile *profile, const struct graph *graph, double byte, struct ps_error *error) {
+    TRY(ties_find(graph, &profile->arena, &profile->ties, error));
+    if (ties_are_ends(&profile->ties, graph->layer_count)) profile->ties.count = 0;
+    for (int t = 0; t < profile->ties.count; t++)
+        profile->ties.list[t].bytes = (int64_t)((double)profile->ties.list[t].bytes * byte);
+    profile_link_ties(profile);
+    return PS_OK;
+}
+
 const struct cost_table *cost_table_on(const struct cost_table *table, const char *type) {
     for (const struct cost_table *other = table->other_device ? table : NULL; other; other = other->other_device)
         if (strcmp(other->device, type) == 0) return other;
@@ -155,12 +168,11 @@ static enum ps_status check_table(const struct ps_profile *profile, int t, struc
                              t, l, (long long)layer->size.value_bytes, (long long)layer->size.output_bytes);
         bool end = l == 0 || l == table->layer_count - 1;
         if (layer->size.tied_bytes > layer->size.parameter_bytes ||
-            (layer->size.tied_bytes > 0) != (end && cost_table_tied(table)))
-            return error_set(
-                error, PS_BAD_INPUT,
-                "costs[%d].layers[%d].tied_bytes: %lld; the first and the last layer, and no others, can share so much of "
-                "their parameters",
-                t, l, (long long)layer->size.tied_bytes);
+            (!table->ties && (layer->size.tied_bytes > 0) != (end && cost_table_tied(table))))
+            return error_set(error, PS_BAD_INPUT,
+                             "costs[%d].layers[%d].tied_bytes: %lld; without `ties` the first and the last layer, and no "
+                             "others, can share so much of their parameters",
+                             t, l, (long long)layer->size.tied_bytes);
         time += layer->time.forward_s + layer->time.backward_input_s + layer->time.backward_weight_s;
         bytes += layer_total_bytes(&layer->size);
     }

@@ -33,6 +33,8 @@ struct cost_table {
     int layer_count;
     struct layer_cost *layers;
     const int *group_last; /* if its layers are groups of another table's (profile_group): the last layer of each; else NULL */
+    const struct ties
+        *ties; /* its profile's; NULL: the first and the last layer share their tied_bytes (0: nothing is shared) */
 };
 
 /* The number of the layer with which a layer, or a group of them, begins and ends. */
@@ -63,6 +65,7 @@ struct ps_profile {
     int table_count;
     struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */
     struct costgraph *graph;         /* the graph from which the chain of the (one) table was made; NULL: none */
+    struct ties ties;                /* where others than the first and the last layer share parameters */
 };
 
 /* Limits of files, so that no sum of sizes overflows and no loop over layers takes hours. */
@@ -108,8 +111,13 @@ enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const 
 enum ps_status profile_group(const struct ps_profile *profile, const int *last, int count, struct ps_profile **grouped,
                              struct ps_error *error);
 
-/* Returns true if the first and the last layer share a parameter (graph_tie). */
+/* After profile_create: the shared parameters of the network, each byte of theirs counted as `byte` bytes. */
+enum ps_status profile_take_ties(struct ps_profile *profile, const struct graph *graph, double byte, struct ps_error *error);
+/* The tables refer to the profile's ties, if there are any. */
+void profile_link_ties(struct ps_profile *profile);
+/* Returns true if layers share parameters (graph_tie); if these are the first and the last layer, and no others. */
 bool cost_table_tied(const struct cost_table *table);
+bool cost_table_ends_tied(const struct cost_table *table);
 
 /* Costs of a stage of layers first..last for one micro-batch. */
 struct stage_cost {
@@ -143,7 +151,7 @@ struct stage_walk {
     int first, last;
     struct layer_times time, spill;
     double sum_s;
-    int64_t parameter_bytes, tied_bytes, statistics_bytes, fixed_bytes;
+    int64_t parameter_bytes, statistics_bytes, fixed_bytes;
     int64_t stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */

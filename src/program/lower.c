@@ -45,15 +45,19 @@ struct lowering {
     const struct instance *instances;
     int instance_count;
     const bool *recompute; /* per stage */
-    bool tied;
+    const int *tied;       /* per stage: the first of the stages that share parameters with it (plan_tied_stages) */
 };
 
-/* If an update does not wait for all gradients of a mini-batch, one of the two stages would wait for the other every time. */
-static enum ps_status check_tie(const struct ps_programs *programs, struct ps_error *error) {
-    if (!programs->tied || programs->stages == 1 || programs->flush) return PS_OK;
-    error_set(error, PS_USAGE, "schedule %s does not flush, and the network's last layer shares the first one's weights (tied)",
-              programs->schedule->name);
-    error_hint(error, "use a schedule with a flush, such as 1f1b, or an untied network (tied=0)");
+/* If an update does not wait for all gradients of a mini-batch, one of the stages would wait for another every time. */
+static enum ps_status check_ties(const struct ps_programs *programs, struct ps_error *error) {
+    if (programs->flush || !programs_tied(programs)) return PS_OK;
+    int stage = 0;
+    while (programs->groups[stage].stage_count == 1) stage++;
+    error_set(error, PS_USAGE, "schedule %s does not flush, and stages %d and %d share weights (tied)",
+              programs->schedule->name, stage, programs->groups[stage].stages[1]);
+    error_hint(error,
+               "use a schedule with a flush, such as 1f1b, a plan with all uses of a parameter in one stage, or a network "
+               "that shares none (tied=0)");
     return PS_USAGE;
 }
 
@@ -74,12 +78,12 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->flush = programs->schedule->flush;
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
-    programs->tied = lowering->tied;
     for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
     TRY(programs_set_instances(programs, lowering->instances, lowering->instance_count, error));
     TRY(schedule_check_placement(programs, error));
     TRY(check_policy(programs, error));
-    TRY(check_tie(programs, error));
+    TRY(programs_set_groups(programs, lowering->tied, error));
+    TRY(check_ties(programs, error));
     programs->plan = lowering->plan;
     enum ps_status status = run_passes(programs, error);
     programs->plan = NULL;
@@ -111,6 +115,7 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
     int stages = schedule_stages(found, workers), replicas = schedule_replicas(found), count = stages * replicas;
     struct arena arena = {0};
     bool *every = arena_take(&arena, (size_t)stages, sizeof *every);
+    int *tied = arena_take(&arena, (size_t)stages, sizeof *tied);
     struct instance *instances = arena_take(&arena, (size_t)count, sizeof *instances);
     TRY(arena_check(&arena, "stages", error));
     for (int p = 0; p < count; p++) {
@@ -123,6 +128,8 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
                                          .replica = replica,
                                          .replicas = replicas};
     }
+    for (int stage = 0; stage < stages; stage++) tied[stage] = stage;
+    if (wanted->tied) tied[stages - 1] = 0;
     struct lowering lowering = {.schedule = wanted->schedule,
                                 .policy = wanted->policy,
                                 .workers = workers,
@@ -130,7 +137,7 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
                                 .instances = instances,
                                 .instance_count = count,
                                 .recompute = every,
-                                .tied = wanted->tied,
+                                .tied = tied,
                                 .micro_batches = wanted->micro_batches,
                                 .batches = wanted->batches};
     enum ps_status status = lower(&lowering, programs, error);
@@ -182,6 +189,7 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
     struct arena arena = {0};
     struct instance *instances = arena_take(&arena, count, sizeof *instances);
     bool *recompute = arena_take(&arena, (size_t)plan->stage_count, sizeof *recompute);
+    int *tied = arena_take(&arena, (size_t)plan->stage_count, sizeof *tied);
     TRY(arena_check(&arena, "stages", error));
     struct lowering lowering = {.plan = plan,
                                 .schedule = plan->schedule,
@@ -190,9 +198,10 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
                                 .stages = plan->stage_count,
                                 .instances = instances,
                                 .recompute = recompute,
-                                .tied = plan->tied,
+                                .tied = tied,
                                 .micro_batches = plan->micro_batches,
                                 .batches = batches};
+    plan_tied_stages(plan, tied);
     enum ps_status status = read_stages(plan, instances, &lowering.instance_count, recompute, error);
     if (status == PS_OK) status = lower(&lowering, programs, error);
     arena_release(&arena);

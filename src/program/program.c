@@ -94,8 +94,13 @@ enum ps_status programs_create(int workers, int stages, struct ps_programs **out
     for (int stage = 0; stage < stages; stage++)
         programs->instances[stage] = (struct instance){.stage = stage, .forward = true, .backward = true, .replicas = 1};
     for (int stage = 0; stage <= stages; stage++) programs->first_instance[stage] = stage;
-    *out = programs;
-    return PS_OK;
+    /* One after the other, as the instances are: each stage alone. */
+    status = programs_set_groups(programs, programs->first_instance, error);
+    if (status == PS_OK)
+        *out = programs;
+    else
+        ps_programs_destroy(programs);
+    return status;
 }
 
 void ps_programs_destroy(struct ps_programs *programs) {
@@ -180,33 +185,63 @@ int programs_backward_instance(const struct ps_programs *programs, int stage, in
 }
 
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage) {
-    int last = programs->stages - 1;
-    if (!programs->tied || last == 0 || programs->evaluation || (stage > 0 && stage < last))
-        return (struct sum_group){
-            .number = stage, .stages = {stage}, .stage_count = 1, .size = programs_replicas(programs, stage)};
-    return (struct sum_group){
-        .stages = {0, last}, .stage_count = 2, .size = programs_replicas(programs, 0) + programs_replicas(programs, last)};
+    struct sum_group group = programs->groups[stage];
+    group.size = 0;
+    for (int s = 0; s < group.stage_count; s++) group.size += programs_replicas(programs, group.stages[s]);
+    return group;
 }
 
-struct sum_passes programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group) {
-    struct sum_passes passes = {.count = 0};
-    for (int s = 0; s < group->stage_count && group->stage_count > 1; s++) {
-        const int stage = group->stages[s], replicas = programs_replicas(programs, stage);
-        if (replicas > 1)
-            passes.pass[passes.count++] =
-                (struct sum_group){.number = group->number, .stages = {stage}, .stage_count = 1, .size = replicas};
+enum ps_status programs_set_groups(struct ps_programs *programs, const int *head, struct ps_error *error) {
+    int *stages = arena_take(&programs->arena, (size_t)programs->stages, sizeof *stages);
+    struct sum_group *groups = arena_take(&programs->arena, (size_t)programs->stages, sizeof *groups);
+    if (!stages || !groups) return error_memory(error, "programs", programs->arena.refused);
+    for (int first = 0; first < programs->stages; first++) {
+        struct sum_group *group = &groups[first];
+        *group = head[first] == first ? (struct sum_group){.number = first, .stages = stages} : groups[head[first]];
+        for (int s = first; s < programs->stages && head[first] == first; s++)
+            if (head[s] == first) stages[group->stage_count++] = s;
+        if (head[first] == first) stages += group->stage_count;
     }
-    passes.pass[passes.count++] = *group;
-    return passes;
+    programs->groups = groups;
+    return PS_OK;
+}
+
+bool programs_tied(const struct ps_programs *programs) {
+    for (int stage = 0; stage < programs->stages; stage++)
+        if (programs->groups[stage].stage_count > 1) return true;
+    return false;
+}
+
+int programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group, struct sum_group *passes) {
+    int count = 0;
+    for (int s = 0; s < group->stage_count && group->stage_count > 1; s++) {
+        const int replicas = programs_replicas(programs, group->stages[s]);
+        if (replicas > 1)
+            passes[count++] =
+                (struct sum_group){.number = group->number, .stages = &group->stages[s], .stage_count = 1, .size = replicas};
+    }
+    passes[count++] = *group;
+    return count;
+}
+
+static double add_pass(const struct sum_group *pass, const struct stage_sizes *size, double *bytes) {
+    const double share = sum_pass_share(pass, size), all = (double)(stage_gradient_bytes(size) + size->statistics_bytes);
+    if (bytes) *bytes += 2.0 * (pass->size - 1) / pass->size * all * share;
+    return pass->size * share;
+}
+
+double programs_sum_shares(const struct ps_programs *programs, int stage, const struct stage_sizes *size, double *bytes) {
+    const struct sum_group group = programs_sum_group(programs, stage);
+    const struct sum_group replicas = {.stages = &stage, .stage_count = 1, .size = programs_replicas(programs, stage)};
+    double shares = 0;
+    if (bytes) *bytes = 0;
+    if (group.stage_count > 1 && replicas.size > 1) shares += add_pass(&replicas, size, bytes);
+    return shares + add_pass(&group, size, bytes);
 }
 
 double sum_pass_share(const struct sum_group *pass, const struct stage_sizes *size) {
     int64_t all = stage_gradient_bytes(size) + size->statistics_bytes;
-    return pass->stage_count == 2 && all > 0 ? (double)size->tied_bytes / (double)all : 1;
-}
-
-bool sum_pass_has(const struct sum_group *pass, int stage) {
-    return pass->stages[0] == stage || (pass->stage_count == 2 && pass->stages[1] == stage);
+    return pass->stage_count > 1 && all > 0 ? (double)size->tied_bytes / (double)all : 1;
 }
 
 int programs_round(const struct ps_programs *programs, int stage) {

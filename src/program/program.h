@@ -94,6 +94,8 @@ struct instance {
     int replica, replicas;  /* numbered from 0; replicas share the micro-batches */
 };
 
+struct sum_group;
+
 struct ps_programs {
     struct arena arena;              /* of everything it points to except the code */
     const struct schedule *schedule; /* the schedule that they were lowered with (program/lower.h) */
@@ -108,14 +110,14 @@ struct ps_programs {
     int instance_count;
     int *first_instance;        /* per stage, and one more at the end: the number of its first instance */
     const struct ps_plan *plan; /* borrowed during lowering; else NULL */
-    bool tied;                  /* the first and the last stage share a parameter */
+    struct sum_group *groups;   /* per stage: its reduce group, but for the size (programs_sum_group) */
     bool evaluation;            /* forwards only, one block of each kind: no update, no prediction */
     bool *recompute;            /* per stage */
     struct stage_slots *slots;  /* per instance; filled by allocate */
     struct program *worker;     /* per worker */
 };
 
-/* Every stage has one instance, on worker 0. */
+/* Every stage has one instance, on worker 0, and shares no parameter. */
 enum ps_status programs_create(int workers, int stages, struct ps_programs **programs, struct ps_error *error);
 /* Replaces the instances (copied; in the order of struct ps_programs.instances, at least one per stage); they have no slots
  * yet. */
@@ -187,25 +189,29 @@ static inline bool programs_split(const struct ps_programs *programs, int stage)
            programs->instances[programs->first_instance[stage]].backward;
 }
 /*
- * The reduce group of an AR: the replicas of a stage or, if the first and the last stage share a parameter, the instances of
- * both. Such a group of two stages has the lower stage number. It sums first the gradients of each stage over its replicas,
- * then those of the shared parameter. Members are the instances that run backwards, in their order; `size` is their number, 1
- * if there is nothing to sum.
+ * The reduce group of an AR: the replicas of a stage or, if stages share parameters, the instances of all of these stages. A
+ * group of several stages has the lowest of their numbers. It sums first the gradients of each stage over its replicas, then
+ * those of the shared parameters. Members are the instances that run backwards, in their order; `size` is their number, 1 if
+ * there is nothing to sum.
  */
 struct sum_group {
-    int number, stages[2], stage_count, size;
+    int number;
+    const int *stages; /* ascending */
+    int stage_count, size;
 };
 struct sum_group programs_sum_group(const struct ps_programs *programs, int stage);
-/* The passes of such a sum: one over the replicas of each of the group's stages, independent of each other, and then one for
- * the parameter that two stages share (the only pass whose stage_count is 2). */
-struct sum_passes {
-    struct sum_group pass[3];
-    int count;
-};
-struct sum_passes programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group);
+/* head[s] is the group of stage s: its lowest stage. */
+enum ps_status programs_set_groups(struct ps_programs *programs, const int *head, struct ps_error *error);
+/* Do any stages share parameters? */
+bool programs_tied(const struct ps_programs *programs);
+/* The passes of such a sum, in order; `passes` has room for one more than the group's stages. Those over the replicas of each
+ * stage, independent of each other, and then one for the parameters that the stages share (the only one with several). */
+int programs_sum_passes(const struct ps_programs *programs, const struct sum_group *group, struct sum_group *passes);
+/* How many blocks of the stage's size a sum reads: in each pass those of all of its instances. Into *bytes (NULL is fine) what
+ * an instance of the stage sends in all passes, each around a ring. */
+double programs_sum_shares(const struct ps_programs *programs, int stage, const struct stage_sizes *size, double *bytes);
 /* The share of a stage's gradients and statistics that a pass sums. */
 double sum_pass_share(const struct sum_group *pass, const struct stage_sizes *size);
-bool sum_pass_has(const struct sum_group *pass, int stage);
 /* Returns true if the stage sums gradients before it updates. */
 static inline bool programs_sums(const struct ps_programs *programs, int stage) {
     return programs_sum_group(programs, stage).size > 1;

@@ -6,7 +6,8 @@
  *     weights pipeoptim
  *     micro-batches 1            per mini-batch
  *     batches 4                  mini-batches in the segment
- *     workers 3                  and 'tied', if the first and the last stage share a parameter
+ *     workers 3                  and 'tied', if the first and the last stage share a parameter; of others
+ *                                'tied 0,1 0,3 2,4': the first of the stages that share, and each other
  *     stage 0 worker 0 slots @2 s2 i3 o2 g2 d0     and w2, if the schedule splits backwards
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "program/lower.h"
 
 /* ------------------------------------------------------------------ printing */
@@ -55,11 +57,24 @@ static void print_instance(struct text *text, const struct ps_programs *programs
     text_add(text, "%s\n", programs->recompute[of->stage] ? " recompute" : "");
 }
 
+/* Which stages share parameters: " tied", the first and the last, or " tied 0,1 0,3 2,4": the first of such stages and each
+ * other. */
+static void print_ties(struct text *text, const struct ps_programs *programs) {
+    const int last = programs->stages - 1;
+    const struct sum_group *groups = programs->groups;
+    if (programs_tied(programs)) text_add(text, " tied");
+    bool only_ends = last > 0 && groups[last].number == 0 && groups[last].stage_count == 2;
+    for (int stage = 1; stage < last; stage++) only_ends = only_ends && groups[stage].stage_count == 1;
+    for (int stage = 1; stage <= last && !only_ends; stage++)
+        if (groups[stage].number < stage) text_add(text, " %d,%d", groups[stage].number, stage);
+    text_add(text, "\n");
+}
+
 char *ps_programs_print(const struct ps_programs *programs) {
     struct text text = {0};
-    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d%s\n",
-             programs->schedule->name, programs->policy->name, programs->micro_batches, programs->batches, programs->workers,
-             programs->tied ? " tied" : "");
+    text_add(&text, "penstock-program 1\nschedule %s\nweights %s\nmicro-batches %d\nbatches %d\nworkers %d",
+             programs->schedule->name, programs->policy->name, programs->micro_batches, programs->batches, programs->workers);
+    print_ties(&text, programs);
     for (int instance = 0; instance < programs->instance_count; instance++) print_instance(&text, programs, instance);
     for (int worker = 0; worker < programs->workers; worker++) {
         text_add(&text, "worker %d:", worker);
@@ -336,11 +351,39 @@ static enum ps_status check_known(const struct reader *reader, enum ps_status fo
     return PS_BAD_INPUT;
 }
 
+/* "0,2": stage 2 shares with stage 0, the first of the stages that share with each other. */
+static enum ps_status read_pair(struct reader *reader, const char *word, int stages, int *head) {
+    const char *at = word;
+    long first = 0, stage = 0;
+    const bool good = read_number(&at, stages - 1, &first) && *at++ == ',' && read_number(&at, stages - 1, &stage) && !*at;
+    if (!good || first >= stage || head[first] != first || head[stage] != stage)
+        return bad(reader, "tied", word, "of the form 0,2: the first of the stages that share, and one of the others");
+    head[stage] = (int)first;
+    return PS_OK;
+}
+
+static enum ps_status read_ties(struct reader *reader, struct ps_programs *programs) {
+    char word[96];
+    int *head;
+    next_word(reader, word);
+    if (!word[0]) return PS_OK;
+    if (strcmp(word, "tied") != 0) return bad(reader, "workers", word, "'tied'");
+    TRY(memory_new(&head, programs->stages, "programs", reader->error));
+    for (int stage = 0; stage < programs->stages; stage++) head[stage] = stage;
+    next_word(reader, word);
+    if (!word[0]) head[programs->stages - 1] = 0;
+    enum ps_status status = PS_OK;
+    for (; word[0] && status == PS_OK; next_word(reader, word)) status = read_pair(reader, word, programs->stages, head);
+    if (status == PS_OK) status = programs_set_groups(programs, head, reader->error);
+    free(head);
+    return status;
+}
+
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, struct ps_error *error) {
     struct reader reader = {.at = text, .line = 1, .error = error};
     struct ps_programs head = {0}, *programs;
     int stages = 0, instances = count_instances(text, &stages);
-    char word[96], name[32];
+    char name[32];
     TRY(expect(&reader, "penstock-program"));
     TRY(expect(&reader, "1"));
     TRY(read_name(&reader, "schedule", name, sizeof name));
@@ -350,8 +393,6 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     TRY(read_count(&reader, "micro-batches", 1 << 24, &head.micro_batches));
     TRY(read_count(&reader, "batches", (1 << 24) / head.micro_batches, &head.batches));
     TRY(read_count(&reader, "workers", INT16_MAX, &head.workers));
-    next_word(&reader, word);
-    if (word[0] && strcmp(word, "tied") != 0) return bad(&reader, "workers", word, "'tied'");
     if (instances == 0) return error_set(error, PS_BAD_INPUT, "line %d: program has no stage lines", reader.line);
     TRY(programs_create(head.workers, stages, &programs, error));
     programs->schedule = head.schedule;
@@ -359,8 +400,8 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     programs->flush = head.schedule->flush;
     programs->micro_batches = head.micro_batches;
     programs->batches = head.batches;
-    programs->tied = word[0] != 0;
-    enum ps_status status = read_body(&reader, programs, instances);
+    enum ps_status status = read_ties(&reader, programs);
+    if (status == PS_OK) status = read_body(&reader, programs, instances);
     if (status != PS_OK) {
         ps_programs_destroy(programs);
         return status;

@@ -420,7 +420,7 @@ static enum ps_status update(void *context, int worker, const struct instruction
     else if (!instance->summed && programs_sums(account->programs, instruction->stage))
         reason = programs_replicas(account->programs, instruction->stage) > 1
                      ? "the gradients of the replicas are not added up"
-                     : "the gradients of what two stages share are not added up";
+                     : "the gradients of what stages share are not added up";
     else if (from->version != instance->newest || from->ahead != 0)
         reason = "updates other weights than the newest";
     instance->newest++;

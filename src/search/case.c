@@ -111,13 +111,15 @@ static enum ps_status check_memory(const struct trial *trial, const struct ps_si
     return PS_OK;
 }
 
-/* The programs of a cut, for schedules that read more from the plan than which worker holds which stage. */
+/* The programs of a cut, for schedules that read more from the plan than which worker holds which stage, and where the cut
+ * decides which stages share parameters. */
 static enum ps_status lower_cut(const struct trial *trial, const int *last, struct ps_programs **programs,
                                 struct ps_error *error) {
     struct ps_plan *plan;
     TRY(search_plan_create(trial->search, &trial->tried->choice, trial->tried->costs, "", trial->tried->workers,
                            trial->problem.stages, &plan, error));
-    enum ps_status status = set_in_flight(&trial->problem, last, plan, error);
+    enum ps_status status = PS_OK;
+    if (trial->tried->choice.schedule->in_flight) status = set_in_flight(&trial->problem, last, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
         status = plan_stage_set(plan, s, partition_first(last, s), last[s], trial->problem.worker[s], error);
         plan->stages[s].recompute = trial->tried->recompute;
@@ -132,7 +134,8 @@ static enum ps_status simulate_cut(const struct trial *trial, const int *last, s
     struct simulation_work work = trial->work;
     struct ps_programs *programs;
     struct ps_simulation *made;
-    bool lowers = trial->tried->choice.schedule->in_flight, mirrored = work.programs->instance_count > work.programs->stages;
+    bool mirrored = work.programs->instance_count > work.programs->stages;
+    bool lowers = trial->tried->choice.schedule->in_flight || (trial->tried->costs->ties && !mirrored);
     if (!lowers && !mirrored) return simulate_programs(&work, simulation, error);
     if (lowers) {
         TRY(lower_cut(trial, last, &programs, error));
@@ -206,7 +209,7 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     TRY(policy_moments(choice->policy->name, trial->search->optimizer, &moments, error));
     struct straight straight = search_straight(choice, tried->workers);
     straight.recompute = tried->recompute;
-    straight.tied = cost_table_tied(tried->costs);
+    straight.tied = cost_table_ends_tied(tried->costs);
     TRY(lower_straight(&straight, &trial->programs, error));
     size_t stages = (size_t)trial->programs->stages;
     trial->last = arena_take(&trial->arena, stages, sizeof *trial->last);

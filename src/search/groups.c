@@ -166,6 +166,7 @@ enum ps_status search_ungroup(const struct ps_profile *grouped, const struct ps_
         plan->stages[s].last = cost_table_last(&grouped->tables[0], plan->stages[s].last);
     }
     TRY(profile_table(profile, plan->micro_batch, &problem.costs, error));
+    TRY(plan_ties_set(plan, cost_table_ends_tied(problem.costs), problem.costs->ties, error));
     double least_s = search_least_period_s(&problem);
     search_set_bound(predicted, least_s < predicted->objective_s ? least_s : predicted->objective_s);
     if (!predicted->simulated) return PS_OK;

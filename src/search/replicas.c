@@ -340,6 +340,7 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
     TRY(search_plan_create(shapes->search, shapes->choice, shapes->problem->costs, "", shapes->problem->workers, shape->stages,
                            &plan, error));
     enum ps_status status = PS_OK;
+    plan->ties.count = 0; /* no layers are cut yet */
     for (int s = 0, worker = 0; s < shape->stages && status == PS_OK; s++) {
         int count = shapes->replicas[shape->first + s];
         for (int r = 0; r < count; r++) workers[r] = worker++;

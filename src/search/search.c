@@ -60,9 +60,12 @@ enum ps_status search_plan_create(const struct search *search, const struct sear
     made->micro_batch = costs->micro_batch;
     made->micro_batches = choice->micro_batches;
     made->paper_prediction = search->options->paper_prediction;
-    made->tied = cost_table_tied(costs);
-    *plan = made;
-    return PS_OK;
+    enum ps_status status = plan_ties_set(made, cost_table_ends_tied(costs), costs->ties, error);
+    if (status == PS_OK)
+        *plan = made;
+    else
+        ps_plan_destroy(made);
+    return status;
 }
 
 struct straight search_straight(const struct search_choice *choice, int workers) {

@@ -1,28 +1,29 @@
 /* All-reduces over stage instances: which channels they use, and how long they take. */
 #include <math.h>
 
+#include "base/number.h"
 #include "simulate/engine.h"
 
-/* The reduce group whose first stage this is, if it has several instances. */
-static bool heads_group(const struct ps_programs *programs, int stage, struct sum_group *group) {
-    *group = programs_sum_group(programs, stage);
-    return group->number == stage && group->size > 1;
-}
-
-/* Bytes of one step of a pass: an equal share of a stage's block, or of the parameter that two stages share. */
+/* Bytes of one step of a pass: an equal share of a stage's block, or of the parameters that stages share. */
 static int64_t step_bytes(const struct engine *engine, const struct sum_group *pass) {
-    const struct stage_sizes *size = &engine->work->costs[pass->stages[0]].size;
-    const int64_t all = pass->stage_count == 2 ? size->tied_bytes : stage_gradient_bytes(size) + size->statistics_bytes;
+    int64_t all = 0;
+    for (int s = 0; s < pass->stage_count; s++) {
+        const struct stage_sizes *size = &engine->work->costs[pass->stages[s]].size;
+        const int64_t own = pass->stage_count > 1 ? size->tied_bytes : stage_gradient_bytes(size) + size->statistics_bytes;
+        all = number_larger(all, own);
+    }
     return (all + pass->size - 1) / pass->size;
 }
 
 /* From each instance of the pass that updates to the next, the last to the first. */
-static void add_pass(struct engine *engine, const struct sum_group *pass, struct engine_pass *made) {
+static void add_pass(struct engine *engine, struct engine_pass *made) {
     const struct ps_programs *programs = engine->work->programs;
+    const struct sum_group *pass = &made->group;
     const struct instance *first = NULL, *before = NULL;
     int64_t bytes = step_bytes(engine, pass);
-    *made =
-        (struct engine_pass){.channel = engine->channel_count, .instances = pass->size, .bytes = 2 * (pass->size - 1) * bytes};
+    made->channel = engine->channel_count;
+    made->instances = pass->size;
+    made->bytes = 2 * (pass->size - 1) * bytes;
     for (int s = 0; s < pass->stage_count; s++)
         for (int p = programs->first_instance[pass->stages[s]]; p < programs->first_instance[pass->stages[s] + 1]; p++) {
             const struct instance *instance = &programs->instances[p];
@@ -36,15 +37,24 @@ static void add_pass(struct engine *engine, const struct sum_group *pass, struct
     engine_add_channel(engine, before->worker, first->worker, bytes)->stage = first->stage;
 }
 
-void rings_add_channels(struct engine *engine) {
-    struct sum_group group;
-    for (int stage = 0; stage < engine->work->programs->stages; stage++) {
-        if (!heads_group(engine->work->programs, stage, &group)) continue;
-        const struct sum_passes passes = programs_sum_passes(engine->work->programs, &group);
+enum ps_status rings_create(struct engine *engine, struct ps_error *error) {
+    const struct ps_programs *programs = engine->work->programs;
+    engine->rings = arena_take(&engine->arena, (size_t)programs->stages, sizeof *engine->rings);
+    struct sum_group *groups = arena_take(&engine->arena, (size_t)programs->stages + 1, sizeof *groups);
+    for (int stage = 0; stage < programs->stages && groups; stage++) {
+        const struct sum_group group = programs_sum_group(programs, stage);
+        if (group.number != stage || group.size == 1) continue; /* of a group the first stage has the ring */
         struct engine_ring *ring = &engine->rings[stage];
-        for (int p = 0; p < passes.count; p++) add_pass(engine, &passes.pass[p], &ring->pass[p]);
-        ring->pass_count = passes.count;
+        ring->pass_count = programs_sum_passes(programs, &group, groups);
+        ring->pass = arena_take(&engine->arena, (size_t)ring->pass_count, sizeof *ring->pass);
+        for (int p = 0; p < ring->pass_count && ring->pass; p++) ring->pass[p].group = groups[p];
     }
+    return engine->arena.refused > 0 ? error_memory(error, "a simulation", engine->arena.refused) : PS_OK;
+}
+
+void rings_add_channels(struct engine *engine) {
+    for (int stage = 0; stage < engine->work->programs->stages; stage++)
+        for (int p = 0; p < engine->rings[stage].pass_count; p++) add_pass(engine, &engine->rings[stage].pass[p]);
 }
 
 /* A ring of n instances makes 2 (n - 1) steps, in each of which every instance sends an n-th to the next; channels that share a
@@ -78,44 +88,35 @@ static bool share_link(const struct engine *engine, const struct engine_pass *on
     return false;
 }
 
-/* When each pass of the stage's sum begins, and how long it takes; returns when the last one ends. *in_place: there are no
- * links, and the passes run one after the other; else passes over replicas run concurrently if they use different links. */
-static double plan_passes(const struct engine *engine, int stage, double begins[3], double lasts[3], bool *in_place) {
-    struct sum_group group;
+/* When each pass of the stage's sum begins, and how long it takes; returns when the last one ends. Without links the passes run
+ * one after the other; else passes over replicas run concurrently if they use different links. */
+double rings_sum_s(struct engine *engine, int stage) {
+    struct engine_ring *ring = &engine->rings[stage];
     double end_s = 0;
-    *in_place = true;
-    if (!heads_group(engine->work->programs, stage, &group)) return 0;
-    const struct engine_ring *ring = &engine->rings[stage];
-    const struct sum_passes passes = programs_sum_passes(engine->work->programs, &group);
-    for (int p = 0; p < passes.count; p++) {
-        lasts[p] = ring_s(engine, &ring->pass[p]);
-        if (lasts[p] > 0) *in_place = false;
+    ring->in_place = true;
+    for (int p = 0; p < ring->pass_count; p++) {
+        ring->pass[p].lasts_s = ring_s(engine, &ring->pass[p]);
+        if (ring->pass[p].lasts_s > 0) ring->in_place = false;
     }
-    for (int p = 0; p < passes.count; p++) {
-        if (*in_place) lasts[p] = in_place_s(engine, &passes.pass[p]);
-        begins[p] = 0;
-        for (int before = 0; before < p; before++)
-            if (*in_place || passes.pass[p].stage_count == 2 || share_link(engine, &ring->pass[p], &ring->pass[before]))
-                begins[p] = fmax(begins[p], begins[before] + lasts[before]);
-        end_s = fmax(end_s, begins[p] + lasts[p]);
+    for (int p = 0; p < ring->pass_count; p++) {
+        struct engine_pass *pass = &ring->pass[p];
+        if (ring->in_place) pass->lasts_s = in_place_s(engine, &pass->group);
+        pass->begins_s = 0;
+        for (const struct engine_pass *before = ring->pass; before < pass; before++)
+            if (ring->in_place || pass->group.stage_count > 1 || share_link(engine, pass, before))
+                pass->begins_s = fmax(pass->begins_s, before->begins_s + before->lasts_s);
+        end_s = fmax(end_s, pass->begins_s + pass->lasts_s);
     }
     return end_s;
-}
-
-double rings_sum_s(const struct engine *engine, int stage) {
-    double begins[3], lasts[3];
-    bool in_place;
-    return plan_passes(engine, stage, begins, lasts, &in_place);
 }
 
 void rings_set_times(struct engine *engine) {
     for (int stage = 0; stage < engine->work->programs->stages; stage++) {
         struct engine_ring *ring = &engine->rings[stage];
-        double begins[3], lasts[3];
-        ring->duration = engine_ticks(engine, plan_passes(engine, stage, begins, lasts, &ring->in_place));
+        ring->duration = engine_ticks(engine, rings_sum_s(engine, stage));
         for (int p = 0; p < ring->pass_count; p++) {
-            ring->pass[p].begins = engine_ticks(engine, begins[p]);
-            ring->pass[p].duration = engine_ticks(engine, lasts[p]);
+            ring->pass[p].begins = engine_ticks(engine, ring->pass[p].begins_s);
+            ring->pass[p].duration = engine_ticks(engine, ring->pass[p].lasts_s);
         }
     }
 }

@@ -81,14 +81,16 @@ struct engine_channel {
 
 /* A pass of a sum around a ring. */
 struct engine_pass {
+    struct sum_group group;
     int channel, instances;   /* the first of its channels, of which each instance has one */
     int64_t bytes;            /* that an instance sends to the next in all steps */
     int64_t begins, duration; /* since the sum began */
+    double begins_s, lasts_s; /* the same in seconds */
 };
 
-/* A reduce group: a stage's replicas, or the instances of two stages that share a parameter. */
+/* A reduce group: a stage's replicas, or the instances of stages that share parameters. */
 struct engine_ring {
-    struct engine_pass pass[3]; /* programs_sum_passes */
+    struct engine_pass *pass; /* programs_sum_passes */
     int pass_count;
     int pending;      /* instances that wait for the others */
     int64_t duration; /* of a sum */
@@ -148,10 +150,11 @@ void transfer_end(struct engine *engine, int block);
 void transfer_awaited(struct engine *engine, int worker, int block);
 
 /* all_reduce.c: the sums of reduce groups. Channels are added first; times are set when all channels and the tick are known. */
+enum ps_status rings_create(struct engine *engine, struct ps_error *error);
 void rings_add_channels(struct engine *engine);
 void rings_set_times(struct engine *engine);
 /* Duration of the sum of the reduce group whose first stage this is; 0: there is no such group. */
-double rings_sum_s(const struct engine *engine, int stage);
+double rings_sum_s(struct engine *engine, int stage);
 struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes);
 double engine_channel_s(const struct engine *engine, const struct engine_channel *channel);
 int64_t engine_ticks(const struct engine *engine, double seconds);

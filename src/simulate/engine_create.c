@@ -154,7 +154,7 @@ static double dearest_computation(const struct engine *engine) {
 }
 
 /* An upper bound, from the counts and the largest cost of each kind. */
-static double longest_run(const struct engine *engine, const struct survey *survey) {
+static double longest_run(struct engine *engine, const struct survey *survey) {
     const struct ps_programs *programs = engine->work->programs;
     double transfer = 0, sum = 0;
     for (int c = 0; c < engine->channel_count; c++) transfer = fmax(transfer, engine_channel_s(engine, &engine->channels[c]));
@@ -206,7 +206,6 @@ static enum ps_status take_fixed(struct engine *engine, struct ps_error *error) 
            channels = (size_t)engine->routes.count + 2 * instances;
     engine->workers = arena_take(&engine->arena, workers, sizeof *engine->workers);
     engine->instances = arena_take(&engine->arena, instances, sizeof *engine->instances);
-    engine->rings = arena_take(&engine->arena, (size_t)programs->stages, sizeof *engine->rings);
     engine->channels = arena_take(&engine->arena, channels, sizeof *engine->channels);
     engine->link_free = arena_take(&engine->arena, channels, sizeof *engine->link_free);
     engine->queue = arena_take(&engine->arena, workers, sizeof *engine->queue);
@@ -233,7 +232,7 @@ static enum ps_status take_surveyed(struct engine *engine, const struct survey *
     timeline->micro_batches = engine->work->programs->micro_batches;
     timeline->event_capacity = (size_t)survey->events;
     timeline->event_count = (int)survey->events;
-    timeline->transfer_capacity = (size_t)(survey->sends + survey->sums * (engine->work->programs->tied ? 2 : 1));
+    timeline->transfer_capacity = (size_t)(survey->sends + survey->sums * (programs_tied(engine->work->programs) ? 2 : 1));
     TRY(memory_new(&timeline->events, timeline->event_capacity, "a simulation", error));
     return memory_new(&timeline->transfers, timeline->transfer_capacity, "a simulation", error);
 }
@@ -248,6 +247,7 @@ static enum ps_status create(struct engine *engine, struct ps_error *error) {
     engine->free_cores = engine->work->cluster->cores > 0 ? engine->work->cluster->cores : programs->workers;
     TRY(routes_create(programs, &engine->routes, error));
     TRY(take_fixed(engine, error));
+    TRY(rings_create(engine, error));
     struct survey survey = {0};
     for (int w = 0; w < programs->workers; w++) survey_program(engine, w, &survey);
     if (engine->work->rolled) {

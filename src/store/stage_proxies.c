@@ -69,7 +69,7 @@ static enum ps_status move_stage(struct executor *executor, struct worker_stage 
 
 static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, int moments, struct ps_error *error) {
     size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
-    stage->weights = calloc(1, sizeof *stage->weights);
+    stage->weights = arena_take(&proxy->arena, 1, sizeof *stage->weights);
     if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
     stage->weights[0] = memory_block_carve(&proxy->memory, parameters);
     stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));

@@ -98,6 +98,16 @@ static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) 
     return status;
 }
 
+static enum ps_status take_ties(struct job *job, struct ps_error *error) {
+    struct ps_plan *plan = job->plan;
+    const struct cost_table *costs = job->profile ? &job->profile->tables[0] : NULL;
+    struct ties ties;
+    if (!job->network) return plan_ties_set(plan, cost_table_ends_tied(costs), costs->ties, error);
+    TRY(ties_find(job->network->graph, &plan->arena, &ties, error));
+    const bool ends = ties_are_ends(&ties, job->network->graph->layer_count);
+    return plan_ties_set(plan, ends, ends ? NULL : &ties, error);
+}
+
 static enum ps_status take_network(struct job *job, struct ps_error *error) {
     if (job->profile) TRY(profile_table(job->profile, job->plan->micro_batch, &job->costs, error));
     job->samples = job->device->real ? job->plan->micro_batch : 1;
@@ -111,7 +121,7 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
         network_hash_text(job->network->hash, job->plan->network);
     }
     TRY(plan_check(job->plan, job->graph->layer_count, error));
-    job->plan->tied = job_tied(job); /* whatever a plan of other hands says */
+    TRY(take_ties(job, error)); /* whatever a plan of other hands says */
     if (job_plan_batch(job->plan) > BATCH_MAX)
         return error_set(error, PS_USAGE, "micro_batches: a mini-batch of %lld samples is above the %d that are accepted",
                          (long long)job_plan_batch(job->plan), BATCH_MAX);
@@ -137,7 +147,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
         struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
         job->sizes[s] = (struct stage_sizes){
             .parameter_bytes = align(size.parameter_bytes),
-            .second_gradient_bytes = align(size.second_gradient_bytes),
+            .repeated_gradient_bytes = align(size.repeated_gradient_bytes),
             .statistics_bytes = align(size.statistics_bytes),
             .fixed_bytes = align(size.fixed_bytes),
             .input_bytes = align(size.input_bytes),
@@ -250,6 +260,14 @@ enum ps_status job_complete(struct job *job, struct ps_error *error) {
     return take_sizes(job, error);
 }
 
+static bool stages_are_tied(const struct ps_plan *plan) {
+    for (int t = 0; t < plan->ties.count; t++)
+        if (plan_stage_of(plan, plan->ties.list[t].layers[0]) !=
+            plan_stage_of(plan, plan->ties.list[t].layers[plan->ties.list[t].uses - 1]))
+            return true;
+    return plan->tied && plan->stage_count > 1;
+}
+
 /* What an emulated cluster may not ask for here. */
 static enum ps_status check_emulation(const struct job *job, struct ps_error *error) {
     const struct ps_cluster *cluster = job->cluster;
@@ -268,9 +286,8 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
         if (job->plan->stages[s].forward_count > 1)
             return error_set(error, PS_USAGE, "`emulate`: the sum over the %d replicas of stage %d cannot be emulated",
                              job->plan->stages[s].forward_count, s);
-    if (job_tied(job) && job->plan->stage_count > 1)
-        return error_set(error, PS_USAGE,
-                         "`emulate`: the sum over the stages that share a parameter (tied) cannot be emulated");
+    if (stages_are_tied(job->plan))
+        return error_set(error, PS_USAGE, "`emulate`: the sum over stages that share a parameter (tied) cannot be emulated");
     for (int l = 0; l < cluster->link_count && job->transport->processes; l++)
         if (cluster->links[l].half_duplex || cluster->links[l].shared_link[0])
             return error_set(error, PS_USAGE, "`emulate`: links[%d] is shared, which only `transport` threads can emulate", l);

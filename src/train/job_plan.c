@@ -102,14 +102,19 @@ static bool any_divides(const struct ps_profile *profile, int batch) {
     return false;
 }
 
-bool job_tied(const struct job *job) {
-    return job->network ? graph_tied(job->network->graph) != NULL : cost_table_tied(&job->profile->tables[0]);
+/* Do layers share parameters? */
+static bool tied(const struct job *job) {
+    if (!job->network) return cost_table_tied(&job->profile->tables[0]);
+    const struct graph *graph = job->network->graph;
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (parameter_is_shared(&graph->parameters[p])) return true;
+    return false;
 }
 
 enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     TRY(open_cluster(job, 0, error));
-    struct ps_plan_options requested = search_tied(options->planning, job_tied(job), job->cluster->workers);
+    struct ps_plan_options requested = search_tied(options->planning, tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&requested, job->cluster->workers, &choice, error));
     int batch = (int)job_requested_batch(job), sizes[3];

@@ -16,8 +16,6 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error);
 int64_t job_plan_batch(const struct ps_plan *plan);
 /* The same of the plan that the job has, or is to have. */
 int64_t job_requested_batch(const struct job *job);
-/* Do the network's first and last layer share a parameter? The job has a model or a profile. */
-bool job_tied(const struct job *job);
 
 /* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
  * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE

@@ -409,7 +409,7 @@ static enum ps_status take_events(struct ps_trainer *trainer, int rank, const st
                                   size_t size, struct ps_error *error) {
     struct recorder *recorder = &trainer->executor->workers[rank].recorder;
     if (size == 0) return PS_OK;
-    recorder->events = malloc(size);
+    recorder->events = arena_take(&trainer->executor->workers[rank].arena, 1, size);
     if (!recorder->events) return error_memory(error, "a trace", size);
     memcpy(recorder->events, ring, size);
     recorder->capacity = (int)(size / sizeof *recorder->events);

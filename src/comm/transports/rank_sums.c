@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "comm/transports/sum.h"
 
@@ -16,7 +18,7 @@ enum { PIECE = 1 << 18 };
  * for each instance that sends and one for what it gets back. */
 enum { SUM_TAG = 20000, TIE_TAG = 18000 };
 
-/* A piece in transfer. */
+/* A piece in transfer: so many values for each use of the parameter, one use after the other. */
 struct piece {
     float empty; /* not 0: this instance has no gradients of the update */
     float values[];
@@ -25,6 +27,7 @@ struct piece {
 /* The other end of an instance's sum. */
 struct member {
     int rank, in_tag, out_tag; /* of messages to the adding instance, and of those from it */
+    int uses;                  /* of the parameter that sends or gets them: 1 but for shared ones */
     struct message *message;
     struct piece *piece;
 };
@@ -36,21 +39,26 @@ struct staging {
     struct transport_share share; /* the share on the device */
     struct moment copied;         /* when the copy to the host is done */
     float *floats;                /* NULL: nothing is staged */
+    float **tied;                 /* share.tied there */
+    int tied_count;
 };
 
 struct rank_sum {
-    int size;               /* instances whose gradients are summed; 0: there is no such sum */
-    bool adds;              /* for all of them; else it sends its share */
-    bool brings;            /* to a tied parameter: its gradients count, else it only receives the sum */
+    int size;            /* instances whose gradients are summed; 0: there is no such sum */
+    bool adds;           /* for all of them; else it sends its share */
+    bool brings;         /* to a tied parameter: its gradients count, else it only receives the sum */
+    int uses, first_use; /* of a tied parameter by the instance's stage, and where they are in share.tied; else 1 and 0 */
+    bool tied;
+    size_t count;           /* elements of that parameter */
     struct rank_sum *next;  /* that begins when this one is done; NULL: none */
     struct member *members; /* its partners: the other instances in their order, or the one that adds */
     int member_count;
     struct transport_share share;
-    struct transport_share *shares; /* of one piece, by instance */
+    struct transport_share *shares; /* of one piece, by instance and use */
     size_t piece;                   /* floats in one */
     enum phase phase;
     bool begun; /* its first piece: there is one even where nothing is added, so that all wait for all */
-    size_t at;  /* floats that are done: gradients, then statistics */
+    size_t at;  /* floats that are done, of each use: gradients, then statistics */
     double settled_at;
     struct staging *staging; /* NULL: the share lies in the host's memory */
     /* In shared memory: the replicas' records, in their order; NULL: by messages. */
@@ -59,30 +67,38 @@ struct rank_sum {
     uint64_t number; /* sums begun */
 };
 
+/* The sums of an instance follow each other: over the replicas of its stage (size 0: it has none), then of each parameter that
+ * stages share. */
 struct rank_sums {
+    struct arena arena;      /* of all that it points to but messages */
     struct staging *staging; /* by instance */
     const struct processes_class *class;
     const struct shared_peers *peers;
-    struct rank_sum *sums; /* by instance, over the replicas of its stage; then by instance, of what two stages share */
+    struct rank_sum **sums; /* by instance: the first of its sums; NULL: it takes part in none */
     int instance_count;
 };
 
-static struct rank_sum *own_sum(const struct rank_sums *sums, int instance) { return &sums->sums[instance]; }
-static struct rank_sum *tied_sum(const struct rank_sums *sums, int instance) {
-    return &sums->sums[sums->instance_count + instance];
+static bool sums_idle(const struct rank_sums *sums, int instance) {
+    for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
+        if (sum->phase != IDLE) return false;
+    return true;
 }
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* Where the piece begins in the share, and how long it is: no piece holds gradients and statistics. */
-static float *piece_place(const struct rank_sum *sum, size_t *length) {
+/* How long the next piece of each use is: no piece holds gradients and statistics. */
+static size_t piece_length(const struct rank_sum *sum) {
     const struct transport_share *share = &sum->share;
-    bool gradients = sum->at < share->gradient_count;
-    size_t at = gradients ? sum->at : sum->at - share->gradient_count;
-    size_t left = (gradients ? share->gradient_count : share->statistics_count) - at;
-    *length = left < sum->piece ? left : sum->piece;
-    float *block = gradients ? share->gradients : share->statistics;
-    return *length > 0 ? block + at : block;
+    const size_t all = share->gradient_count + (sum->at < share->gradient_count ? 0 : share->statistics_count);
+    return all - sum->at < sum->piece ? all - sum->at : sum->piece;
+}
+
+/* Where the next piece of a use begins. */
+static float *piece_place(const struct rank_sum *sum, int use) {
+    const struct transport_share *share = &sum->share;
+    if (sum->tied) return share->tied[sum->first_use + use] + sum->at;
+    if (sum->at < share->gradient_count) return share->gradients + sum->at;
+    return share->statistics + (sum->at - share->gradient_count);
 }
 
 static void start_messages(const struct rank_sums *sums, struct rank_sum *sum, bool outgoing) {
@@ -122,6 +138,15 @@ static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
         move_staged(sum->staging, true);
 }
 
+/* Copies the piece of each use to the message, or back. */
+static void move_piece(const struct rank_sum *sum, bool sends) {
+    const size_t length = piece_length(sum);
+    for (int use = 0; use < sum->uses && length > 0; use++) {
+        float *own = piece_place(sum, use), *sent = sum->members[0].piece->values + (size_t)use * length;
+        memcpy(sends ? sent : own, sends ? own : sent, length * sizeof *own);
+    }
+}
+
 /* Starts the next piece, or ends the sum. The adding instance receives first, all others send first. */
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
@@ -131,9 +156,7 @@ static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     sum->begun = true;
     sum->phase = IN;
     if (!sum->adds) {
-        size_t length;
-        const float *values = piece_place(sum, &length);
-        if (length > 0) memcpy(sum->members[0].piece->values, values, length * sizeof *values);
+        move_piece(sum, true);
         sum->members[0].piece->empty = sum->share.empty;
     }
     start_messages(sums, sum, !sum->adds);
@@ -141,20 +164,22 @@ static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
 
 /* All pieces have arrived: sums them in place. */
 static void add_piece(struct rank_sum *sum) {
-    size_t length;
-    float *own = piece_place(sum, &length);
-    bool gradients = sum->at < sum->share.gradient_count;
-    for (int r = 0; r < sum->size; r++) {
-        struct piece *piece = r > 0 ? sum->members[r - 1].piece : NULL;
-        float *values = piece ? piece->values : own;
-        sum->shares[r] = (struct transport_share){.gradients = values,
-                                                  .gradient_count = gradients ? length : 0,
-                                                  .empty = piece ? piece->empty != 0 : sum->share.empty,
-                                                  .scale = sum->share.scale,
-                                                  .statistics = values,
-                                                  .statistics_count = gradients ? 0 : length};
+    const bool gradients = sum->at < sum->share.gradient_count;
+    const size_t length = piece_length(sum);
+    struct transport_share *share = sum->shares;
+    for (int m = -1; m < sum->member_count && length > 0; m++) {
+        struct piece *piece = m < 0 ? NULL : sum->members[m].piece;
+        for (int use = 0; use < (piece ? sum->members[m].uses : sum->uses); use++) {
+            float *values = piece ? piece->values + (size_t)use * length : piece_place(sum, use);
+            *share++ = (struct transport_share){.gradients = values,
+                                                .gradient_count = gradients ? length : 0,
+                                                .empty = piece ? piece->empty != 0 : sum->share.empty,
+                                                .scale = sum->share.scale,
+                                                .statistics = values,
+                                                .statistics_count = gradients ? 0 : length};
+        }
     }
-    sum_shares(NULL, sum->shares, sum->size);
+    if (share > sum->shares) sum_shares(NULL, sum->shares, (int)(share - sum->shares));
 }
 
 static bool messages_done(const struct rank_sums *sums, const struct rank_sum *sum) {
@@ -165,16 +190,14 @@ static bool messages_done(const struct rank_sums *sums, const struct rank_sum *s
 
 static void move_along(const struct rank_sums *sums, struct rank_sum *sum) {
     while (sum->phase != IDLE && messages_done(sums, sum)) {
-        size_t length;
-        float *own = piece_place(sum, &length);
         if (sum->phase == IN) {
-            if (sum->adds && length > 0) add_piece(sum);
+            if (sum->adds) add_piece(sum);
             sum->phase = OUT;
             start_messages(sums, sum, sum->adds);
             continue;
         }
-        if (!sum->adds && length > 0) memcpy(own, sum->members[0].piece->values, length * sizeof *own);
-        sum->at += length;
+        if (!sum->adds) move_piece(sum, false);
+        sum->at += piece_length(sum);
         begin_piece(sums, sum);
     }
 }
@@ -261,7 +284,8 @@ static void move_sum(const struct rank_sums *sums, struct rank_sum *sum) {
 }
 
 void rank_sums_look(struct rank_sums *sums) {
-    for (int s = 0; s < 2 * sums->instance_count; s++) move_sum(sums, &sums->sums[s]);
+    for (int instance = 0; instance < sums->instance_count; instance++)
+        for (struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) move_sum(sums, sum);
 }
 
 /* Enqueues the copy of the share to the host's memory, and returns the staged share. */
@@ -272,18 +296,21 @@ static struct transport_share stage(struct staging *staging, const struct transp
     staging->copied = device_mark(share->device);
     staged.gradients = staging->floats;
     staged.statistics = staging->floats + share->gradient_count;
-    if (share->tied) staged.tied = staged.gradients + (share->tied - share->gradients);
+    for (int use = 0; use < staging->tied_count; use++)
+        staging->tied[use] = staging->floats + (share->tied[use] - share->gradients);
+    staged.tied = staging->tied;
     return staged;
 }
 
 /* A tied parameter is summed after the sum of each stage, which all its replicas have: one of them takes part. */
 void rank_sums_start(struct rank_sums *sums, int instance, const struct transport_share *share) {
-    struct rank_sum *own = own_sum(sums, instance), *tied = tied_sum(sums, instance);
-    struct rank_sum *first = own->size > 0 ? own : tied;
-    assert(first->size > 1 && own->phase == IDLE && tied->phase == IDLE);
-    own->share = first->staging ? stage(first->staging, share) : *share;
-    tied->share = (struct transport_share){
-        .gradients = own->share.tied, .gradient_count = share->tied_count, .empty = !tied->brings, .scale = 1};
+    struct rank_sum *first = sums->sums[instance];
+    assert(sums_idle(sums, instance));
+    first->share = first->staging ? stage(first->staging, share) : *share;
+    for (struct rank_sum *tied = first->next; tied; tied = tied->next)
+        tied->share = (struct transport_share){
+            .tied = first->share.tied, .gradient_count = tied->count, .empty = !tied->brings, .scale = 1};
+    if (first->size == 0) first = first->next;
     if (first->staging)
         first->phase = FETCHING;
     else if (first->notes)
@@ -294,53 +321,57 @@ void rank_sums_start(struct rank_sums *sums, int instance, const struct transpor
 }
 
 bool rank_sums_idle(const struct rank_sums *sums) {
-    for (int s = 0; s < 2 * sums->instance_count; s++)
-        if (sums->sums[s].phase != IDLE && !sums->sums[s].notes) return false;
+    for (int instance = 0; instance < sums->instance_count; instance++)
+        for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
+            if (sum->phase != IDLE && !sum->notes) return false;
     return true;
 }
 
-bool rank_sums_settled(const struct rank_sums *sums, int instance) {
-    return own_sum(sums, instance)->phase == IDLE && tied_sum(sums, instance)->phase == IDLE;
-}
+bool rank_sums_settled(const struct rank_sums *sums, int instance) { return sums_idle(sums, instance); }
 
 double rank_sums_settled_at(const struct rank_sums *sums, int instance) {
-    return fmax(own_sum(sums, instance)->settled_at, tied_sum(sums, instance)->settled_at);
+    double last = 0;
+    for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) last = fmax(last, sum->settled_at);
+    return last;
 }
 
 /* ---------------------------------------------------------------- begin and end */
 
-static enum ps_status add_member(const struct rank_sums *sums, struct rank_sum *sum, int rank, int in_tag, int out_tag,
+/* The other end of the sum, with room for `uses` pieces. */
+static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, const struct member *other,
                                  struct ps_error *error) {
     struct member *member = &sum->members[sum->member_count];
-    size_t size = sizeof *member->piece + sum->piece * sizeof member->piece->values[0];
-    member->rank = rank;
-    member->in_tag = in_tag;
-    member->out_tag = out_tag;
-    member->piece = calloc(1, size);
+    size_t size = sizeof *member->piece + sum->piece * (size_t)other->uses * sizeof member->piece->values[0];
+    *member = *other;
+    member->piece = arena_take(&sums->arena, 1, size);
     if (!member->piece) return error_memory(error, "a sum of gradients", size);
     sum->member_count++;
     return sums->class->message_create(size, &member->message, error);
 }
 
-static size_t piece_floats(int64_t bytes) {
-    size_t floats = (size_t)bytes / sizeof(float);
-    return floats < PIECE ? floats : PIECE;
-}
+static size_t piece_floats(size_t floats) { return floats < PIECE ? floats : PIECE; }
 
-static enum ps_status take_members(struct rank_sum *sum, struct ps_error *error) {
-    sum->members = calloc((size_t)sum->size, sizeof *sum->members);
-    sum->shares = calloc((size_t)sum->size, sizeof *sum->shares);
-    return sum->members && sum->shares ? PS_OK
-                                       : error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof *sum->shares);
+/* The next sum of the instance, with room for so many instances and, in all, so many uses. */
+static enum ps_status add_sum(struct rank_sums *sums, int instance, const struct rank_sum *sum, int uses, struct rank_sum **out,
+                              struct ps_error *error) {
+    struct rank_sum *made = arena_copy(&sums->arena, sum, 1, sizeof *sum), **end = &sums->sums[instance];
+    struct member *members = arena_take(&sums->arena, (size_t)sum->size, sizeof *members);
+    struct transport_share *shares = arena_take(&sums->arena, (size_t)uses, sizeof *shares);
+    if (sums->arena.refused > 0) return error_memory(error, "a sum of gradients", sums->arena.refused);
+    made->members = members;
+    made->shares = shares;
+    while (*end) end = &(*end)->next;
+    *end = *out = made;
+    return PS_OK;
 }
 
 /* sum->notes stays NULL where not all replicas are shared-memory peers. */
-static enum ps_status find_notes(const struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
+static enum ps_status find_notes(struct rank_sums *sums, struct rank_sum *sum, struct ps_error *error) {
     for (int r = 0; r < sum->size; r++)
         if (!shared_peers_note(sums->peers, sum->first_instance + r)) return PS_OK;
     /* Places among the instances of a stage are the replicas' numbers (program/program.c). */
-    sum->notes = calloc((size_t)sum->size, sizeof(*sum->notes));
-    if (!sum->notes) return error_memory(error, "a sum of gradients", (size_t)sum->size * sizeof(*sum->notes));
+    sum->notes = arena_take(&sums->arena, (size_t)sum->size, sizeof(*sum->notes));
+    if (!sum->notes) return error_memory(error, "a sum of gradients", sums->arena.refused);
     for (int r = 0; r < sum->size; r++) sum->notes[r] = shared_peers_note(sums->peers, sum->first_instance + r);
     return PS_OK;
 }
@@ -351,20 +382,24 @@ static enum ps_status open_own(struct rank_sums *sums, const struct transport_op
     const struct ps_programs *programs = options->programs;
     const struct instance *own = &programs->instances[instance];
     const struct stage_sizes *sizes = &options->sizes[own->stage];
-    int64_t most = number_larger(stage_gradient_bytes(sizes), sizes->statistics_bytes);
-    struct rank_sum *sum = own_sum(sums, instance);
-    *sum = (struct rank_sum){.size = own->replicas,
-                             .adds = own->replica == 0,
-                             .piece = piece_floats(most),
-                             .first_instance = programs->first_instance[own->stage],
-                             .replica = own->replica};
-    TRY(take_members(sum, error));
+    const size_t most = (size_t)number_larger(stage_gradient_bytes(sizes), sizes->statistics_bytes);
+    struct rank_sum *sum;
+    TRY(add_sum(sums, instance,
+                &(struct rank_sum){.size = own->replicas > 1 ? own->replicas : 0,
+                                   .adds = own->replica == 0,
+                                   .uses = 1,
+                                   .piece = piece_floats(most / sizeof(float)),
+                                   .first_instance = programs->first_instance[own->stage],
+                                   .replica = own->replica},
+                own->replicas, &sum, error));
+    if (sum->size == 0) return PS_OK;
     TRY(find_notes(sums, sum, error));
     if (sum->notes) return PS_OK;
     for (int other = programs->first_instance[own->stage]; other < programs->first_instance[own->stage + 1]; other++) {
         const struct instance *of = &programs->instances[other];
+        const int tag = SUM_TAG + own->stage;
         if (other == instance || !of->backward || !(sum->adds || of->replica == 0)) continue;
-        TRY(add_member(sums, sum, of->worker, SUM_TAG + own->stage, SUM_TAG + own->stage, error));
+        TRY(add_member(sums, sum, &(struct member){.rank = of->worker, .in_tag = tag, .out_tag = tag, .uses = 1}, error));
     }
     return PS_OK;
 }
@@ -376,65 +411,80 @@ static int backward_instance(const struct ps_programs *programs, int stage) {
     return instance;
 }
 
-/* The sum of the parameter that the instance's stage shares with another, over both; the first instance of the first stage
- * adds. */
-static enum ps_status open_tied(struct rank_sums *sums, const struct transport_options *options, int instance,
+/* The sum of a parameter that stages of the instance's group share, of which the instance's stage may have no use; the first
+ * instance of the group's first stage adds. */
+static enum ps_status open_tied(struct rank_sums *sums, const struct transport_options *options, int instance, int parameter,
                                 struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     const struct instance *own = &programs->instances[instance];
-    struct sum_group group = programs_sum_group(programs, own->stage);
-    struct rank_sum *sum = tied_sum(sums, instance);
-    *sum = (struct rank_sum){.size = group.size,
-                             .adds = own->stage == group.number && own->replica == 0,
-                             .brings = own->replica == 0,
-                             .piece = piece_floats(options->sizes[own->stage].tied_bytes)};
-    own_sum(sums, instance)->next = sum;
-    TRY(take_members(sum, error));
-    int first_rank = programs->instances[backward_instance(programs, group.number)].worker, seat = 0;
+    const struct sum_group group = programs_sum_group(programs, own->stage);
+    const struct tied_parameter *tied = &options->tied[parameter];
+    const int adder = backward_instance(programs, group.number);
+    int all = 0;
+    for (int s = 0; s < group.stage_count; s++)
+        all += tied_uses_in(tied, group.stages[s]) * programs_replicas(programs, group.stages[s]);
+    struct rank_sum *sum;
+    if (all == 0 || (instance != adder && tied_uses_in(tied, own->stage) == 0)) return PS_OK;
+    TRY(add_sum(sums, instance,
+                &(struct rank_sum){.size = group.size,
+                                   .adds = instance == adder,
+                                   .brings = own->replica == 0,
+                                   .tied = true,
+                                   .count = tied->count,
+                                   .uses = tied_uses_in(tied, own->stage),
+                                   .first_use = tied_position(options->tied, parameter, own->stage),
+                                   .piece = piece_floats(tied->count)},
+                all, &sum, error));
     for (int s = 0; s < group.stage_count; s++)
         for (int other = programs->first_instance[group.stages[s]]; other < programs->first_instance[group.stages[s] + 1];
              other++) {
             const struct instance *of = &programs->instances[other];
             if (!of->backward) continue;
-            int in_tag = TIE_TAG + 2 * seat++;
-            if (sum->adds != (other == instance))
-                TRY(add_member(sums, sum, sum->adds ? of->worker : first_rank, in_tag, in_tag + 1, error));
+            const int tag = TIE_TAG + 2 * other;
+            if (sum->adds == (other == instance) || tied_uses_in(tied, of->stage) == 0) continue;
+            const struct member member = {.rank = sum->adds ? of->worker : programs->instances[adder].worker,
+                                          .in_tag = tag,
+                                          .out_tag = tag + 1,
+                                          .uses = tied_uses_in(tied, of->stage)};
+            TRY(add_member(sums, sum, &member, error));
         }
     return PS_OK;
 }
 
 static enum ps_status open_staging(struct rank_sums *sums, const struct transport_options *options, int instance,
                                    struct ps_error *error) {
-    const struct stage_sizes *sizes = &options->sizes[options->programs->instances[instance].stage];
-    const size_t bytes = (size_t)(stage_gradient_bytes(sizes) + sizes->statistics_bytes) + 1;
+    const int stage = options->programs->instances[instance].stage;
+    const struct stage_sizes *sizes = &options->sizes[stage];
     if (device_in_host(options->device)) return PS_OK;
     struct staging *staging = &sums->staging[instance];
-    staging->floats = malloc(bytes);
-    if (!staging->floats) return error_memory(error, "a sum of gradients", bytes);
-    own_sum(sums, instance)->staging = tied_sum(sums, instance)->staging = staging;
-    return PS_OK;
+    staging->tied_count = tied_position(options->tied, options->tied_count, stage);
+    staging->tied = arena_take(&sums->arena, (size_t)staging->tied_count, sizeof(*staging->tied));
+    staging->floats = arena_take(&sums->arena, (size_t)(stage_gradient_bytes(sizes) + sizes->statistics_bytes), 1);
+    for (struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) sum->staging = staging;
+    return sums->arena.refused > 0 ? error_memory(error, "a sum of gradients", sums->arena.refused) : PS_OK;
+}
+
+static enum ps_status open_instance(struct rank_sums *sums, const struct transport_options *options, int instance,
+                                    struct ps_error *error) {
+    const struct instance *of = &options->programs->instances[instance];
+    if (of->worker != options->processes->rank || !of->backward || !programs_sums(options->programs, of->stage)) return PS_OK;
+    TRY(open_own(sums, options, instance, error));
+    for (int t = 0; t < options->tied_count; t++) TRY(open_tied(sums, options, instance, t, error));
+    return open_staging(sums, options, instance, error);
 }
 
 enum ps_status rank_sums_create(const struct processes_class *class, const struct shared_peers *peers,
                                 const struct transport_options *options, struct rank_sums **out, struct ps_error *error) {
-    const struct ps_programs *programs = options->programs;
-    struct rank_sums *sums = calloc(1, sizeof *sums);
-    enum ps_status status = sums ? PS_OK : error_memory(error, "sums of gradients", sizeof *sums);
-    if (sums) {
-        *sums = (struct rank_sums){.class = class, .peers = peers, .instance_count = programs->instance_count};
-        sums->sums = calloc(2 * (size_t)programs->instance_count, sizeof *sums->sums);
-        sums->staging = calloc((size_t)programs->instance_count, sizeof *sums->staging);
-        if (!sums->sums || !sums->staging)
-            status = error_memory(error, "sums of gradients", 2 * (size_t)programs->instance_count * sizeof *sums->sums);
-    }
-    for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++) {
-        const struct instance *of = &programs->instances[instance];
-        if (of->worker != options->processes->rank || !of->backward) continue;
-        if (of->replicas > 1) status = open_own(sums, options, instance, error);
-        if (status == PS_OK && programs_sum_group(programs, of->stage).stage_count > 1)
-            status = open_tied(sums, options, instance, error);
-        if (status == PS_OK && programs_sums(programs, of->stage)) status = open_staging(sums, options, instance, error);
-    }
+    const size_t instances = (size_t)options->programs->instance_count;
+    struct rank_sums *sums;
+    TRY(memory_new(&sums, 1, "sums of gradients", error));
+    *sums = (struct rank_sums){.class = class, .peers = peers};
+    sums->sums = arena_take(&sums->arena, instances, sizeof(*sums->sums));
+    sums->staging = arena_take(&sums->arena, instances, sizeof *sums->staging);
+    enum ps_status status = arena_check(&sums->arena, "sums of gradients", error);
+    if (status == PS_OK) sums->instance_count = (int)instances;
+    for (int instance = 0; status == PS_OK && instance < sums->instance_count; instance++)
+        status = open_instance(sums, options, instance, error);
     if (status != PS_OK) {
         rank_sums_destroy(sums);
         return status;
@@ -445,18 +495,9 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
 
 void rank_sums_destroy(struct rank_sums *sums) {
     if (!sums) return;
-    for (int s = 0; sums->sums && s < 2 * sums->instance_count; s++) {
-        struct rank_sum *sum = &sums->sums[s];
-        for (int m = 0; m < sum->member_count; m++) {
-            sums->class->message_destroy(sum->members[m].message);
-            free(sum->members[m].piece);
-        }
-        free(sum->members);
-        free(sum->notes);
-        free(sum->shares);
-    }
-    for (int instance = 0; sums->staging && instance < sums->instance_count; instance++) free(sums->staging[instance].floats);
-    free(sums->staging);
-    free(sums->sums);
+    for (int instance = 0; instance < sums->instance_count; instance++)
+        for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
+            for (int m = 0; m < sum->member_count; m++) sums->class->message_destroy(sum->members[m].message);
+    arena_release(&sums->arena);
     free(sums);
 }

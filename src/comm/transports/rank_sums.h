@@ -6,9 +6,9 @@
  * sum is done when all slices are (shared_peers.h). Else the first replica sums for all: the others send their gradients a
  * piece at a time and get the sum back, and the memory needed besides the blocks is one piece per replica.
  *
- * A parameter that the first and the last stage share is summed by messages, too, after each stage has its own sum: the first
- * instance of the first stage adds its own and that of the first instance of the last stage, and all instances of both get the
- * sum.
+ * Parameters that stages share are summed by messages, too, one after the other, after each stage has its own sum: the first
+ * instance of the first of these stages adds the gradients of the uses of the first instance of each stage, and all instances
+ * get the sum.
  */
 #ifndef PENSTOCK_COMM_TRANSPORTS_RANK_SUMS_H
 #define PENSTOCK_COMM_TRANSPORTS_RANK_SUMS_H

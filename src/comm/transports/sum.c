@@ -47,15 +47,40 @@ void sum_shares(struct device *device, const struct transport_share *shares, int
     }
 }
 
-void sum_stages(struct device *device, const struct transport_share *shares, int first, int count) {
-    if (first == count) {
-        sum_shares(device, shares, count);
-        return;
+int tied_uses_in(const struct tied_parameter *parameter, int stage) {
+    int uses = 0;
+    for (int u = 0; u < parameter->uses; u++) uses += parameter->stages[u] == stage;
+    return uses;
+}
+
+int tied_position(const struct tied_parameter *tied, int parameter, int stage) {
+    int position = 0;
+    for (int t = 0; t < parameter; t++) position += tied_uses_in(&tied[t], stage);
+    return position;
+}
+
+void sum_stages(struct device *device, const struct transport_share *shares, const struct sum_stage *stages, int stage_count,
+                const struct tied_parameter *tied, int tied_count) {
+    for (int s = 0; s < stage_count; s++)
+        if (stages[s].replicas > 1 || stage_count == 1) sum_shares(device, shares + stages[s].first, stages[s].replicas);
+    for (int t = 0; t < tied_count; t++) {
+        float *sum = NULL;
+        for (int s = 0; s < stage_count && tied[t].count > 0; s++) {
+            const int uses = tied_uses_in(&tied[t], stages[s].number), at = tied_position(tied, t, stages[s].number);
+            for (int u = at; u < at + uses; u++) {
+                float *own = shares[stages[s].first].tied[u];
+                if (sum)
+                    device_add(device, TYPE_F32, tied[t].count, sum, own);
+                else
+                    sum = own;
+            }
+        }
+        for (int s = 0; s < stage_count && sum; s++) {
+            const int at = tied_position(tied, t, stages[s].number);
+            for (int r = 0; r < stages[s].replicas && tied_uses_in(&tied[t], stages[s].number) > 0; r++) {
+                float *own = shares[stages[s].first + r].tied[at];
+                if (own != sum) device_copy(device, own, sum, tied[t].count * sizeof *sum);
+            }
+        }
     }
-    if (first > 1) sum_shares(device, shares, first);
-    if (count - first > 1) sum_shares(device, shares + first, count - first);
-    const struct transport_share *one = &shares[0], *other = &shares[first];
-    if (one->tied_count == 0) return;
-    device_add(device, TYPE_F32, one->tied_count, one->tied, other->tied);
-    for (int s = 1; s < count; s++) device_copy(device, shares[s].tied, one->tied, one->tied_count * sizeof *one->tied);
 }

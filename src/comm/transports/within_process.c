@@ -45,9 +45,12 @@ struct reduce_group {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct transport_share *shares; /* by stage and replica, of those that have arrived */
-    int size, first, came;          /* `first`: instances of the first stage */
-    struct moment settled_at;       /* the last sum */
-    int64_t over;                   /* sums done */
+    struct sum_stage *stages;
+    int stage_count, size, came;
+    const struct tied_parameter *tied; /* the transport's */
+    int tied_count;
+    struct moment settled_at; /* the last sum */
+    int64_t over;             /* sums done */
     bool stopped;
 };
 
@@ -97,20 +100,27 @@ static void make_places(struct channels *channels, const struct transport_option
                            sizeof **channels->pending_posts[instance]);
 }
 
-static void make_reduce_group(struct channels *channels, const struct ps_programs *programs, int stage) {
+/* A group of several stages is that of the first of them. */
+static void make_reduce_group(struct channels *channels, const struct transport_options *options, int stage) {
     struct reduce_group *group = &channels->reduce_groups[stage];
-    const struct sum_group of_stage = programs_sum_group(programs, stage);
-    group->size = of_stage.size;
-    group->first = programs_replicas(programs, of_stage.stages[0]);
-    group->shares = arena_take(&channels->arena, (size_t)group->size, sizeof *group->shares);
+    const struct sum_group of_stage = programs_sum_group(options->programs, stage);
+    *group =
+        (struct reduce_group){.stage_count = of_stage.stage_count, .tied = options->tied, .tied_count = options->tied_count};
+    group->stages = arena_take(&channels->arena, (size_t)of_stage.stage_count, sizeof *group->stages);
+    group->shares = arena_take(&channels->arena, (size_t)of_stage.size, sizeof *group->shares);
+    for (int s = 0; s < of_stage.stage_count && group->stages; s++) {
+        const int replicas = programs_replicas(options->programs, of_stage.stages[s]);
+        group->stages[s] = (struct sum_stage){.number = of_stage.stages[s], .first = group->size, .replicas = replicas};
+        group->size += replicas;
+    }
 }
 
 static void join_group(struct channels *channels, const struct ps_programs *programs, int instance) {
     const struct instance *of = &programs->instances[instance];
-    const struct sum_group of_stage = programs_sum_group(programs, of->stage);
-    struct reduce_group *group = &channels->reduce_groups[of_stage.number];
-    const int index = of->stage == of_stage.number ? of->replica : group->first + of->replica;
-    channels->members[instance] = (struct reduce_member){.group = group, .index = index};
+    struct reduce_group *group = &channels->reduce_groups[programs_sum_group(programs, of->stage).number];
+    const struct sum_stage *stage = group->stages;
+    while (stage->number != of->stage) stage++;
+    channels->members[instance] = (struct reduce_member){.group = group, .index = stage->first + of->replica};
 }
 
 /* Everything that is allocated, in the arena, and then the locks and conditions. */
@@ -124,9 +134,9 @@ static enum ps_status make_tables(struct channels *channels, const struct transp
     make_places(channels, options);
     TRY(arena_check(arena, "transport", error));
     for (int route = 0; route < channels->routes.count; route++) make_channel(channels, options, route);
-    for (int stage = 0; stage < programs->stages; stage++) make_reduce_group(channels, programs, stage);
-    for (int instance = 0; instance < programs->instance_count; instance++) join_group(channels, programs, instance);
+    for (int stage = 0; stage < programs->stages; stage++) make_reduce_group(channels, options, stage);
     TRY(arena_check(arena, "transport", error));
+    for (int instance = 0; instance < programs->instance_count; instance++) join_group(channels, programs, instance);
     for (int route = 0; route < channels->routes.count; route++) {
         pthread_mutex_init(&channels->channel[route].lock, NULL);
         pthread_cond_init(&channels->channel[route].changed, NULL);
@@ -222,7 +232,7 @@ static void make_sum(struct reduce_group *group, const struct transport_share *l
         came = fmax(came, group->shares[s].when.time);
         if (!device_in_host(last->device)) device_after(last->device, &group->shares[s].when);
     }
-    sum_stages(last->device, group->shares, group->first, group->size);
+    sum_stages(last->device, group->shares, group->stages, group->stage_count, group->tied, group->tied_count);
     group->settled_at = device_mark(last->device);
     group->settled_at.time = came + last->takes_s;
 }

@@ -82,7 +82,7 @@ static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct convol
 static struct plans make_plans(struct draft *draft, const struct convolution *c) {
     const struct attributes *a = &c->kernel.node->attributes;
     const int64_t *in = c->in, *out = c->out, n = c->kernel.samples;
-    const struct layout *any = weights_layout(draft, c, true);
+    const struct layout *any = weights_layout(draft, c, !kernel_shares(&c->kernel, 0));
     struct window window = window_of(a);
     struct arrays arrays = {
         .source = draft_layout(draft, 4, (int64_t[]){n, in[0], in[1], in[2]}, dnnl_nhwc),

@@ -3,7 +3,7 @@
  * positions.
  *
  * The layout of the weights is that of draft_layout_weights, and both halves of the backward are created for it. Weights that
- * are shared with an embedding lie in plain rows, as they do there, so that the two gradients can be added. Where x is a
+ * are shared with other nodes lie in plain rows, as they do there, so that the gradients can be added. Where x is a
  * flattened image, its D features are in the order H, W, C, while canonical weights have the order C, H, W: the kernel's
  * weights have the order of x, and from_canonical and to_canonical convert.
  *
@@ -57,11 +57,11 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     int64_t features = linear->kernel.node->shape.dim[0],
             layout_rows = (int64_t)shape_rows(layout_shape, linear->kernel.samples);
     bool bias = linear->kernel.node->attributes.bias;
-    bool tied = linear->kernel.graph->parameters[linear->kernel.node->parameter_first].tied; /* shared with an embedding */
     const bool transposed = linear->kernel.node->attributes.transposed;
     const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, transposed ? dnnl_ba : dnnl_ab);
     struct arrays arrays;
-    dnnl_primitive_desc_t forward = plan_forward(draft, linear, layout_rows, tied ? plain : NULL, &arrays);
+    dnnl_primitive_desc_t forward =
+        plan_forward(draft, linear, layout_rows, kernel_shares(&linear->kernel, 0) ? plain : NULL, &arrays);
     if (n != layout_rows) forward = plan_forward(draft, linear, n, arrays.weights, &arrays);
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
@@ -85,8 +85,19 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     linear->kernel.workspace_bytes = largest_scratchpad(linear->primitives, PRIMITIVES);
 }
 
+/* Do features have another order in memory than canonically? */
+static bool turned(const struct linear *linear) {
+    int64_t channels = kernel_input(&linear->kernel, 0)->image[0];
+    return channels > 1 && channels < kernel_input(&linear->kernel, 0)->dim[0];
+}
+
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct draft draft;
+    if (kernel_shares(kernel, 0) && turned((struct linear *)kernel))
+        return error_set(error, PS_USAGE,
+                         "node '%s' (linear): shares its weights with other nodes, so on cpu it cannot read an image that is "
+                         "flattened",
+                         kernel->node->name);
     kernel->fuses_relu = kernel->relu_follows;
     draft_start(&draft, kernel->device, kernel->node);
     make(&draft, (struct linear *)kernel, cpu_layout_shape(kernel->graph, kernel->node));
@@ -153,12 +164,6 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->input[0], call->output_gradient, call->gradients[0], call->gradients[1]};
     return primitive_run(&linear->primitives[WEIGHTS], cpu_of(&linear->kernel), addresses, call->workspace, error);
-}
-
-/* Do features have another order in memory than canonically? */
-static bool turned(const struct linear *linear) {
-    int64_t channels = kernel_input(&linear->kernel, 0)->image[0];
-    return channels > 1 && channels < kernel_input(&linear->kernel, 0)->dim[0];
 }
 
 /* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */

@@ -58,9 +58,15 @@ static struct arrays arrays_of(struct draft *draft, const struct lstm *lstm, int
     };
 }
 
+/* The layout of weights that other nodes share; NULL: they do not. */
+static const struct layout *shared_rows(struct draft *draft, const struct lstm *lstm, int parameter) {
+    const int64_t columns = parameter == 0 ? lstm->features : lstm->hidden;
+    return kernel_shares(&lstm->kernel, parameter) ? draft_layout(draft, 2, (int64_t[]){lstm->gates, columns}, dnnl_ab) : NULL;
+}
+
 /* The layout of weight_ih is that which the product of `layout_rows` rows chooses. */
 static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int64_t layout_rows) {
-    struct arrays arrays = arrays_of(draft, lstm, layout_rows, lstm->features, NULL, true);
+    struct arrays arrays = arrays_of(draft, lstm, layout_rows, lstm->features, shared_rows(draft, lstm, 0), true);
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
     arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
     if (rows != layout_rows) {
@@ -81,7 +87,7 @@ static void make_input(struct draft *draft, struct lstm *lstm, int64_t rows, int
 
 /* The layout of weight_hh is that which the step chooses; the product over all positions computes the gradient in it. */
 static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, int64_t rows) {
-    struct arrays arrays = arrays_of(draft, lstm, samples, lstm->hidden, NULL, false);
+    struct arrays arrays = arrays_of(draft, lstm, samples, lstm->hidden, shared_rows(draft, lstm, 1), false);
     dnnl_primitive_desc_t forward = draft_linear(draft, PASS_FORWARD, &arrays, false, NULL);
     arrays.weights = draft_layout_of(draft, forward, DNNL_ARG_WEIGHTS);
     dnnl_primitive_desc_t back = draft_linear(draft, PASS_INPUT, &arrays, false, forward);

@@ -34,7 +34,7 @@ int transformer_head(struct transformer *t, int input, const char *name, bool bi
     struct graph *graph = t->builder.graph;
     int vocabulary = embedding >= 0 ? graph->nodes[embedding].attributes.vocabulary : 0;
     int head = transformer_linear(t, input, name, vocabulary, bias, deviation);
-    if (t->tied && head >= 0) graph_tie(graph, head, embedding);
+    if (t->tied && head >= 0) graph_tie(graph, head, 0, embedding, 0);
     return head;
 }
 

@@ -139,11 +139,11 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
 }
 
-/* Bytes to subtract for a worker k with all layers, since the first and the last layer share weights (stage_sizes_twice). */
+/* Bytes to subtract for a worker k with all layers, since it holds shared weights once. */
 static int64_t kept_once(const struct bipartition *data, int k) {
     const struct stage_slots *slots = &data->problem->slots[k];
-    const struct layer_sizes *end = &data->worker[k]->costs->layers[data->layers - 1].size;
-    return (slots->weights + data->problem->moments) * stage_sizes_twice(end, data->layers, 0, data->layers - 1);
+    const struct stage_cost whole = stage_cost(data->worker[k]->costs, 0, data->layers - 1);
+    return (slots->weights + data->problem->moments) * whole.size.repeated_gradient_bytes;
 }
 
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising) {
