@@ -629,6 +629,7 @@ static enum ps_status split_both(struct emitting *e, struct view *const *views, 
     for (int v = 0; v < count; v++) {
         struct layout *layout = e->layouts[views[v]->step];
         if (views[v]->step == e->step->output.step) continue;
+        if (layout == NULL) return refuse(e, "it reads what is only a parameter of another node");
         for (int i = 0; i < views[v]->count; i++) {
             for (int p = 0; p < layout->count; p++) {
                 const int64_t bounds[2] = {layout->pieces[p].stride, layout->pieces[p].stride * layout->pieces[p].size};
@@ -1475,8 +1476,50 @@ static enum ps_status want_mask(struct emitting *e, const struct view *mask, con
     return arrange(e, &w, node);
 }
 
+/* Queries, keys and values side by side in a row of memory for each position, each with its heads side by side. */
+static enum ps_status emit_packed(struct emitting *e) {
+    const struct step *s = e->step;
+    const struct view *x = s->inputs[0];
+    struct making made;
+    struct wanted w;
+    struct piece pieces[2 * ATOMS_MAX];
+    struct view none = s->output, *leads[4] = {&none, &none, &none, &none}, mask_lead;
+    int nodes[2], node, used, lead[ATOMS_MAX], count = 0;
+    int64_t heads = 1;
+    TRY(make(e, "attention", &made));
+    TRY(want(e, x, &w));
+    put_axis(&w, x->rank - 2);
+    end_group(&w);
+    end_group(&w);
+    for (int d = 0; d < x->rank - 2; d++) put_axis(&w, d);
+    for (int d = 1; d < x->rank - 2; d++) heads *= side_of(x, d);
+    put_axis(&w, x->rank - 1);
+    end_group(&w);
+    TRY(arrange(e, &w, &nodes[0]));
+    if (s->input_count > 1) {
+        mask_lead = *s->inputs[1];
+        while (mask_lead.count > 0 && mask_lead.atoms[mask_lead.count - 1].axis >= mask_lead.rank - 2) mask_lead.count--;
+        TRY(split_at(e, &mask_lead, e->layouts[s->inputs[1]->step]));
+        for (int i = 0; i < mask_lead.count; i++)
+            if (!mask_lead.atoms[i].batch) lead[count++] = i;
+        leads[3] = &mask_lead;
+        TRY(want_mask(e, s->inputs[1], lead, count, leads, &nodes[1]));
+    }
+    made.attributes.heads = (int)heads;
+    made.attributes.causal = s->attributes.causal;
+    made.attributes.rate = s->attributes.rate;
+    if (s->alpha != 0) TRY(say(e, &made, "scale", (double)s->alpha));
+    if (s->beta != 0) TRY(say(e, &made, "cap", (double)s->beta));
+    TRY(add_made(e, &made, "", nodes, s->input_count, &node));
+    used = own_pieces(&s->output, s->output.rank - 2, pieces);
+    for (int d = 0; d < s->output.rank - 2; d++) used += own_pieces(&s->output, d, pieces + used);
+    used += own_pieces(&s->output, s->output.rank - 1, pieces + used);
+    return note(e, node, pieces, used);
+}
+
 static enum ps_status emit_attention(struct emitting *e) {
     const struct step *s = e->step;
+    if (s->number == 1) return emit_packed(e);
     struct view leads[5], *views[5];
     struct making made;
     struct piece pieces[3 * ATOMS_MAX];

@@ -86,12 +86,9 @@ static bool is_function(const struct step *step, const char *function) {
     return step->kind == STEP_UNARY && strcmp(step->function, function) == 0;
 }
 
-/* What the view shows of a step whose elements are those of its one input, in that input's terms. */
-static bool look_through(const struct lowering *l, const struct view *v, struct view *out) {
-    const struct step *step = step_of(l, v);
+/* Strides of the step's output become those of its input, whose atoms are as many. */
+static bool map_atoms(const struct step *step, struct view *out) {
     const struct view *in = step->inputs[0];
-    *out = *v;
-    out->step = in->step;
     for (int i = 0; i < out->count; i++) { /* split where the input's atoms end */
         for (int k = 0; k < step->output.count; k++) {
             const struct atom *own = &step->output.atoms[k], *atom = &out->atoms[i];
@@ -114,6 +111,14 @@ static bool look_through(const struct lowering *l, const struct view *v, struct 
         atom->stride = atom->stride / step->output.atoms[found].stride * in->atoms[found].stride;
     }
     return true;
+}
+
+/* What the view shows of a step whose elements are those of its one input, in that input's terms. */
+static bool look_through(const struct lowering *l, const struct view *v, struct view *out) {
+    const struct step *step = step_of(l, v);
+    *out = *v;
+    out->step = step->inputs[0]->step;
+    return map_atoms(step, out);
 }
 
 /* x of alpha * x; the factor is gathered. */
@@ -464,6 +469,7 @@ static void fuse_rms_weight(struct lowering *l, struct step *step) {
 struct owners {
     int count;
     bool embedding, linear;
+    struct view *table; /* of a table that several nodes read: (N, vocabulary, features) as a value */
 };
 
 /* Elements that are all the same, as in biases and norms before training, say nothing: exporters merge such parameters. */
@@ -482,6 +488,92 @@ static bool is_shared(const struct lowering *l, const struct owners *owners, con
     return o->count > 1 && !is_tie(o);
 }
 
+enum { EMBEDDINGS_MAX = 15 };
+
+/*
+ * A table that several nodes read is that of one embedding, of all their tokens behind each other, and where others than
+ * embeddings read it, of every token there is: that is the table as a value.
+ */
+static enum ps_status share_table(struct lowering *l, int initializer, struct owners *o) {
+    struct step *uses[EMBEDDINGS_MAX], *first = NULL;
+    struct view *parts[EMBEDDINGS_MAX + 1], *tokens;
+    struct tensor *all;
+    int count = 0;
+    const int64_t vocabulary = l->model->initializers[initializer].dims[0];
+    for (int s = 0; s < l->step_count && count < EMBEDDINGS_MAX; s++) {
+        struct step *step = l->steps[s];
+        if (step->uses == 0 || step->kind != STEP_EMBEDDING || step_of(l, step->parameters[0])->kind != STEP_PARAMETER ||
+            step_of(l, step->parameters[0])->number != initializer)
+            continue;
+        if (step->inputs[0]->rank != 2 || !view_has_batch(step->inputs[0], 0)) return PS_OK;
+        parts[count] = view_new(l, step->inputs[0]);
+        uses[count++] = step;
+    }
+    first = uses[0];
+    const int embeddings = count;
+    if (o->count > embeddings) {
+        TRY(fold_take(&l->fold, ONNX_INT64, 2, (const int64_t[]){1, vocabulary}, &all));
+        for (int64_t t = 0; t < vocabulary; t++) all->whole[t] = t;
+        parts[count++] = constant_view(l, all);
+    }
+    TRY(arena_check(&l->arena, "an ONNX file", l->error));
+    TRY(add_concat(l, first->node, parts, count, 1, &tokens));
+    struct step *merged = step_add(l, STEP_EMBEDDING, first->node, 1);
+    if (merged == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+    const int number = merged->output.step;
+    merged->inputs[0] = tokens;
+    merged->parameters[0] = first->parameters[0];
+    merged->output = first->output;
+    merged->output.step = number;
+    merged->output.dims[1] = tokens->dims[1];
+    merged->output.count = 0;
+    merged->output.atoms[merged->output.count++] = (struct atom){l->batch, 0, 0, true};
+    for (int d = 1; d < 3; d++)
+        if (merged->output.dims[d] > 1)
+            merged->output.atoms[merged->output.count++] = (struct atom){merged->output.dims[d], 1, d, false};
+    view_natural(&merged->output);
+    int64_t before = 0;
+    for (int u = 0; u < count; u++) {
+        struct step *slice = u < embeddings ? uses[u] : step_add(l, STEP_SLICE, first->node, 1);
+        if (slice == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+        const int own = slice->output.step;
+        const int64_t length = u < embeddings ? slice->inputs[0]->dims[1] : vocabulary;
+        slice->kind = STEP_SLICE;
+        slice->inputs[0] = view_new(l, &merged->output);
+        slice->parameters[0] = NULL;
+        slice->axis = 1;
+        slice->first = before;
+        slice->length = length;
+        slice->stride = 1;
+        before += length;
+        if (u < embeddings) continue;
+        slice->output = merged->output;
+        slice->output.step = own;
+        slice->output.dims[1] = vocabulary;
+        for (int i = 0; i < slice->output.count; i++)
+            if (slice->output.atoms[i].axis == 1) slice->output.atoms[i].size = vocabulary;
+        view_natural(&slice->output);
+        o->table = &slice->output;
+    }
+    return arena_check(&l->arena, "an ONNX file", l->error);
+}
+
+/* The weight (K, M), a view of the table, as one of the table's value. */
+static struct view *weight_of_table(struct lowering *l, const struct view *weight, const struct view *table) {
+    struct view *made = view_new(l, weight);
+    if (made == NULL) return NULL;
+    made->step = table->step;
+    made->rank = 3;
+    made->dims[2] = weight->dims[1];
+    made->dims[1] = weight->dims[0];
+    made->dims[0] = table->dims[0];
+    memmove(&made->atoms[1], made->atoms, (size_t)made->count * sizeof *made->atoms);
+    made->atoms[0] = table->atoms[0];
+    for (int i = 1; i <= made->count; i++) made->atoms[i].axis++;
+    made->count++;
+    return made;
+}
+
 /* The step is what the view shows, at its own place. */
 static void replace(struct lowering *l, struct step *step, const struct view *made) {
     const int number = step->output.step, uses = step->uses;
@@ -495,8 +587,10 @@ static enum ps_status unshare(struct lowering *l, struct step *step, const struc
     if (!linear && step->kind != STEP_LAYER_NORM && step->kind != STEP_RMS_NORM) return PS_OK;
     if (!is_shared(l, owners, step->parameters[0]) && !is_shared(l, owners, step->parameters[1])) return PS_OK;
     struct view *out, *bias = step->parameters[1], *weight = step->parameters[0];
+    const struct view *table = linear && is_shared(l, owners, weight) ? owners[step_of(l, weight)->number].table : NULL;
     if (linear)
-        TRY(add_product(l, step->node, view_new(l, step->inputs[0]), view_new(l, weight), &out));
+        TRY(add_product(l, step->node, view_new(l, step->inputs[0]),
+                        table != NULL ? weight_of_table(l, weight, table) : view_new(l, weight), &out));
     else {
         struct step *norm = step_add(l, step->kind, step->node, 1);
         if (norm == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
@@ -528,9 +622,69 @@ static enum ps_status unshare_all(struct lowering *l) {
     }
     for (int i = 0; i < l->model->initializer_count; i++)
         l->shares = l->shares || (owners[i].count > 1 && !is_tie(&owners[i]) && is_distinct(&l->model->initializers[i]));
+    for (int i = 0; i < l->model->initializer_count; i++)
+        if (owners[i].count > 1 && !is_tie(&owners[i]) && owners[i].embedding) TRY(share_table(l, i, &owners[i]));
     for (int s = 0, count = l->step_count; s < count && l->shares; s++)
         if (l->steps[s]->uses > 0) TRY(unshare(l, l->steps[s], owners));
     return PS_OK;
+}
+
+/* ------------------------------------------------------------ packed attention */
+
+/* The value that a slice's view is cut from, in the slice's dimensions: each atom with its stride there. */
+static bool before_slice(const struct lowering *l, const struct view *v, struct view *out) {
+    const struct step *slice = step_of(l, v);
+    const struct view *in = slice->inputs[0], *own = &slice->output;
+    struct view rest = *in;
+    int kept = 0, along = 0;
+    for (int i = 0; i < in->count; i++) { /* the input's atoms as the output has them: at most one along the axis */
+        if (in->atoms[i].axis == slice->axis && ++along > 1) return false;
+        if (in->atoms[i].axis == slice->axis && slice->length == 1) continue;
+        rest.atoms[kept++] = in->atoms[i];
+    }
+    rest.count = kept;
+    if (rest.count != own->count || slice->stride != 1) return false;
+    struct step through = *slice;
+    struct view *inputs[1] = {&rest};
+    through.inputs = inputs;
+    *out = *v;
+    out->step = in->step;
+    return map_atoms(&through, out);
+}
+
+/* Queries, keys and values that are cut from one value, side by side, are read from there: (.., 3, heads, T, d). */
+static void fuse_packed(struct lowering *l, struct step *step) {
+    struct view parts[3];
+    if (step->kind != STEP_ATTENTION || step->number != 0) return;
+    const struct step *first = step_of(l, step->inputs[0]);
+    if (first->kind != STEP_SLICE) return;
+    const struct view *source = first->inputs[0];
+    int64_t stride = 0;
+    for (int i = 0; i < source->count; i++)
+        if (source->atoms[i].axis == first->axis) stride = source->atoms[i].stride;
+    if (source->dims[first->axis] != 3 * first->length || stride == 0) return;
+    for (int p = 0; p < 3; p++) {
+        const struct step *slice = step_of(l, step->inputs[p]);
+        if (slice->kind != STEP_SLICE || slice->axis != first->axis || slice->length != first->length ||
+            slice->first != p * first->length || !same_view(slice->inputs[0], source) ||
+            !before_slice(l, step->inputs[p], &parts[p]))
+            return;
+        if (p > 0 && !same_view(&parts[p], &parts[0])) return;
+    }
+    /* The parts in front, as one more leading dimension. */
+    struct view *packed = &parts[0];
+    if (packed->count == ATOMS_MAX || packed->rank == ONNX_RANK_MAX) return;
+    memmove(&packed->atoms[1], packed->atoms, (size_t)packed->count * sizeof *packed->atoms);
+    memmove(&packed->dims[1], packed->dims, (size_t)packed->rank * sizeof *packed->dims);
+    for (int i = 1; i <= packed->count; i++) packed->atoms[i].axis++;
+    packed->atoms[0] = (struct atom){3, first->length * stride, 0, false};
+    packed->dims[0] = 3;
+    packed->count++;
+    packed->rank++;
+    *step->inputs[0] = *packed;
+    if (step->input_count == 4) step->inputs[1] = step->inputs[3];
+    step->input_count -= 2;
+    step->number = 1;
 }
 
 /* A softmax between two products that has not become an attention is slow. */
@@ -570,6 +724,7 @@ enum ps_status lower_fuse(struct lowering *l) {
     TRY(fuse_all(l, fuse_gates, NULL));
     TRY(fuse_all(l, fuse_rms_norm, NULL));
     TRY(fuse_all(l, fuse_rms_weight, NULL));
+    TRY(fuse_all(l, fuse_packed, NULL));
     TRY(unshare_all(l));
     lower_count_uses(l);
     warn_of_attention(l);

@@ -806,6 +806,13 @@ static enum ps_status lower_binary(const struct call *call) {
         give(call, 0, view_new(call->l, &wide));
         return memory(call);
     }
+    /* A square reads its value once. */
+    if (strcmp(function, "mul") == 0 && call->node->inputs[0] == call->node->inputs[1]) {
+        TRY(view(call, 0, &x));
+        TRY(unary_step(call, x, "power", 2, 0, &out));
+        give(call, 0, out);
+        return PS_OK;
+    }
     return aligned_step(call, STEP_BINARY, 2, &step);
 }
 
@@ -1054,6 +1061,12 @@ enum ps_status add_binary(struct lowering *l, const struct onnx_node *node, cons
                           const struct view *b, struct view **out) {
     const struct call call = {l, node, NULL, l->error};
     return binary_step(&call, function, a, b, out);
+}
+
+enum ps_status add_concat(struct lowering *l, const struct onnx_node *node, struct view **parts, int count, int axis,
+                          struct view **out) {
+    const struct call call = {l, node, NULL, l->error};
+    return concat_views(&call, parts, count, axis, out);
 }
 
 /* A vector as a matrix of one row or column. */

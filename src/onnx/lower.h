@@ -75,7 +75,8 @@ enum step_kind {
     STEP_SELECT, /* axis, tensor: indices */
     STEP_DROPOUT,
     STEP_RECURRENT, /* function: lstm or gru; (T, N, D) to (T, 1, N, H) */
-    STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap */
+    STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap;
+                        number 1: the three are one input (3, .., heads, T, d) */
     STEP_PAD,       /* function: the mode; before, after; alpha: the value */
     STEP_RESIZE,    /* function: the mode; words: coordinates, rounding; scale; alpha: cubic */
     STEP_LOCAL_NORM,
@@ -158,6 +159,9 @@ enum ps_status attention_step(struct lowering *l, const struct onnx_node *node, 
 enum ps_status add_product(struct lowering *l, const struct onnx_node *node, struct view *a, struct view *b, struct view **out);
 enum ps_status add_binary(struct lowering *l, const struct onnx_node *node, const char *function, const struct view *a,
                           const struct view *b, struct view **out);
+
+enum ps_status add_concat(struct lowering *l, const struct onnx_node *node, struct view **parts, int count, int axis,
+                          struct view **out);
 
 /* Of a constant mask. Nothing is masked: all is true, or 0 is added. Causal: keys up to the query's position are seen, those
  * behind are not (1 and 0, or 0 and a number far below 0), the same for all samples and heads. */
