@@ -89,8 +89,10 @@ static inline void move_into_domain(struct problem *p, uint64_t number) {
     struct domain domain = {.low = -1, .high = 1};
     if (unary) domain = unary_domain(kind);
     if (kinks) domain.high = -1;
+    const bool positive = p->node->id == OPERATOR_REDUCE && (kind == REDUCE_LOG_SUM || kind == REDUCE_PROD);
+    if (positive) domain = (struct domain){.low = 0.5f, .high = 1.5f};
     if (binary && (kind == BINARY_DIV || kind == BINARY_POWER)) domain = (struct domain){.low = 0.5f, .high = 1.5f};
-    for (int i = 0; i < p->node->input_count && (unary || binary); i++) {
+    for (int i = 0; i < p->node->input_count && (unary || binary || positive); i++) {
         float *x = p->input[i];
         if (domain.low == domain.high) {
             free(x);
@@ -280,12 +282,15 @@ static inline void hide_unread(struct bench *bench, const struct problem *p) {
 static inline void run_backward(struct bench *bench, const struct problem *p, struct answer *answer) {
     const struct kernel_class *class = bench->kernel->type;
     struct kernel_call *call = &bench->call;
+    bool trained = false;
+    for (int i = 0; i < p->node->parameter_count; i++)
+        trained |= p->graph->parameters[p->node->parameter_first + i].role == PARAMETER_TRAINED;
     hide_unread(bench, p);
     float *output_gradient = take_numbers(bench, p->node->shape.type, p->output_gradient, p->output);
     if (!(p->node->flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
     if (kernel_has(bench->kernel, KERNEL_BACKWARD_SHARED))
         assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_SHARED, call, &test_error));
-    if (kernel_has(bench->kernel, KERNEL_BACKWARD_WEIGHT)) {
+    if (kernel_has(bench->kernel, KERNEL_BACKWARD_WEIGHT) && trained) {
         memcpy(call->gradients, bench->gradient, sizeof call->gradients);
         assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_WEIGHT, call, &test_error));
         memset(call->gradients, 0, sizeof call->gradients);
@@ -302,7 +307,7 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
         answer->input_gradient[i] = get_numbers(p->type[i], p->inputs[i], call->input_gradient[i]);
     }
     for (int i = 0; i < p->node->parameter_count; i++) {
-        if (p->statistic[i]) continue;
+        if (p->statistic[i] || !trained) continue;
         answer->gradient[i] = new_floats(p->parameters[i]);
         if (class->to_canonical != NULL) {
             assert_ok(class->to_canonical(bench->kernel, i, bench->gradient[i], answer->gradient[i], &test_error));

@@ -289,7 +289,7 @@ static inline int case_embedding_padded(struct builder *b, struct draw *d) {
 }
 
 static inline int case_slice(struct builder *b, struct draw *d) {
-    struct attributes a = {.first = draw(d, 0, 3)};
+    struct attributes a = {.first = draw(d, 0, 3), .axis = 1};
     a.count = draw(d, 1, 4);
     return add_one(b, OPERATOR_SLICE, &a, build_input(b, draw(d, 1, 9), a.first + a.count + draw(d, 0, 3), 1));
 }
@@ -580,6 +580,161 @@ static inline int case_binary_in_place(struct builder *b, struct draw *d) {
     return graph_add(b->graph, OPERATOR_BINARY, "node", &a, (const int[]){left, data}, 2, b->error);
 }
 
+/* With a parameter of its own, which may be repeated. */
+static inline int add_scaled(struct builder *b, struct draw *d, bool trained) {
+    static const int kinds[] = {BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV};
+    struct attributes a = {.kind = kinds[draw(d, 0, trained ? 2 : 3)], .trained = trained, .swapped = draw(d, 0, 1) == 1};
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    int input = draw_value(b, d, "data", TYPE_F32, &sides, 20), ones = draw(d, 0, 2) * 40;
+    a.sides = b->graph->nodes[input].attributes.sides;
+    if (a.kind == BINARY_DIV) a.swapped = false;
+    for (int s = 0; s < a.sides.count; s++)
+        if (draw(d, 1, 100) <= ones) a.sides.at[s] = 1;
+    return add_one(b, OPERATOR_BINARY, &a, input);
+}
+
+static inline int case_binary_parameter(struct builder *b, struct draw *d) { return add_scaled(b, d, true); }
+static inline int case_binary_constant(struct builder *b, struct draw *d) { return add_scaled(b, d, false); }
+
+static inline int case_binary_parameter_in_place(struct builder *b, struct draw *d) {
+    int pool = build_max_pool(b, draw_image(b, d), "pool", 1, 1, 0);
+    struct attributes a = {.kind = BINARY_ADD, .trained = true, .sides = {3, {1, 1, 1}}};
+    if (draw(d, 0, 1) == 1) a.sides.at[0] = (int)b->graph->nodes[pool].shape.dim[0];
+    return add_one(b, OPERATOR_BINARY, &a, pool);
+}
+
+static inline int case_parameter(struct builder *b, struct draw *d) {
+    struct attributes a = {.trained = true, .sides = draw_sides(d, 1, SHAPE_RANK_MAX)};
+    struct integers sides = a.sides;
+    int input = draw_value(b, d, "data", TYPE_F32, &sides, 50);
+    int node = graph_add(b->graph, OPERATOR_PARAMETER, "node", &a, NULL, 0, b->error);
+    struct attributes sum = {.kind = BINARY_ADD};
+    graph_add(b->graph, OPERATOR_BINARY, "sum", &sum, (const int[]){input, node}, 2, b->error);
+    return node;
+}
+
+static inline int case_parameter_tokens(struct builder *b, struct draw *d) {
+    struct attributes a = {.type = TYPE_I32, .sides = {3, {1, draw(d, 1, POSITIONS_MAX), 1}}};
+    build_tokens(b, 3);
+    int node = graph_add(b->graph, OPERATOR_PARAMETER, "node", &a, NULL, 0, b->error);
+    struct attributes both = {.axis = 1};
+    graph_add(b->graph, OPERATOR_CONCAT, "both", &both, (const int[]){0, node}, 2, b->error);
+    return node;
+}
+
+/* --------------------------------------------------------------- arrangement */
+
+static inline enum number_type draw_type(struct draw *d) {
+    static const enum number_type types[] = {TYPE_F32, TYPE_F32, TYPE_I32, TYPE_BF16};
+    return types[draw(d, 0, 3)];
+}
+
+/* A value of any rank and type. */
+static inline int draw_any(struct builder *b, struct draw *d) {
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    enum number_type type = draw_type(d);
+    int input = draw_value(b, d, "data", type == TYPE_I32 ? TYPE_I32 : TYPE_F32, &sides, 10);
+    return type == TYPE_BF16 ? build_cast(b, input, "narrow", TYPE_BF16) : input;
+}
+
+static inline int case_permute(struct builder *b, struct draw *d) {
+    int input = draw_any(b, d), rank = b->graph->nodes[input].shape.rank;
+    struct attributes a = {.order = {rank, {0, 1, 2, 3, 4, 5}}};
+    for (int i = rank - 1; i > 0; i--) {
+        int j = draw(d, 0, i), kept = a.order.at[i];
+        a.order.at[i] = a.order.at[j];
+        a.order.at[j] = kept;
+    }
+    return add_one(b, OPERATOR_PERMUTE, &a, input);
+}
+
+/* Larger than the tiles that kernels work in. */
+static inline int case_permute_large(struct builder *b, struct draw *d) {
+    struct integers sides = {3, {draw(d, 15, 40), draw(d, 15, 40), draw(d, 1, 3)}};
+    struct attributes a = {.order = {3, {1, 0, 2}}};
+    return add_one(b, OPERATOR_PERMUTE, &a, draw_value(b, d, "data", TYPE_F32, &sides, 0));
+}
+
+static inline int case_slice_axis(struct builder *b, struct draw *d) {
+    int input = draw_any(b, d);
+    struct attributes a = {.axis = draw(d, 0, b->graph->nodes[input].shape.rank - 1), .step = draw(d, -2, 2)};
+    int all = (int)b->graph->nodes[input].shape.dim[a.axis];
+    if (a.step == 0) a.step = 1;
+    a.first = draw(d, 0, all - 1);
+    a.count = draw(d, 1, a.step > 0 ? (all - 1 - a.first) / a.step + 1 : a.first / -a.step + 1);
+    return add_one(b, OPERATOR_SLICE, &a, input);
+}
+
+static inline int case_concat_axis(struct builder *b, struct draw *d) {
+    int inputs[GRAPH_INPUTS_MAX], count = draw(d, 1, draw(d, 0, 1) == 1 ? GRAPH_INPUTS_MAX : 3), data = draw_any(b, d);
+    struct attributes a = {.axis = draw(d, 0, b->graph->nodes[data].shape.rank - 1)};
+    struct attributes part = {.axis = a.axis, .count = 1};
+    int one = graph_add(b->graph, OPERATOR_SLICE, "one", &part, &data, 1, b->error);
+    for (int i = 0; i < count; i++) inputs[i] = i % 3 == 1 ? one : data;
+    if (count < 2) inputs[count++] = one;
+    return graph_add(b->graph, OPERATOR_CONCAT, "node", &a, inputs, count, b->error);
+}
+
+static inline int case_expand(struct builder *b, struct draw *d) {
+    struct attributes a = {.sides = draw_sides(d, 1, SHAPE_RANK_MAX)};
+    enum number_type type = draw(d, 0, 3) == 0 ? TYPE_I32 : TYPE_F32;
+    return add_one(b, OPERATOR_EXPAND, &a, draw_value(b, d, "data", type, &a.sides, 50));
+}
+
+/* ------------------------------------------------- products, rows, reductions */
+
+/* Matrices, some of them transposed and some repeated. */
+static inline int case_matmul(struct builder *b, struct draw *d) {
+    struct attributes a = {
+        .transpose_a = draw(d, 0, 1) == 1, .transpose_b = draw(d, 0, 1) == 1, .scale = draw(d, 0, 1) == 1 ? 0.5f : 1};
+    struct integers left = {.count = draw(d, 2, 5)}, right;
+    int rows = draw(d, 1, 9), columns = draw(d, 1, 9), inner = draw(d, 1, 20), last = left.count - 1, ones = draw(d, 0, 1) * 40;
+    for (int s = 1; s < last; s++) left.at[s] = draw(d, 1, 3);
+    right = left;
+    for (int s = 1; s < last; s++) {
+        if (draw(d, 1, 100) <= ones) left.at[s] = 1;
+        if (draw(d, 1, 100) <= ones) right.at[s] = 1;
+    }
+    left.at[0] = a.transpose_a ? rows : inner, left.at[last] = a.transpose_a ? inner : rows;
+    right.at[0] = a.transpose_b ? inner : columns, right.at[last] = a.transpose_b ? columns : inner;
+    int inputs[] = {draw_value(b, d, "left", TYPE_F32, &left, 0), draw_value(b, d, "right", TYPE_F32, &right, 0)};
+    return graph_add(b->graph, OPERATOR_MATMUL, "node", &a, inputs, 2, b->error);
+}
+
+static inline int add_rows(struct builder *b, struct draw *d, enum operator_id id) {
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    sides.at[0] = draw(d, 1, draw(d, 0, 3) == 0 ? 600 : 20);
+    int input = draw_value(b, d, "data", TYPE_F32, &sides, 0);
+    if (sides.count == 3 && draw(d, 0, 1) == 1) input = build_max_pool(b, input, "pool", 1, 1, 0); /* in place */
+    return add_one(b, id, NULL, input);
+}
+
+static inline int case_softmax(struct builder *b, struct draw *d) { return add_rows(b, d, OPERATOR_SOFTMAX); }
+static inline int case_log_softmax(struct builder *b, struct draw *d) { return add_rows(b, d, OPERATOR_LOG_SOFTMAX); }
+
+static inline int add_reduce(struct builder *b, struct draw *d, int kind) {
+    struct attributes a = {.kind = kind};
+    struct integers sides = draw_sides(d, 1, 4);
+    for (int s = 0; s < sides.count; s++)
+        if (draw(d, 0, 1) == 1) a.axes.at[a.axes.count++] = s;
+    if (kind <= REDUCE_MEAN && draw(d, 0, 3) == 0) sides.at[0] = 700;
+    return add_one(b, OPERATOR_REDUCE, &a, draw_value(b, d, "data", TYPE_F32, &sides, 0));
+}
+
+#define REDUCE(NAME, name)                                                                                                     \
+    static inline int case_reduce_##name(struct builder *b, struct draw *d) { return add_reduce(b, d, REDUCE_##NAME); }
+REDUCE(SUM, sum)
+REDUCE(MEAN, mean)
+REDUCE(MAX, max)
+REDUCE(MIN, min)
+REDUCE(PROD, prod)
+REDUCE(L1, l1)
+REDUCE(L2, l2)
+REDUCE(SUM_SQUARE, sum_square)
+REDUCE(LOG_SUM, log_sum)
+REDUCE(LOG_SUM_EXP, log_sum_exp)
+#undef REDUCE
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -609,6 +764,29 @@ static const struct test_case cases[] = {
     {"unary in place", case_unary_in_place, false},
     {"binary of long rows", case_binary_long, false},
     {"binary in place", case_binary_in_place, false},
+    {"binary with a parameter", case_binary_parameter, true},
+    {"binary with a parameter in place", case_binary_parameter_in_place, false},
+    {"binary with a constant", case_binary_constant, true},
+    {"parameter", case_parameter, false},
+    {"parameter of tokens", case_parameter_tokens, false},
+    {"permute", case_permute, false},
+    {"permute, large", case_permute_large, false},
+    {"slice along an axis", case_slice_axis, false},
+    {"concat along an axis", case_concat_axis, false},
+    {"expand", case_expand, false},
+    {"matmul", case_matmul, false},
+    {"softmax", case_softmax, false},
+    {"log softmax", case_log_softmax, false},
+    {"reduce: sum", case_reduce_sum, false},
+    {"reduce: mean", case_reduce_mean, false},
+    {"reduce: max", case_reduce_max, true},
+    {"reduce: min", case_reduce_min, true},
+    {"reduce: prod", case_reduce_prod, false},
+    {"reduce: l1", case_reduce_l1, true},
+    {"reduce: l2", case_reduce_l2, false},
+    {"reduce: sum of squares", case_reduce_sum_square, false},
+    {"reduce: log of the sum", case_reduce_log_sum, false},
+    {"reduce: log of the sum of exponentials", case_reduce_log_sum_exp, false},
     {"concat", case_concat, false},
     {"concat of vectors", case_concat_vectors, false},
     {"dropout", case_dropout, false},

@@ -67,7 +67,7 @@ data="--data synthetic:images,samples=48"
 for workers in 1 3; do
     # shellcheck disable=SC2086
     well train --model "$networks/general.json" --workers $workers --method uniform --schedule 1f1b --batch 12 --micro-batch 3 $data \
-        --optimizer adam --lr 0.01 --epochs 12 --out general.$workers -q
+        --optimizer adam --lr 0.01 --epochs 30 --out general.$workers -q
 done
 for workers in 1 3; do
     well export --run general.$workers --format safetensors -o general.$workers.safetensors

@@ -2,6 +2,7 @@
 #include "compute/broadcast.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* The strides of an operand beside the sides of the result. */
 static void set_strides(struct broadcast *b, int operand, const struct broadcast_operand *from) {
@@ -37,6 +38,16 @@ struct broadcast broadcast_make(const struct shape *output, int64_t samples, con
     return made;
 }
 
+struct broadcast broadcast_strided(int rank, const int64_t *side, const int64_t *from, const int64_t *to) {
+    struct broadcast whole = {.operands = 2}, made = {.operands = 2};
+    memcpy(whole.stride[0], from, (size_t)rank * sizeof *from);
+    memcpy(whole.stride[1], to, (size_t)rank * sizeof *to);
+    for (int d = 0; d < rank; d++)
+        if (side[d] > 1) append(&made, side[d], &whole, d);
+    if (made.rank == 0) append(&made, 1, &(struct broadcast){.operands = 2}, 0);
+    return made;
+}
+
 int64_t broadcast_count(const struct broadcast *b, int rank) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++) count *= b->side[d];
@@ -65,4 +76,43 @@ void cursor_next(const struct broadcast *b, int rank, struct cursor *cursor) {
 void broadcast_split(const struct broadcast *b, int operand, struct broadcast *kept, struct broadcast *repeated) {
     *kept = *repeated = (struct broadcast){.operands = b->operands};
     for (int d = 0; d < b->rank; d++) append(b->stride[operand][d] != 0 ? kept : repeated, b->side[d], b, d);
+}
+
+int binary_parameter(const struct kernel *kernel) {
+    if (kernel->node->input_count == 2) return -1;
+    return kernel->node->attributes.swapped ? 0 : 1;
+}
+
+int binary_input(const struct kernel *kernel, int argument) { return kernel->node->input_count == 2 ? argument : 0; }
+
+struct broadcast binary_shape(const struct kernel *kernel) {
+    const struct integers *sides = &kernel->node->attributes.sides;
+    struct shape own = {.rank = sides->count};
+    struct broadcast_operand operands[2];
+    for (int d = 0; d < sides->count; d++) own.dim[d] = sides->at[d];
+    for (int i = 0; i < 2; i++) {
+        operands[i] = (struct broadcast_operand){kernel_input(kernel, binary_input(kernel, i)), kernel->samples};
+        if (i == binary_parameter(kernel)) operands[i] = (struct broadcast_operand){&own, 1};
+    }
+    return broadcast_make(&kernel->node->shape, kernel->samples, operands, 2);
+}
+
+struct broadcast reduce_shape(const struct kernel *kernel) {
+    const struct broadcast_operand output = {&kernel->node->shape, kernel->samples};
+    return broadcast_make(kernel_input(kernel, 0), kernel->samples, &output, 1);
+}
+
+/* Matrices as elements. */
+static struct shape without_matrix(const struct shape *shape) {
+    struct shape matrices = *shape;
+    matrices.rank--;
+    matrices.dim[0] = 1;
+    return matrices;
+}
+
+struct broadcast matmul_batch(const struct kernel *kernel) {
+    const struct shape a = without_matrix(kernel_input(kernel, 0)), b = without_matrix(kernel_input(kernel, 1)),
+                       y = without_matrix(&kernel->node->shape);
+    const struct broadcast_operand operands[] = {{&a, kernel->samples}, {&b, kernel->samples}};
+    return broadcast_make(&y, kernel->samples, operands, 2);
 }

@@ -5,7 +5,7 @@
 #ifndef PENSTOCK_COMPUTE_BROADCAST_H
 #define PENSTOCK_COMPUTE_BROADCAST_H
 
-#include "graph/operator.h"
+#include "compute/kernel.h"
 
 enum { BROADCAST_OPERANDS = 4, BROADCAST_RANK = SHAPE_RANK_MAX + 1 };
 
@@ -27,6 +27,9 @@ struct broadcast_operand {
 struct broadcast broadcast_make(const struct shape *output, int64_t samples, const struct broadcast_operand *operands,
                                 int count);
 
+/* The same of two operands whose strides are given. */
+struct broadcast broadcast_strided(int rank, const int64_t *side, const int64_t *from, const int64_t *to);
+
 /* Goes through some of the sides, the last fastest. */
 struct cursor {
     int64_t index[BROADCAST_RANK], offset[BROADCAST_OPERANDS];
@@ -41,5 +44,15 @@ void cursor_next(const struct broadcast *b, int rank, struct cursor *cursor);
 /* The sides along which an operand is not repeated (kept), and those along which it is: an element of its gradient is a sum
  * over the latter. Each is a broadcast of the same operands. */
 void broadcast_split(const struct broadcast *b, int operand, struct broadcast *kept, struct broadcast *repeated);
+
+/* `binary` has two arguments; with one input one of them is its own parameter: which (-1: none), and the input that another one
+ * is. */
+int binary_parameter(const struct kernel *kernel);
+int binary_input(const struct kernel *kernel, int argument);
+struct broadcast binary_shape(const struct kernel *kernel);
+/* The output of `reduce`, repeated to the sides of its input (the last operand). */
+struct broadcast reduce_shape(const struct kernel *kernel);
+/* The matrices of `matmul`: strides count matrices. */
+struct broadcast matmul_batch(const struct kernel *kernel);
 
 #endif

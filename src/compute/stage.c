@@ -27,7 +27,7 @@ static enum ps_status create_kernels(struct stage *stage, struct ps_error *error
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         node->node = &graph->nodes[stage->node_first + i];
-        if (node->node->flags & OPERATOR_VIEW) continue;
+        if (node->node->flags & OPERATOR_SHARES_MEMORY) continue;
         const struct node *next = i + 1 < stage->node_count ? node->node + 1 : NULL;
         bool relu_follows = next != NULL && next->id == OPERATOR_RELU && next->inputs[0] == stage->node_first + i &&
                             next->root == node->node->root;

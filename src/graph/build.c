@@ -62,7 +62,7 @@ int build_cast(struct builder *builder, int input, const char *name, enum number
 
 int build_slice(struct builder *builder, int input, const char *name, int first, int count) {
     if (input < 0 || (first == 0 && count == builder->graph->nodes[input].shape.dim[1])) return input;
-    struct attributes attributes = {.first = first, .count = count};
+    struct attributes attributes = {.first = first, .count = count, .axis = 1};
     return add_one(builder, OPERATOR_SLICE, name, &attributes, input);
 }
 

@@ -124,6 +124,8 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
         node->sources |= graph->nodes[node->inputs[i]].sources;
     }
     node->data |= node->shape.type == TYPE_I32;
+    node->sourceless = !input;
+    for (int i = 0; i < node->input_count; i++) node->sourceless &= graph->nodes[node->inputs[i]].sourceless;
     if (!node->data) node->sources = 0;
     if (!elements_fit(&node->shape)) {
         return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
@@ -262,20 +264,32 @@ static enum ps_status check_uses(const struct graph *graph, const int *consumers
     return PS_OK;
 }
 
+/* Does a node that is not sourceless go on from the one before it, `last`, as far as these count? */
+static bool goes_on(const struct graph *graph, const struct node *node, int last) {
+    int first = 0;
+    while (graph->nodes[node->inputs[first]].sourceless) first++;
+    return node->inputs[first] == last;
+}
+
 /* A layer begins with every node that does the work of one, and where the chain jumps: with a node that goes on from another
- * node than the one before. */
+ * node than the one before. Sourceless nodes belong to the node that follows them. */
 static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     graph->layers = calloc((size_t)graph->node_count, sizeof *graph->layers);
     if (graph->layers == NULL)
         return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
     for (int i = 0; i < graph->input_count; i++) graph->nodes[i].layer = -1;
+    int first = graph->input_count, last = -1; /* of those that belong to the next; the last one that is not sourceless */
     for (int i = graph->input_count; i < graph->node_count; i++) {
-        struct node *node = &graph->nodes[i];
-        const char *kind = operator_get(node->id)->name;
-        bool starts = (node->flags & OPERATOR_STARTS_LAYER) != 0 || node->inputs[0] != i - 1 || i == graph->input_count;
-        if (starts) graph->layers[graph->layer_count++] = (struct layer){.node_first = i, .name = node->name, .kind = kind};
-        node->layer = graph->layer_count - 1;
-        graph->layers[node->layer].node_count++;
+        const struct node *node = &graph->nodes[i];
+        if (node->sourceless && i < graph->node_count - 1) continue;
+        bool starts = (node->flags & OPERATOR_STARTS_LAYER) != 0 || last < 0 || node->sourceless || !goes_on(graph, node, last);
+        const struct layer layer = {.node_first = first, .name = node->name, .kind = operator_get(node->id)->name};
+        if (starts) graph->layers[graph->layer_count++] = layer;
+        for (; first <= i; first++) {
+            graph->nodes[first].layer = graph->layer_count - 1;
+            graph->layers[graph->layer_count - 1].node_count++;
+        }
+        last = i;
     }
     if (graph->layer_count == 0) return error_set(error, PS_USAGE, "a network needs at least one node beside its data");
     return PS_OK;
@@ -302,7 +316,7 @@ static bool may_run_in_place(const struct graph *graph, int i, const int *consum
 static void find_roots(struct graph *graph, const int *consumers) {
     for (int i = 0; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
-        bool shares = (node->flags & OPERATOR_VIEW) != 0 || may_run_in_place(graph, i, consumers);
+        bool shares = (node->flags & OPERATOR_SHARES_MEMORY) != 0 || may_run_in_place(graph, i, consumers);
         node->root = shares ? graph->nodes[node->inputs[0]].root : i;
     }
 }

@@ -264,7 +264,7 @@ static struct attributes attributes_at(const struct ps_network *whole, const str
     const int before = network_source(whole);
     struct attributes attributes = node->attributes;
     if (node->id == OPERATOR_INPUT) attributes.sides.at[1] = source + target;
-    if (node->id != OPERATOR_SLICE || node->inputs[0] != 0) return attributes;
+    if (node->id != OPERATOR_SLICE || node->inputs[0] != 0 || attributes.axis != 1) return attributes;
     if (attributes.first == 0 && attributes.count == before) attributes.count = source;
     if (attributes.first == before && attributes.count == whole->labels) {
         attributes.first = source;

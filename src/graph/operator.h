@@ -68,19 +68,18 @@ struct attributes {
     int vocabulary;                             /* embedding: tokens there are */
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
-    int first, count;          /* slice: the positions first .. first + count - 1; position_embedding: count
-                                  vectors */
-    bool everywhere;           /* position_embedding: the first vector at every position */
-    bool tanh_form;            /* gelu: the approximation by the hyperbolic tangent */
-    enum number_type type;     /* input: of the data; cast: of the output */
-    struct integers sides;     /* input: its shape */
-    int kind;                  /* unary, binary: which function, of a list of names */
-    int heads;                 /* attention */
-    int key_heads;             /* attention: of keys and values; 0: as many as of queries */
-    float scale, cap;          /* attention: what scores are multiplied by, and the bound that they approach; 0: usual, none */
-    bool causal;               /* attention: no position sees those after it */
-    int mode;                  /* resize: enum resize_mode; pad: enum pad_mode */
-    int coordinates, rounding; /* resize: enum resize_coordinates, enum resize_rounding */
+    int first, count;              /* slice: `count` positions from `first` on; position_embedding: count
+                                      vectors */
+    bool everywhere;               /* position_embedding: the first vector at every position */
+    bool tanh_form;                /* gelu: the approximation by the hyperbolic tangent */
+    enum number_type type;         /* input: of the data; cast: of the output */
+    int heads;                     /* attention */
+    int key_heads;                 /* attention: of keys and values; 0: as many as of queries */
+    float scale;                   /* attention: what scores are multiplied by (0: the usual factor); matmul: the product */
+    float cap;                     /* attention: the bound that scores approach; 0: none */
+    bool causal;                   /* attention: no position sees those after it */
+    int mode;                      /* resize: enum resize_mode; pad: enum pad_mode */
+    int coordinates, rounding;     /* resize: enum resize_coordinates, enum resize_rounding */
     float scale_h, scale_w, cubic; /* resize: 0: the ratio of the sides; the coefficient of its cubic mode */
     struct integers before, after; /* pad: elements beside each dimension */
     float value;                   /* pad: of constant padding */
@@ -91,6 +90,17 @@ struct attributes {
     bool reverse;                  /* lstm: from the last position to the first */
     int window;                    /* local_response_norm: channels that are added up */
     float alpha, beta, shift;      /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */
+
+    struct integers sides;         /* input, parameter, view, expand: the shape; binary: of its own parameter */
+    struct integers shape;         /* parameter, binary: of the parameter itself, whose elements are in the order of memory */
+    struct integers axes;          /* reduce: the dims that become 1; none: all */
+    struct integers order;         /* permute: output dim i is input dim order[i] */
+    int axis, step;                /* slice, concat: the dim; slice: from one position to the next (0: 1) */
+    int kind;                      /* unary, binary, reduce: which function, of a list of names */
+    bool trained;                  /* parameter, binary: its parameter is trained */
+    bool transpose_a, transpose_b; /* matmul: a value has its matrices transposed */
+    bool swapped;                  /* binary: its own parameter is the first argument */
+
     /* opaque: a layer known only by its costs; its "sample" is a whole micro-batch */
     struct layer_times time;
     double sum_s;
@@ -135,15 +145,15 @@ static inline bool parameter_is_shared(const struct parameter *parameter) {
 }
 
 enum operator_flags {
-    OPERATOR_STARTS_LAYER = 1, /* a node of this kind begins a new layer of the chain; the others join the one before */
-    OPERATOR_IN_PLACE = 2,     /* may write its output (and input gradient) over its input (output gradient) */
-    OPERATOR_VIEW = 4,         /* output is the input's memory; nothing is computed */
-    OPERATOR_USES_INPUT = 8,   /* backward reads the inputs */
-    OPERATOR_USES_OUTPUT = 16, /* backward reads the output */
-    OPERATOR_KEEPS_ZEROS = 32, /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
-    OPERATOR_LOSS = 64,        /* ends the network: output holds what its backward needs, and it yields loss and hits */
-    OPERATOR_RANDOM = 128,     /* reads random numbers keyed by step and micro-batch */
-    OPERATOR_MOVES = 256,      /* made of data alone its output is data, too: it has no gradient */
+    OPERATOR_STARTS_LAYER = 1,  /* a node of this kind begins a new layer of the chain; the others join the one before */
+    OPERATOR_IN_PLACE = 2,      /* may write its output (and input gradient) over its input (output gradient) */
+    OPERATOR_SHARES_MEMORY = 4, /* output is the input's memory; nothing is computed */
+    OPERATOR_USES_INPUT = 8,    /* backward reads the inputs */
+    OPERATOR_USES_OUTPUT = 16,  /* backward reads the output */
+    OPERATOR_KEEPS_ZEROS = 32,  /* in place over a USES_OUTPUT producer it keeps what that backward reads (the sign pattern) */
+    OPERATOR_LOSS = 64,         /* ends the network: output holds what its backward needs, and it yields loss and hits */
+    OPERATOR_RANDOM = 128,      /* reads random numbers keyed by step and micro-batch */
+    OPERATOR_MOVES = 256,       /* output elements are input elements: made of data alone, they are data, without gradient */
     OPERATOR_USES_INTEGERS = 512, /* backward reads the inputs of type i32 */
 };
 
@@ -205,6 +215,18 @@ enum unary_kind {
 enum binary_kind {
 #define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) BINARY_##NAME,
 #include "graph/functions.def"
+};
+enum reduce_kind {
+    REDUCE_SUM,
+    REDUCE_MEAN,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_PROD,
+    REDUCE_L1,
+    REDUCE_L2,
+    REDUCE_SUM_SQUARE,
+    REDUCE_LOG_SUM,
+    REDUCE_LOG_SUM_EXP
 };
 
 enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };

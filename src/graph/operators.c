@@ -185,7 +185,21 @@ enum ps_status shape_broadcast(const struct shape *inputs, int count, struct sha
                          shape_text(&inputs[0], first), shape_text(&inputs[i], other));
     }
     if (count == 1) *output = inputs[0];
+    return count == 1 ? PS_OK : require_plain(inputs, count, error);
+}
+
+enum ps_status require_plain(const struct shape *inputs, int count, struct ps_error *error) {
+    for (int i = 0; i < count; i++)
+        if (shape_permuted(&inputs[i]))
+            return error_set(error, PS_USAGE, "an input is a flattened image: put it before the flattening");
     return PS_OK;
+}
+
+enum ps_status require_axis(const struct shape *input, int axis, struct ps_error *error) {
+    if (axis >= 0 && axis < input->rank) return PS_OK;
+    char text[96];
+    return error_set(error, PS_USAGE, "axis %d: its input of %s has the axes 0 to %d", axis, shape_text(input, text),
+                     input->rank - 1);
 }
 
 enum ps_status require_image(const struct shape *input, struct ps_error *error) {
@@ -360,6 +374,27 @@ double pool_flops(const struct attributes *attributes, const struct shape *input
 double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
     (void)attributes, (void)inputs, (void)output;
     return 0;
+}
+
+enum ps_status check_own_parameter(const struct attributes *attributes, struct ps_error *error) {
+    struct shape value, own;
+    char text[96], other[96];
+    TRY(shape_of_sides(&attributes->sides, TYPE_F32, &value, error));
+    TRY(shape_of_sides(&attributes->shape, TYPE_F32, &own, error));
+    if (own.rank == 0 || shape_elements(&own) == shape_elements(&value)) return PS_OK;
+    return error_set(error, PS_USAGE, "a parameter of the shape %s is no value of %s", shape_text(&own, text),
+                     shape_text(&value, other));
+}
+
+int own_parameter(const struct attributes *attributes, float initial, struct parameter *parameter) {
+    *parameter = (struct parameter){.name = "weight",
+                                    .initial = {INITIAL_CONSTANT, initial},
+                                    .role = attributes->trained ? PARAMETER_TRAINED : PARAMETER_FIXED};
+    const bool said = attributes->shape.count > 0;
+    const struct integers *shape = said ? &attributes->shape : &attributes->sides;
+    const int rank = parameter->shape.rank = shape->count;
+    for (int d = 0; d < rank; d++) parameter->shape.dim[d] = shape->at[said ? d : (d + 1) % rank];
+    return 1;
 }
 
 struct initial initial_fan_in(int64_t fan_in) {

@@ -36,6 +36,9 @@ const char *shape_text(const struct shape *shape, char text[96]);
 /* The shape of values that are repeated along sides of 1 until they are equal: PS_USAGE where that is impossible. */
 enum ps_status shape_broadcast(const struct shape *inputs, int count, struct shape *output, struct ps_error *error);
 
+/* Refuses vectors that were flattened from an image: memory holds their elements in another order. */
+enum ps_status require_plain(const struct shape *inputs, int count, struct ps_error *error);
+enum ps_status require_axis(const struct shape *input, int axis, struct ps_error *error);
 enum ps_status require_image(const struct shape *input, struct ps_error *error);
 enum ps_status require_vector(const struct shape *input, struct ps_error *error);
 /* T vectors of D features: D x T x 1. */
@@ -65,6 +68,11 @@ enum ps_status pool_infer(struct attributes *attributes, const struct shape *inp
                           struct ps_error *error);
 double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
 double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+
+/* A value of `sides` as a parameter, `weight`: its elements are in the order of memory, and so are its sides where `shape` does
+ * not say others. Returns 1. Before: PS_USAGE where the two do not fit. */
+enum ps_status check_own_parameter(const struct attributes *attributes, struct ps_error *error);
+int own_parameter(const struct attributes *attributes, float initial, struct parameter *parameter);
 
 /* PyTorch's default for convolution and linear, weights and biases: kaiming_uniform with a = sqrt(5), that is uniform in
  * +-1/sqrt(fan in). */

@@ -1,5 +1,6 @@
 /*
- * Functions of several values that are repeated along some sides (compute/broadcast.h), row by row: `binary`.
+ * Functions of several values that are repeated along some sides (compute/broadcast.h), row by row: `binary`, `expand`,
+ * `parameter`.
  *
  * A row is a piece of the last side. An operand that is repeated along it is copied into a buffer, so there is one loop for
  * each function. Gradients of an operand that is repeated are sums over the rows, in double.
@@ -13,6 +14,10 @@ enum { PIECE = 512 };
 /* `in` are the operands, in a backward followed by dy. */
 typedef void row_function(size_t count, float *result, const float *const *in);
 
+/* How rows become one, element by element, and what that begins with. */
+enum fold { FOLD_SUM, FOLD_PRODUCT, FOLD_LARGEST, FOLD_SMALLEST };
+static const double fold_start[] = {[FOLD_SUM] = 0, [FOLD_PRODUCT] = 1, [FOLD_LARGEST] = -INFINITY, [FOLD_SMALLEST] = INFINITY};
+
 struct rows {
     row_function *row;
     const struct broadcast *b;
@@ -20,6 +25,7 @@ struct rows {
     float *result;
     /* Of gradients. */
     int operand;
+    enum fold fold;
     struct broadcast kept, repeated;
 };
 
@@ -67,13 +73,30 @@ static void add_offsets(const struct broadcast *b, const struct cursor *x, const
     for (int o = 0; o < b->operands; o++) sum[o] = x->offset[o] + y->offset[o];
 }
 
-static VECTOR_CLONES void add_to(size_t count, double *sum, const float *x) {
+static VECTOR_CLONES void fold_row(enum fold fold, size_t count, double *all, const float *x) {
+    if (fold == FOLD_SUM) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) sum[i] += (double)x[i];
+        for (size_t i = 0; i < count; i++) all[i] += (double)x[i];
+    } else if (fold == FOLD_PRODUCT) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) all[i] *= (double)x[i];
+    } else if (fold == FOLD_LARGEST) {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) all[i] = (double)x[i] > all[i] ? (double)x[i] : all[i];
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < count; i++) all[i] = (double)x[i] < all[i] ? (double)x[i] : all[i];
+    }
 }
 
-/* The operand has rows of its own, each a sum of rows. */
-static void sum_rows(const void *context, int part, size_t first, size_t end) {
+static double fold_whole(enum fold fold, size_t count, double all, const float *x) {
+    if (fold == FOLD_SUM) return all + (double)vector_sum(count, x);
+    for (size_t i = 0; i < count; i++) fold_row(fold, 1, &all, x + i);
+    return all;
+}
+
+/* The operand has rows of its own, each made of several. */
+static void fold_rows(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *r = context;
     const int outer = r->kept.rank - 1;
@@ -83,27 +106,28 @@ static void sum_rows(const void *context, int part, size_t first, size_t end) {
         const size_t from = item % pieces * PIECE, count = piece_length(side, item % pieces);
         const struct cursor at = cursor_at(&r->kept, outer, (int64_t)(item / pieces));
         float *result = r->result + (size_t)at.offset[r->operand] + from, row[PIECE];
-        double sum[PIECE] = {0};
+        double all[PIECE];
+        for (size_t i = 0; i < count; i++) all[i] = fold_start[r->fold];
         struct cursor each = {0};
         int64_t offset[BROADCAST_OPERANDS];
         for (int64_t t = 0; t < times; t++, cursor_next(&r->repeated, r->repeated.rank, &each)) {
             add_offsets(r->b, &at, &each, offset);
             run_row(r, times == 1 ? result : row, offset, from, count);
-            if (times > 1) add_to(count, sum, row);
+            if (times > 1) fold_row(r->fold, count, all, row);
         }
-        for (size_t i = 0; i < count && times > 1; i++) result[i] = (float)sum[i];
+        for (size_t i = 0; i < count && times > 1; i++) result[i] = (float)all[i];
     }
 }
 
-/* The operand is repeated along the rows: each of its elements is a sum of whole rows. */
-static void sum_within_rows(const void *context, int part, size_t first, size_t end) {
+/* The operand is repeated along the rows: each of its elements is made of whole rows. */
+static void fold_within_rows(const void *context, int part, size_t first, size_t end) {
     (void)part;
     const struct rows *r = context;
     const int outer = r->repeated.rank - 1;
     const int64_t side = r->repeated.side[outer], times = broadcast_count(&r->repeated, outer);
     for (size_t item = first; item < end; item++) {
         const struct cursor at = cursor_at(&r->kept, r->kept.rank, (int64_t)item);
-        double sum = 0;
+        double all = fold_start[r->fold];
         struct cursor each = {0};
         int64_t offset[BROADCAST_OPERANDS];
         float row[PIECE];
@@ -111,31 +135,24 @@ static void sum_within_rows(const void *context, int part, size_t first, size_t 
             add_offsets(r->b, &at, &each, offset);
             for (size_t piece = 0; piece < pieces_of(side); piece++) {
                 run_row(r, row, offset, piece * PIECE, piece_length(side, piece));
-                sum += (double)vector_sum(piece_length(side, piece), row);
+                all = fold_whole(r->fold, piece_length(side, piece), all, row);
             }
         }
-        r->result[at.offset[r->operand]] = (float)sum;
+        r->result[at.offset[r->operand]] = (float)all;
     }
 }
 
-/* The gradient of an operand, of which the row's function computes what is to be summed. */
-static void run_gradient(const struct device *device, struct rows *r, int operand) {
+/* For each element of an operand one number, by default the sum, of what the row's function computes where it is repeated. */
+static void run_fold(const struct device *device, struct rows *r, int operand) {
     const int last = r->b->rank - 1;
     r->operand = operand;
     broadcast_split(r->b, operand, &r->kept, &r->repeated);
     if (r->b->stride[operand][last] == 0 && r->repeated.rank > 0) {
-        device_parallel(device, (size_t)broadcast_count(&r->kept, r->kept.rank), 4, sum_within_rows, r);
+        device_parallel(device, (size_t)broadcast_count(&r->kept, r->kept.rank), 4, fold_within_rows, r);
         return;
     }
     const size_t rows = (size_t)broadcast_count(&r->kept, r->kept.rank - 1);
-    device_parallel(device, rows * pieces_of(r->kept.side[r->kept.rank - 1]), 4, sum_rows, r);
-}
-
-static struct broadcast shape_of(const struct kernel *kernel) {
-    struct broadcast_operand operands[BROADCAST_OPERANDS];
-    for (int i = 0; i < kernel->node->input_count; i++)
-        operands[i] = (struct broadcast_operand){kernel_input(kernel, i), kernel->samples};
-    return broadcast_make(&kernel->node->shape, kernel->samples, operands, kernel->node->input_count);
+    device_parallel(device, rows * pieces_of(r->kept.side[r->kept.rank - 1]), 4, fold_rows, r);
 }
 
 /* ------------------------------------------------------------------ binary */
@@ -173,30 +190,215 @@ static const struct {
 #include "graph/functions.def"
 };
 
+/* The two arguments, of which one may be the node's own parameter. */
+static struct rows binary_rows(const struct kernel *kernel, const struct kernel_call *call, struct broadcast *b) {
+    struct rows rows = {.b = b};
+    *b = binary_shape(kernel);
+    for (int i = 0; i < 2; i++)
+        rows.in[i] = i == binary_parameter(kernel) ? call->weights[0] : call->input[binary_input(kernel, i)];
+    return rows;
+}
+
 static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct broadcast b = shape_of(kernel);
-    const struct rows rows = {.row = binary_kinds[kernel->node->attributes.kind].value,
-                              .b = &b,
-                              .in = {call->input[0], call->input[1]},
-                              .result = call->output};
+    struct broadcast b;
+    struct rows rows = binary_rows(kernel, call, &b);
+    rows.row = binary_kinds[kernel->node->attributes.kind].value;
+    rows.result = call->output;
     run_forward(kernel->device, &rows);
     return PS_OK;
+}
+
+static void binary_gradient(const struct kernel *kernel, const struct kernel_call *call, int operand, float *result) {
+    struct broadcast b;
+    struct rows rows = binary_rows(kernel, call, &b);
+    rows.row = binary_kinds[kernel->node->attributes.kind].slopes[operand];
+    rows.in[2] = call->output_gradient;
+    rows.result = result;
+    run_fold(kernel->device, &rows, operand);
 }
 
 /* The second gradient first: the first may be written over dy. */
 static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct broadcast b = shape_of(kernel);
     for (int i = 1; i >= 0; i--) {
-        if (call->input_gradient[i] == NULL) continue;
-        struct rows rows = {.row = binary_kinds[kernel->node->attributes.kind].slopes[i],
-                            .b = &b,
-                            .in = {call->input[0], call->input[1], call->output_gradient},
-                            .result = call->input_gradient[i]};
-        run_gradient(kernel->device, &rows, i);
+        float *result = i == binary_parameter(kernel) ? NULL : call->input_gradient[binary_input(kernel, i)];
+        if (result != NULL) binary_gradient(kernel, call, i, result);
     }
     return PS_OK;
 }
 
-const struct kernel_class cpu_binary = {.forward = binary_forward, .backward_input = binary_backward};
+static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    binary_gradient(kernel, call, binary_parameter(kernel), call->gradients[0]);
+    return PS_OK;
+}
+
+const struct kernel_class cpu_binary = {
+    .forward = binary_forward, .backward_input = binary_backward, .backward_weight = binary_backward_weight};
+
+/* ------------------------------------------------------- parameter, expand */
+
+static void copy_first(size_t count, float *result, const float *const *in) { memcpy(result, in[0], count * sizeof *result); }
+static void copy_second(size_t count, float *result, const float *const *in) { memcpy(result, in[1], count * sizeof *result); }
+
+static struct broadcast expanded_shape(const struct kernel *kernel) {
+    const bool parameter = kernel->node->id == OPERATOR_PARAMETER;
+    const struct broadcast_operand from = {parameter ? &kernel->node->shape : kernel_input(kernel, 0),
+                                           parameter ? 1 : kernel->samples};
+    return broadcast_make(&kernel->node->shape, kernel->samples, &from, 1);
+}
+
+static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const struct broadcast b = expanded_shape(kernel);
+    const float *from = kernel->node->id == OPERATOR_PARAMETER ? call->weights[0] : call->input[0];
+    run_forward(kernel->device, &(struct rows){.row = copy_first, .b = &b, .in = {from}, .result = call->output});
+    return PS_OK;
+}
+
+static void sum_expanded(const struct kernel *kernel, const float *dy, float *result) {
+    const struct broadcast b = expanded_shape(kernel);
+    run_fold(kernel->device, &(struct rows){.row = copy_second, .b = &b, .in = {NULL, dy}, .result = result}, 0);
+}
+
+static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    sum_expanded(kernel, call->output_gradient, call->input_gradient[0]);
+    return PS_OK;
+}
+
+const struct kernel_class cpu_expand = {.forward = expand, .backward_input = expand_backward};
+
+static enum ps_status parameter_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    TRY(expand(kernel, call, error));
+    int32_t *whole = (int32_t *)(void *)call->output;
+    for (size_t i = 0; i < kernel_elements(kernel) && kernel->node->shape.type == TYPE_I32; i++)
+        whole[i] = (int32_t)call->output[i];
+    return PS_OK;
+}
+
+static enum ps_status parameter_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    sum_expanded(kernel, call->output_gradient, call->gradients[0]);
+    return PS_OK;
+}
+
+const struct kernel_class cpu_parameter = {.forward = parameter_forward, .backward_weight = parameter_backward};
+
+/* ------------------------------------------------------------------ reduce */
+
+/* Rows of x, which is `in[1]`, beside y, `in[0]`; in the backward y, dy and what `look` has computed, in this order. */
+#define ROW(name, STATEMENT)                                                                                                   \
+    static VECTOR_CLONES void name(size_t count, float *result, const float *const *in) {                                      \
+        const float *y = in[0], *x = in[1];                                                                                    \
+        (void)x, (void)y;                                                                                                      \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++) result[i] = STATEMENT;                                          \
+    }
+ROW(row_same, x[i])
+ROW(row_absolute, fabsf(x[i]))
+ROW(row_square, x[i] * x[i])
+ROW(row_exponential, activation_exp(x[i] - y[i]))
+ROW(row_is_result, x[i] == y[i] ? 1 : 0)
+ROW(row_is_zero, x[i] == 0 ? 1 : 0)
+ROW(row_no_zero, x[i] == 0 ? 1 : x[i])
+
+#define SLOPE(name, STATEMENT)                                                                                                 \
+    static VECTOR_CLONES void name(size_t count, float *result, const float *const *in) {                                      \
+        const float *dy = in[1], *y = in[0] != NULL ? in[0] : dy, *z = in[2] != NULL ? in[2] : dy, *x = in[3];                 \
+        (void)x, (void)y, (void)z;                                                                                             \
+        if (x == NULL) x = dy;                                                                                                 \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++) result[i] = dy[i] * (STATEMENT);                                \
+    }
+SLOPE(slope_one, 1)
+SLOPE(slope_tied, x[i] == y[i] ? 1 / z[i] : 0)
+SLOPE(slope_product, x[i] == 0 ? (z[i] == 1 ? y[i] : 0) : (z[i] == 0 ? y[i] / x[i] : 0))
+SLOPE(slope_sign, SIGN(x[i]))
+SLOPE(slope_norm, y[i] > 0 ? x[i] / y[i] : 0)
+SLOPE(slope_square, 2 * x[i])
+SLOPE(slope_log, activation_exp(-y[i]))
+SLOPE(slope_exponential, activation_exp(x[i] - y[i]))
+
+static const struct {
+    row_function *value, *slope;
+    enum fold fold;
+} reduce_kinds[] = {
+    [REDUCE_SUM] = {row_same, slope_one, FOLD_SUM},
+    [REDUCE_MEAN] = {row_same, slope_one, FOLD_SUM},
+    [REDUCE_MAX] = {row_same, slope_tied, FOLD_LARGEST},
+    [REDUCE_MIN] = {row_same, slope_tied, FOLD_SMALLEST},
+    [REDUCE_PROD] = {row_same, slope_product, FOLD_PRODUCT},
+    [REDUCE_L1] = {row_absolute, slope_sign, FOLD_SUM},
+    [REDUCE_L2] = {row_square, slope_norm, FOLD_SUM},
+    [REDUCE_SUM_SQUARE] = {row_square, slope_square, FOLD_SUM},
+    [REDUCE_LOG_SUM] = {row_same, slope_log, FOLD_SUM},
+    [REDUCE_LOG_SUM_EXP] = {row_same, slope_exponential, FOLD_LARGEST}, /* the largest first */
+};
+
+static void fold_into(const struct kernel *kernel, const struct broadcast *b, row_function *row, enum fold fold, const float *y,
+                      const float *x, float *result) {
+    run_fold(kernel->device, &(struct rows){.row = row, .b = b, .in = {y, x}, .result = result, .fold = fold}, 0);
+}
+
+/* The workspace has a number for each result, or two. */
+static enum ps_status reduce_prepare(struct kernel *kernel, struct ps_error *error) {
+    (void)error;
+    kernel->workspace_bytes = 2 * (int64_t)(kernel_elements(kernel) * sizeof(float));
+    return PS_OK;
+}
+
+static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const int kind = kernel->node->attributes.kind;
+    const struct broadcast b = reduce_shape(kernel);
+    const size_t count = kernel_elements(kernel);
+    const float *x = call->input[0], share = (float)((double)count / (double)broadcast_count(&b, b.rank));
+    float *y = call->output, *sums = call->workspace;
+    fold_into(kernel, &b, reduce_kinds[kind].value, reduce_kinds[kind].fold, NULL, x, y);
+    if (kind == REDUCE_LOG_SUM_EXP) fold_into(kernel, &b, row_exponential, FOLD_SUM, y, x, sums);
+    for (size_t i = 0; i < count; i++) {
+        if (kind == REDUCE_MEAN) y[i] *= share;
+        if (kind == REDUCE_L2) y[i] = sqrtf(y[i]);
+        if (kind == REDUCE_LOG_SUM) y[i] = logf(y[i]);
+        if (kind == REDUCE_LOG_SUM_EXP) y[i] += logf(sums[i]);
+    }
+    return PS_OK;
+}
+
+/* Of the largest and the smallest their number; of products the zeros among the factors, and in place of y the product of the
+ * others. */
+static const float *look(const struct kernel *kernel, const struct kernel_call *call, const struct broadcast *b,
+                         const float **y) {
+    const int kind = kernel->node->attributes.kind;
+    float *number = call->workspace, *product = number + kernel_elements(kernel);
+    if (kind == REDUCE_MAX || kind == REDUCE_MIN) {
+        fold_into(kernel, b, row_is_result, FOLD_SUM, call->output, call->input[0], number);
+        return number;
+    }
+    if (kind != REDUCE_PROD) return NULL;
+    fold_into(kernel, b, row_is_zero, FOLD_SUM, NULL, call->input[0], number);
+    fold_into(kernel, b, row_no_zero, FOLD_PRODUCT, NULL, call->input[0], product);
+    *y = product;
+    return number;
+}
+
+static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const int kind = kernel->node->attributes.kind;
+    const struct broadcast_operand output = {&kernel->node->shape, kernel->samples};
+    const struct broadcast b = reduce_shape(kernel),
+                           all = broadcast_make(kernel_input(kernel, 0), kernel->samples,
+                                                (struct broadcast_operand[]){output, output, output}, 3);
+    const float *y = call->output, *number = look(kernel, call, &b, &y);
+    const size_t count = (size_t)broadcast_count(&b, b.rank);
+    run_forward(kernel->device, &(struct rows){.row = reduce_kinds[kind].slope,
+                                               .b = &all,
+                                               .in = {y, call->output_gradient, number, call->input[0]},
+                                               .result = call->input_gradient[0]});
+    if (kind == REDUCE_MEAN)
+        vector_scale(count, call->input_gradient[0], (float)((double)kernel_elements(kernel) / (double)count));
+    return PS_OK;
+}
+
+const struct kernel_class cpu_reduce = {
+    .prepare = reduce_prepare, .forward = reduce_forward, .backward_input = reduce_backward};

@@ -132,53 +132,61 @@ static double binary_slope(int kind, int operand, double a, double b) {
     return NAN;
 }
 
-static struct broadcast broadcast_of(const struct kernel *kernel) {
-    struct broadcast_operand operands[BROADCAST_OPERANDS];
-    for (int i = 0; i < kernel->node->input_count; i++)
-        operands[i] = (struct broadcast_operand){kernel_input(kernel, i), kernel->samples};
-    return broadcast_make(&kernel->node->shape, kernel->samples, operands, kernel->node->input_count);
-}
-
-/* The workspace sums gradients of repeated elements in double. */
 static enum ps_status binary_prepare(struct kernel *kernel, struct ps_error *error) {
     (void)error;
     kernel->workspace_bytes = (int64_t)(kernel_elements(kernel) * sizeof(double));
     return PS_OK;
 }
 
+/* An argument, of which one may be the node's own parameter; NAN where it is not read. */
+static double binary_argument(const struct kernel *kernel, const struct kernel_call *call, int i, const struct cursor *at) {
+    const float *from = i == binary_parameter(kernel) ? call->weights[0] : call->input[binary_input(kernel, i)];
+    return from != NULL ? (double)from[at->offset[i]] : NAN;
+}
+
 static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    const struct broadcast b = broadcast_of(kernel);
+    const struct broadcast b = binary_shape(kernel);
     struct cursor at = {0};
-    for (int64_t i = 0; i < (int64_t)kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at))
-        call->output[i] = (float)binary_value(kernel->node->attributes.kind, (double)call->input[0][at.offset[0]],
-                                              (double)call->input[1][at.offset[1]]);
+    for (size_t i = 0; i < kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at))
+        call->output[i] = (float)binary_value(kernel->node->attributes.kind, binary_argument(kernel, call, 0, &at),
+                                              binary_argument(kernel, call, 1, &at));
     return PS_OK;
 }
 
-/* The gradient of an operand: each element is the sum over those that it was repeated for. */
+/* The gradient of an argument: each element is the sum over those that it was repeated for. */
 static void binary_gradient(struct kernel *kernel, const struct kernel_call *call, int operand, float *result) {
-    const struct broadcast b = broadcast_of(kernel);
-    const int64_t count = kernel->samples * shape_elements(kernel_input(kernel, operand));
+    const struct broadcast b = binary_shape(kernel);
     double *sums = call->workspace;
     struct cursor at = {0};
-    for (int64_t i = 0; i < count; i++) sums[i] = 0;
-    for (int64_t i = 0; i < (int64_t)kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at)) {
-        double x[2];
-        for (int o = 0; o < 2; o++) x[o] = call->input[o] != NULL ? (double)call->input[o][at.offset[o]] : NAN;
-        double slope = binary_slope(kernel->node->attributes.kind, operand, x[0], x[1]);
+    size_t count = 0;
+    for (size_t i = 0; i < kernel_elements(kernel); i++) sums[i] = 0;
+    for (size_t i = 0; i < kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at)) {
+        double slope = binary_slope(kernel->node->attributes.kind, operand, binary_argument(kernel, call, 0, &at),
+                                    binary_argument(kernel, call, 1, &at));
         sums[at.offset[operand]] += (double)call->output_gradient[i] * slope;
+        if ((size_t)at.offset[operand] >= count) count = (size_t)at.offset[operand] + 1;
     }
-    for (int64_t i = 0; i < count; i++) result[i] = (float)sums[i];
+    for (size_t i = 0; i < count; i++) result[i] = (float)sums[i];
 }
 
 /* The second one first: the first may be written over the output's. */
 static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
     (void)error;
-    for (int i = 1; i >= 0; i--)
-        if (call->input_gradient[i] != NULL) binary_gradient(kernel, call, i, call->input_gradient[i]);
+    for (int i = 1; i >= 0; i--) {
+        float *result = i == binary_parameter(kernel) ? NULL : call->input_gradient[binary_input(kernel, i)];
+        if (result != NULL) binary_gradient(kernel, call, i, result);
+    }
     return PS_OK;
 }
 
-const struct kernel_class reference_binary = {
-    .prepare = binary_prepare, .forward = binary_forward, .backward_input = binary_backward};
+static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    binary_gradient(kernel, call, binary_parameter(kernel), call->gradients[0]);
+    return PS_OK;
+}
+
+const struct kernel_class reference_binary = {.prepare = binary_prepare,
+                                              .forward = binary_forward,
+                                              .backward_input = binary_backward,
+                                              .backward_weight = binary_backward_weight};

@@ -19,7 +19,7 @@ static enum ps_status infer(struct attributes *attributes, const struct shape *i
 
 const struct operator_type operator_flatten = {
     .name = "flatten",
-    .flags = OPERATOR_VIEW,
+    .flags = OPERATOR_SHARES_MEMORY,
     .inputs_min = 1,
     .inputs_max = 1,
     .types = any_type,

@@ -40,7 +40,6 @@ static double flops(const struct attributes *attributes, const struct shape *inp
 const struct operator_type operator_unary = {
     .name = "unary",
     .attributes = {CHOICE(kind, names, REQUIRED), NUMBER(alpha, -FLT_MAX, FLT_MAX, 1), NUMBER(beta, -FLT_MAX, FLT_MAX, 0)},
-    .flags = OPERATOR_MOVES,
     .more_flags = more_flags,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -1,0 +1,84 @@
+/* Values in another arrangement: `view`, `permute`, `expand`. (slice.c and concat.c are beside.) */
+#include "graph/operators.h"
+
+/* -------------------------------------------------------------------- view */
+
+/* The same memory with other sides, `sides`. */
+static enum ps_status view_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                 struct shape *output, struct ps_error *error) {
+    (void)input_count;
+    char from[96], to[96];
+    TRY(shape_of_sides(&attributes->sides, inputs->type, output, error));
+    if (shape_elements(output) == shape_elements(inputs)) return PS_OK;
+    return error_set(error, PS_USAGE, "%s is no view of its input of %s", shape_text(output, to), shape_text(inputs, from));
+}
+
+const struct operator_type operator_view = {
+    .name = "view",
+    .attributes = {LIST(sides, 1, FEATURES_MAX, REQUIRED)},
+    .flags = OPERATOR_SHARES_MEMORY | OPERATOR_MOVES,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .types = any_type,
+    .infer = view_infer,
+    .flops = no_flops,
+};
+
+/* ----------------------------------------------------------------- permute */
+
+/* Dims in another order: output dim i is input dim order[i]. */
+static enum ps_status permute_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                    struct shape *output, struct ps_error *error) {
+    const struct integers *order = &attributes->order;
+    unsigned seen = 0;
+    TRY(require_plain(inputs, input_count, error));
+    *output = (struct shape){.rank = inputs->rank, .type = inputs->type};
+    for (int d = 0; d < order->count && d < inputs->rank; d++) {
+        seen |= 1u << order->at[d];
+        if (order->at[d] < inputs->rank) output->dim[d] = inputs->dim[order->at[d]];
+    }
+    if (order->count == inputs->rank && seen == (1u << inputs->rank) - 1) return PS_OK;
+    return error_set(error, PS_USAGE, "order: must have each of 0 to %d once", inputs->rank - 1);
+}
+
+const struct operator_type operator_permute = {
+    .name = "permute",
+    .attributes = {LIST(order, 0, SHAPE_RANK_MAX - 1, REQUIRED)},
+    .flags = OPERATOR_MOVES,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .types = any_type,
+    .infer = permute_infer,
+    .flops = no_flops,
+};
+
+/* ------------------------------------------------------------------ expand */
+
+/* Repeated along sides of 1, to the shape `sides`. */
+static enum ps_status expand_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                   struct shape *output, struct ps_error *error) {
+    (void)input_count;
+    struct shape both[2] = {inputs[0]};
+    TRY(shape_of_sides(&attributes->sides, inputs->type, &both[1], error));
+    TRY(shape_broadcast(both, 2, output, error));
+    if (shape_equal(output, &both[1])) return PS_OK;
+    char from[96], to[96];
+    return error_set(error, PS_USAGE, "sides of %s are less than those of its input, %s", shape_text(&both[1], to),
+                     shape_text(inputs, from));
+}
+
+static unsigned expand_types(int input, int input_count) {
+    (void)input, (void)input_count;
+    return 1u << TYPE_F32 | 1u << TYPE_I32;
+}
+
+const struct operator_type operator_expand = {
+    .name = "expand",
+    .attributes = {LIST(sides, 1, FEATURES_MAX, REQUIRED)},
+    .flags = OPERATOR_MOVES,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .types = expand_types,
+    .infer = expand_infer,
+    .flops = no_flops,
+};
