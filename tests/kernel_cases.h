@@ -735,6 +735,42 @@ REDUCE(LOG_SUM, log_sum)
 REDUCE(LOG_SUM_EXP, log_sum_exp)
 #undef REDUCE
 
+/* -------------------------------------------------------------- conditions */
+
+static inline int add_condition(struct builder *b, struct draw *d, enum operator_id id, enum number_type type,
+                                const struct attributes *a, int count) {
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    int inputs[2] = {draw_value(b, d, "left", type, &sides, 30)};
+    if (count == 2) inputs[1] = draw_value(b, d, "right", type, &sides, 30);
+    return graph_add(b->graph, id, "node", a, inputs, count, b->error);
+}
+
+static inline int case_compare(struct builder *b, struct draw *d) {
+    struct attributes a = {.kind = draw(d, 0, COMPARE_ISINF), .alpha = (float)draw(d, -1, 1)};
+    enum number_type type = draw(d, 0, 1) == 1 ? TYPE_I32 : TYPE_F32;
+    return add_condition(b, d, OPERATOR_COMPARE, type, &a, a.kind < COMPARE_ISNAN ? draw(d, 1, 2) : 1);
+}
+
+static inline int case_logical(struct builder *b, struct draw *d) {
+    struct attributes a = {.kind = draw(d, 0, LOGICAL_NOT)};
+    return add_condition(b, d, OPERATOR_LOGICAL, TYPE_I32, &a, a.kind == LOGICAL_NOT ? 1 : 2);
+}
+
+static inline int case_where(struct builder *b, struct draw *d) {
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    enum number_type type = draw(d, 0, 3) == 0 ? TYPE_I32 : TYPE_F32;
+    int ones = draw(d, 0, 1) * 40, condition = draw_value(b, d, "condition", TYPE_I32, &sides, ones),
+        left = draw_value(b, d, "left", type, &sides, ones), right = draw_value(b, d, "right", type, &sides, ones);
+    return graph_add(b->graph, OPERATOR_WHERE, "node", NULL, (const int[]){condition, left, right}, 3, b->error);
+}
+
+static inline int case_cast_whole(struct builder *b, struct draw *d) {
+    struct integers sides = draw_sides(d, 1, SHAPE_RANK_MAX);
+    bool to = draw(d, 0, 1) == 1;
+    struct attributes a = {.type = to ? TYPE_I32 : TYPE_F32};
+    return add_one(b, OPERATOR_CAST, &a, draw_value(b, d, "data", to ? TYPE_F32 : TYPE_I32, &sides, 20));
+}
+
 struct test_case {
     const char *name;
     int (*build)(struct builder *b, struct draw *d); /* returns the node to test */
@@ -774,6 +810,10 @@ static const struct test_case cases[] = {
     {"slice along an axis", case_slice_axis, false},
     {"concat along an axis", case_concat_axis, false},
     {"expand", case_expand, false},
+    {"compare", case_compare, false},
+    {"logical", case_logical, false},
+    {"where", case_where, false},
+    {"cast of whole numbers", case_cast_whole, true},
     {"matmul", case_matmul, false},
     {"softmax", case_softmax, false},
     {"log softmax", case_log_softmax, false},

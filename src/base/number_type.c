@@ -19,6 +19,14 @@ VECTOR_CLONES static void widen(size_t count, float *restrict to, const uint16_t
     for (size_t i = 0; i < count; i++) to[i] = bf16_value(from[i]);
 }
 
+static void truncate_all(size_t count, int32_t *restrict to, const float *restrict from) {
+    for (size_t i = 0; i < count; i++) to[i] = i32_of(from[i]);
+}
+
+VECTOR_CLONES static void float_all(size_t count, float *restrict to, const int32_t *restrict from) {
+    for (size_t i = 0; i < count; i++) to[i] = (float)from[i];
+}
+
 VECTOR_CLONES static void add_bf16(size_t count, uint16_t *restrict y, const uint16_t *restrict x) {
     for (size_t i = 0; i < count; i++) y[i] = bf16_of(bf16_value(y[i]) + bf16_value(x[i]));
 }
@@ -28,8 +36,12 @@ void numbers_convert(size_t count, enum number_type to_type, void *to, enum numb
         memcpy(to, from, count * number_types[to_type].bytes);
         return;
     }
-    assert(to_type != TYPE_I32 && from_type != TYPE_I32);
-    if (to_type == TYPE_BF16)
+    assert(to_type == TYPE_F32 || from_type == TYPE_F32);
+    if (to_type == TYPE_I32)
+        truncate_all(count, to, from);
+    else if (from_type == TYPE_I32)
+        float_all(count, to, from);
+    else if (to_type == TYPE_BF16)
         narrow(count, to, from);
     else
         widen(count, to, from);

@@ -42,7 +42,15 @@ static inline float bf16_value(uint16_t number) {
     return value;
 }
 
-/* Converts between f32 and bf16, or copies within one type; other conversions are not supported. `to` must not overlap `from`.
+/* Without the fraction; the largest and the smallest where there is no such number, 0 of a NaN. */
+static inline int32_t i32_of(float value) {
+    if (value >= 2147483648.0f) return INT32_MAX;
+    if (value < -2147483648.0f) return INT32_MIN;
+    return value == value ? (int32_t)value : 0;
+}
+
+/* Converts between f32 and bf16 or i32, or copies within one type; other conversions are not supported. `to` must not overlap
+ * `from`.
  */
 void numbers_convert(size_t count, enum number_type to_type, void *to, enum number_type from_type, const void *from);
 /* y[i] += x[i], rounded to the type, which is f32 or bf16; they do not overlap. */

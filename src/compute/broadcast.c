@@ -116,3 +116,10 @@ struct broadcast matmul_batch(const struct kernel *kernel) {
     const struct broadcast_operand operands[] = {{&a, kernel->samples}, {&b, kernel->samples}};
     return broadcast_make(&y, kernel->samples, operands, 2);
 }
+
+struct broadcast inputs_shape(const struct kernel *kernel) {
+    struct broadcast_operand operands[BROADCAST_OPERANDS];
+    for (int i = 0; i < kernel->node->input_count; i++)
+        operands[i] = (struct broadcast_operand){kernel_input(kernel, i), kernel->samples};
+    return broadcast_make(&kernel->node->shape, kernel->samples, operands, kernel->node->input_count);
+}

@@ -50,6 +50,8 @@ void broadcast_split(const struct broadcast *b, int operand, struct broadcast *k
 int binary_parameter(const struct kernel *kernel);
 int binary_input(const struct kernel *kernel, int argument);
 struct broadcast binary_shape(const struct kernel *kernel);
+/* All inputs of the node. */
+struct broadcast inputs_shape(const struct kernel *kernel);
 /* The output of `reduce`, repeated to the sides of its input (the last operand). */
 struct broadcast reduce_shape(const struct kernel *kernel);
 /* The matrices of `matmul`: strides count matrices. */

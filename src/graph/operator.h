@@ -89,14 +89,14 @@ struct attributes {
     int layer;                     /* lstm: its number, counted in the names of parameters */
     bool reverse;                  /* lstm: from the last position to the first */
     int window;                    /* local_response_norm: channels that are added up */
-    float alpha, beta, shift;      /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function */
+    float alpha, beta, shift;      /* local_response_norm: PyTorch's alpha, beta, k; unary: of its function; compare: alpha */
 
     struct integers sides;         /* input, parameter, view, expand: the shape; binary: of its own parameter */
     struct integers shape;         /* parameter, binary: of the parameter itself, whose elements are in the order of memory */
     struct integers axes;          /* reduce: the dims that become 1; none: all */
     struct integers order;         /* permute: output dim i is input dim order[i] */
     int axis, step;                /* slice, concat: the dim; slice: from one position to the next (0: 1) */
-    int kind;                      /* unary, binary, reduce: which function, of a list of names */
+    int kind;                      /* unary, binary, reduce, compare, logical: which function, of a list of names */
     bool trained;                  /* parameter, binary: its parameter is trained */
     bool transpose_a, transpose_b; /* matmul: a value has its matrices transposed */
     bool swapped;                  /* binary: its own parameter is the first argument */
@@ -216,6 +216,17 @@ enum binary_kind {
 #define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) BINARY_##NAME,
 #include "graph/functions.def"
 };
+enum compare_kind {
+    COMPARE_EQUAL,
+    COMPARE_NOT_EQUAL,
+    COMPARE_LESS,
+    COMPARE_LESS_EQUAL,
+    COMPARE_GREATER,
+    COMPARE_GREATER_EQUAL,
+    COMPARE_ISNAN, /* from here on of one value */
+    COMPARE_ISINF
+};
+enum logical_kind { LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR, LOGICAL_NOT };
 enum reduce_kind {
     REDUCE_SUM,
     REDUCE_MEAN,

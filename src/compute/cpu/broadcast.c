@@ -7,6 +7,8 @@
  */
 #include "compute/broadcast.h"
 
+#include <float.h>
+
 #include "compute/cpu/functions.h"
 
 enum { PIECE = 512 };
@@ -402,3 +404,112 @@ static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel
 
 const struct kernel_class cpu_reduce = {
     .prepare = reduce_prepare, .forward = reduce_forward, .backward_input = reduce_backward};
+
+/* -------------------------------------------------- compare, logical, where */
+
+/* Rows of numbers of two types that are compared, and of conditions that are connected. */
+#define CONDITION(name, type, STATEMENT)                                                                                       \
+    static VECTOR_CLONES void name(size_t count, float *result, const float *const *in) {                                      \
+        const type *a = (const type *)(const void *)in[0], *b = (const type *)(const void *)in[1];                             \
+        int32_t *y = (int32_t *)(void *)result;                                                                                \
+        (void)b;                                                                                                               \
+        _Pragma("omp simd") for (size_t i = 0; i < count; i++) y[i] = STATEMENT;                                               \
+    }
+#define COMPARISON(name, STATEMENT) CONDITION(name##_floats, float, STATEMENT) CONDITION(name##_integers, int32_t, STATEMENT)
+COMPARISON(equal, a[i] == b[i])
+COMPARISON(not_equal, a[i] != b[i])
+COMPARISON(less, a[i] < b[i])
+COMPARISON(less_equal, a[i] <= b[i])
+COMPARISON(greater, a[i] > b[i])
+COMPARISON(greater_equal, a[i] >= b[i])
+CONDITION(isnan_floats, float, a[i] != a[i])
+CONDITION(isinf_floats, float, fabsf(a[i]) > FLT_MAX)
+CONDITION(never, int32_t, 0 * a[i])
+CONDITION(both, int32_t, (a[i] != 0) & (b[i] != 0))
+CONDITION(either, int32_t, (a[i] != 0) | (b[i] != 0))
+CONDITION(one_of, int32_t, (a[i] != 0) ^ (b[i] != 0))
+CONDITION(negation, int32_t, a[i] == 0)
+
+static row_function *const compare_kinds[][2] = {
+    [COMPARE_EQUAL] = {equal_floats, equal_integers},
+    [COMPARE_NOT_EQUAL] = {not_equal_floats, not_equal_integers},
+    [COMPARE_LESS] = {less_floats, less_integers},
+    [COMPARE_LESS_EQUAL] = {less_equal_floats, less_equal_integers},
+    [COMPARE_GREATER] = {greater_floats, greater_integers},
+    [COMPARE_GREATER_EQUAL] = {greater_equal_floats, greater_equal_integers},
+    [COMPARE_ISNAN] = {isnan_floats, never},
+    [COMPARE_ISINF] = {isinf_floats, never},
+};
+static row_function *const logical_kinds[] = {
+    [LOGICAL_AND] = both, [LOGICAL_OR] = either, [LOGICAL_XOR] = one_of, [LOGICAL_NOT] = negation};
+
+/* Operands beside the inputs' are `alpha`, one number that is repeated. */
+static enum ps_status condition(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const struct node *node = kernel->node;
+    const bool compares = node->id == OPERATOR_COMPARE, integers = kernel_input(kernel, 0)->type == TYPE_I32;
+    struct shape one = {.rank = node->shape.rank, .dim = {1, 1, 1, 1, 1, 1}};
+    const struct broadcast_operand operands[] = {{kernel_input(kernel, 0), kernel->samples},
+                                                 node->input_count > 1
+                                                     ? (struct broadcast_operand){kernel_input(kernel, 1), kernel->samples}
+                                                     : (struct broadcast_operand){&one, 1}};
+    const struct broadcast b = broadcast_make(&node->shape, kernel->samples, operands, 2);
+    const int32_t whole = (int32_t)floorf(fmaxf(fminf(node->attributes.alpha, 1e9f), -1e9f));
+    float alpha = node->attributes.alpha;
+    if (integers) memcpy(&alpha, &whole, sizeof alpha);
+    run_forward(kernel->device, &(struct rows){.row = compares ? compare_kinds[node->attributes.kind][integers]
+                                                               : logical_kinds[node->attributes.kind],
+                                               .b = &b,
+                                               .in = {call->input[0], node->input_count > 1 ? call->input[1] : &alpha},
+                                               .result = call->output});
+    return PS_OK;
+}
+
+const struct kernel_class cpu_compare = {.forward = condition};
+const struct kernel_class cpu_logical = {.forward = condition};
+
+static VECTOR_CLONES void choose(size_t count, float *result, const float *const *in) {
+    const uint32_t *condition = (const uint32_t *)(const void *)in[0], *a = (const uint32_t *)(const void *)in[1],
+                   *b = (const uint32_t *)(const void *)in[2]; /* of any type */
+    uint32_t *y = (uint32_t *)(void *)result;
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) y[i] = condition[i] != 0 ? a[i] : b[i];
+}
+
+static VECTOR_CLONES void where_chosen(size_t count, float *result, const float *const *in) {
+    const int32_t *condition = (const int32_t *)(const void *)in[0];
+    const float *dy = in[3];
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) result[i] = condition[i] != 0 ? dy[i] : 0;
+}
+
+static VECTOR_CLONES void where_not_chosen(size_t count, float *result, const float *const *in) {
+    const int32_t *condition = (const int32_t *)(const void *)in[0];
+    const float *dy = in[3];
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) result[i] = condition[i] != 0 ? 0 : dy[i];
+}
+
+static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const struct broadcast b = inputs_shape(kernel);
+    run_forward(
+        kernel->device,
+        &(struct rows){.row = choose, .b = &b, .in = {call->input[0], call->input[1], call->input[2]}, .result = call->output});
+    return PS_OK;
+}
+
+static enum ps_status where_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+    (void)error;
+    const struct broadcast b = inputs_shape(kernel);
+    for (int i = 1; i < 3; i++) {
+        struct rows rows = {.row = i == 1 ? where_chosen : where_not_chosen,
+                            .b = &b,
+                            .in = {call->input[0], NULL, NULL, call->output_gradient},
+                            .result = call->input_gradient[i]};
+        if (rows.result != NULL) run_fold(kernel->device, &rows, i);
+    }
+    return PS_OK;
+}
+
+const struct kernel_class cpu_where = {.forward = where_forward, .backward_input = where_backward};

@@ -2,11 +2,14 @@
 #include "compute/reference/reference.h"
 
 static float load(enum number_type type, const void *from, size_t i) {
+    if (type == TYPE_I32) return (float)((const int32_t *)from)[i];
     return type == TYPE_BF16 ? bf16_value(((const uint16_t *)from)[i]) : ((const float *)from)[i];
 }
 
 static void store(enum number_type type, void *to, size_t i, float value) {
-    if (type == TYPE_BF16)
+    if (type == TYPE_I32)
+        ((int32_t *)to)[i] = i32_of(value);
+    else if (type == TYPE_BF16)
         ((uint16_t *)to)[i] = bf16_of(value);
     else
         ((float *)to)[i] = value;

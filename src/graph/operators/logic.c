@@ -1,0 +1,94 @@
+/* Conditions are values of i32, 0 or not 0, without gradient: `compare` and `logical` make them (0 or 1), `where` reads one. */
+#include "graph/operators.h"
+
+/* ----------------------------------------------------------------- compare */
+
+static const char *const comparisons[] = {
+    [COMPARE_EQUAL] = "equal",           [COMPARE_NOT_EQUAL] = "not_equal", [COMPARE_LESS] = "less",
+    [COMPARE_LESS_EQUAL] = "less_equal", [COMPARE_GREATER] = "greater",     [COMPARE_GREATER_EQUAL] = "greater_equal",
+    [COMPARE_ISNAN] = "isnan",           [COMPARE_ISINF] = "isinf",
+};
+
+static unsigned numbers(int input, int input_count) {
+    (void)input, (void)input_count;
+    return 1u << TYPE_F32 | 1u << TYPE_I32;
+}
+
+static enum ps_status require_one_type(const struct shape *a, const struct shape *b, struct ps_error *error) {
+    if (a->type == b->type) return PS_OK;
+    return error_set(error, PS_USAGE, "values of %s and %s: two of one type are accepted", number_types[a->type].name,
+                     number_types[b->type].name);
+}
+
+/* Two values, or one with the number alpha; isnan and isinf are of one alone. */
+static enum ps_status compare_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                    struct shape *output, struct ps_error *error) {
+    if (attributes->kind >= COMPARE_ISNAN && input_count > 1)
+        return error_set(error, PS_USAGE, "%s: of one value", comparisons[attributes->kind]);
+    if (input_count == 1 && inputs->type == TYPE_I32 && attributes->alpha != floorf(attributes->alpha))
+        return error_set(error, PS_USAGE, "alpha %g: whole numbers are compared with a whole number",
+                         (double)attributes->alpha);
+    TRY(require_one_type(&inputs[0], &inputs[input_count - 1], error));
+    TRY(shape_broadcast(inputs, input_count, output, error));
+    output->type = TYPE_I32;
+    return PS_OK;
+}
+
+const struct operator_type operator_compare = {
+    .name = "compare",
+    .attributes = {CHOICE(kind, comparisons, REQUIRED), NUMBER(alpha, -FLT_MAX, FLT_MAX, 0)},
+    .inputs_min = 1,
+    .inputs_max = 2,
+    .types = numbers,
+    .infer = compare_infer,
+};
+
+/* ----------------------------------------------------------------- logical */
+
+static const char *const connections[] = {
+    [LOGICAL_AND] = "and", [LOGICAL_OR] = "or", [LOGICAL_XOR] = "xor", [LOGICAL_NOT] = "not"};
+
+static unsigned conditions(int input, int input_count) {
+    (void)input, (void)input_count;
+    return 1u << TYPE_I32;
+}
+
+static enum ps_status logical_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                    struct shape *output, struct ps_error *error) {
+    const int wanted = attributes->kind == LOGICAL_NOT ? 1 : 2;
+    if (input_count != wanted)
+        return error_set(error, PS_USAGE, "%s: %d inputs; %d is accepted", connections[attributes->kind], input_count, wanted);
+    return shape_broadcast(inputs, input_count, output, error);
+}
+
+const struct operator_type operator_logical = {
+    .name = "logical",
+    .attributes = {CHOICE(kind, connections, REQUIRED)},
+    .inputs_min = 1,
+    .inputs_max = 2,
+    .types = conditions,
+    .infer = logical_infer,
+};
+
+/* ------------------------------------------------------------------- where */
+
+static unsigned where_types(int input, int input_count) { return input == 0 ? conditions(0, 0) : numbers(input, input_count); }
+
+/* The second value where the condition holds, else the third. */
+static enum ps_status where_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
+                                  struct shape *output, struct ps_error *error) {
+    (void)attributes;
+    TRY(require_one_type(&inputs[1], &inputs[2], error));
+    TRY(shape_broadcast(inputs, input_count, output, error));
+    output->type = inputs[1].type;
+    return PS_OK;
+}
+
+const struct operator_type operator_where = {
+    .name = "where",
+    .flags = OPERATOR_USES_INTEGERS,
+    .inputs_min = 3,
+    .inputs_max = 3,
+    .types = where_types,
+    .infer = where_infer,
+};
