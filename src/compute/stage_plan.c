@@ -191,12 +191,21 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
     push(planner, list, later);
 }
 
+/* A node that makes data of values that have gradients, as a comparison does, gives them none. */
+static bool ends_gradients(const struct graph *graph, const struct node *node) {
+    bool ends = false;
+    for (int i = 0; i < node->input_count && node->data; i++)
+        ends = ends || !is_data(graph, graph->nodes[node->inputs[i]].root);
+    return ends;
+}
+
 /* Returns where the node's temporary memory ends. */
 static int64_t plan_node_backward(struct planner *planner, int index, int64_t scratch) {
     struct stage *stage = planner->stage;
     struct stage_node *node = &stage->nodes[index - stage->node_first];
     const struct kernel *kernel = node->kernel;
     int64_t weights_end = scratch, inputs_end = scratch;
+    if (ends_gradients(stage->graph, node->node)) return scratch;
     bool trained = is_trained(node) || !stage->device->type->real;
     for (int p = 0; p < node->node->parameter_count && trained; p++) {
         if (node->weights[p].block == BUFFER_NONE) continue;
