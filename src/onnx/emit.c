@@ -435,7 +435,7 @@ static enum ps_status own(struct emitting *e, int node, int parameter, const str
     const struct onnx_tensor *tensor = &model->initializers[from->number];
     if (strncmp(tensor->name, "onnx::", 6) == 0) return changed(e, tensor->name);
     if (e->owners[from->number] != 0) {
-        if (all_equal(tensor)) return changed(e, tensor->name);
+        if (!e->l->shares && all_equal(tensor)) return changed(e, tensor->name);
         graph_tie(e->graph, node, parameter, e->owners[from->number] - 1, e->owner_parameters[from->number]);
         return e->graph->status;
     }

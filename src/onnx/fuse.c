@@ -461,17 +461,6 @@ static void fuse_rms_weight(struct lowering *l, struct step *step) {
 
 /* --------------------------------------------------------- shared parameters */
 
-/*
- * An operator's own parameter belongs to one node; only an embedding's table can be that of the linear layer at the end, too
- * (graph_tie). Where a model shares others on purpose (ALBERT's layers), each use reads the parameter as a value: a product and
- * a sum in place of a linear layer, a factor and a sum behind a norm.
- */
-struct owners {
-    int count;
-    bool embedding, linear;
-    struct view *table; /* of a table that several nodes read: (N, vocabulary, features) as a value */
-};
-
 /* Elements that are all the same, as in biases and norms before training, say nothing: exporters merge such parameters. */
 static bool is_distinct(const struct onnx_tensor *tensor) {
     const size_t size = tensor->elements > 0 ? tensor->bytes.size / (size_t)tensor->elements : 0;
@@ -480,152 +469,19 @@ static bool is_distinct(const struct onnx_tensor *tensor) {
     return tensor->varints;
 }
 
-static bool is_tie(const struct owners *o) { return o->count == 2 && o->embedding && o->linear; }
-
-static bool is_shared(const struct lowering *l, const struct owners *owners, const struct view *parameter) {
-    if (parameter == NULL || step_of(l, parameter)->kind != STEP_PARAMETER) return false;
-    const struct owners *o = &owners[step_of(l, parameter)->number];
-    return o->count > 1 && !is_tie(o);
-}
-
-enum { EMBEDDINGS_MAX = 15 };
-
-/*
- * A table that several nodes read is that of one embedding, of all their tokens behind each other, and where others than
- * embeddings read it, of every token there is: that is the table as a value.
- */
-static enum ps_status share_table(struct lowering *l, int initializer, struct owners *o) {
-    struct step *uses[EMBEDDINGS_MAX], *first = NULL;
-    struct view *parts[EMBEDDINGS_MAX + 1], *tokens;
-    struct tensor *all;
-    int count = 0;
-    const int64_t vocabulary = l->model->initializers[initializer].dims[0];
-    for (int s = 0; s < l->step_count && count < EMBEDDINGS_MAX; s++) {
-        struct step *step = l->steps[s];
-        if (step->uses == 0 || step->kind != STEP_EMBEDDING || step_of(l, step->parameters[0])->kind != STEP_PARAMETER ||
-            step_of(l, step->parameters[0])->number != initializer)
-            continue;
-        if (step->inputs[0]->rank != 2 || !view_has_batch(step->inputs[0], 0)) return PS_OK;
-        parts[count] = view_new(l, step->inputs[0]);
-        uses[count++] = step;
-    }
-    first = uses[0];
-    const int embeddings = count;
-    if (o->count > embeddings) {
-        TRY(fold_take(&l->fold, ONNX_INT64, 2, (const int64_t[]){1, vocabulary}, &all));
-        for (int64_t t = 0; t < vocabulary; t++) all->whole[t] = t;
-        parts[count++] = constant_view(l, all);
-    }
+/* Whether the model shares parameters on purpose, as ALBERT's layers do: then biases and norms that several nodes have are no
+ * sign that the exporter has merged them. A table that a linear layer has, too, says nothing of the others. */
+static enum ps_status find_shared(struct lowering *l) {
+    int *uses = arena_take(&l->arena, (size_t)l->model->initializer_count, sizeof *uses);
     TRY(arena_check(&l->arena, "an ONNX file", l->error));
-    TRY(add_concat(l, first->node, parts, count, 1, &tokens));
-    struct step *merged = step_add(l, STEP_EMBEDDING, first->node, 1);
-    if (merged == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
-    const int number = merged->output.step;
-    merged->inputs[0] = tokens;
-    merged->parameters[0] = first->parameters[0];
-    merged->output = first->output;
-    merged->output.step = number;
-    merged->output.dims[1] = tokens->dims[1];
-    merged->output.count = 0;
-    merged->output.atoms[merged->output.count++] = (struct atom){l->batch, 0, 0, true};
-    for (int d = 1; d < 3; d++)
-        if (merged->output.dims[d] > 1)
-            merged->output.atoms[merged->output.count++] = (struct atom){merged->output.dims[d], 1, d, false};
-    view_natural(&merged->output);
-    int64_t before = 0;
-    for (int u = 0; u < count; u++) {
-        struct step *slice = u < embeddings ? uses[u] : step_add(l, STEP_SLICE, first->node, 1);
-        if (slice == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
-        const int own = slice->output.step;
-        const int64_t length = u < embeddings ? slice->inputs[0]->dims[1] : vocabulary;
-        slice->kind = STEP_SLICE;
-        slice->inputs[0] = view_new(l, &merged->output);
-        slice->parameters[0] = NULL;
-        slice->axis = 1;
-        slice->first = before;
-        slice->length = length;
-        slice->stride = 1;
-        before += length;
-        if (u < embeddings) continue;
-        slice->output = merged->output;
-        slice->output.step = own;
-        slice->output.dims[1] = vocabulary;
-        for (int i = 0; i < slice->output.count; i++)
-            if (slice->output.atoms[i].axis == 1) slice->output.atoms[i].size = vocabulary;
-        view_natural(&slice->output);
-        o->table = &slice->output;
-    }
-    return arena_check(&l->arena, "an ONNX file", l->error);
-}
-
-/* The weight (K, M), a view of the table, as one of the table's value. */
-static struct view *weight_of_table(struct lowering *l, const struct view *weight, const struct view *table) {
-    struct view *made = view_new(l, weight);
-    if (made == NULL) return NULL;
-    made->step = table->step;
-    made->rank = 3;
-    made->dims[2] = weight->dims[1];
-    made->dims[1] = weight->dims[0];
-    made->dims[0] = table->dims[0];
-    memmove(&made->atoms[1], made->atoms, (size_t)made->count * sizeof *made->atoms);
-    made->atoms[0] = table->atoms[0];
-    for (int i = 1; i <= made->count; i++) made->atoms[i].axis++;
-    made->count++;
-    return made;
-}
-
-/* The step is what the view shows, at its own place. */
-static void replace(struct lowering *l, struct step *step, const struct view *made) {
-    const int number = step->output.step, uses = step->uses;
-    *step = *l->steps[made->step];
-    step->output.step = number;
-    step->uses = uses;
-}
-
-static enum ps_status unshare(struct lowering *l, struct step *step, const struct owners *owners) {
-    const bool linear = step->kind == STEP_LINEAR;
-    if (!linear && step->kind != STEP_LAYER_NORM && step->kind != STEP_RMS_NORM) return PS_OK;
-    if (!is_shared(l, owners, step->parameters[0]) && !is_shared(l, owners, step->parameters[1])) return PS_OK;
-    struct view *out, *bias = step->parameters[1], *weight = step->parameters[0];
-    const struct view *table = linear && is_shared(l, owners, weight) ? owners[step_of(l, weight)->number].table : NULL;
-    if (linear)
-        TRY(add_product(l, step->node, view_new(l, step->inputs[0]),
-                        table != NULL ? weight_of_table(l, weight, table) : view_new(l, weight), &out));
-    else {
-        struct step *norm = step_add(l, step->kind, step->node, 1);
-        if (norm == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
-        const int number = norm->output.step;
-        *norm = *step;
-        norm->output.step = number;
-        norm->parameters[0] = norm->parameters[1] = NULL;
-        out = &norm->output;
-        if (weight != NULL) TRY(add_binary(l, step->node, "mul", out, weight, &out));
-    }
-    if (bias != NULL) TRY(add_binary(l, step->node, "add", out, bias, &out));
-    replace(l, step, out);
-    return PS_OK;
-}
-
-static enum ps_status unshare_all(struct lowering *l) {
-    struct owners *owners = arena_take(&l->arena, (size_t)l->model->initializer_count, sizeof *owners);
-    TRY(arena_check(&l->arena, "an ONNX file", l->error));
-    lower_count_uses(l);
     for (int s = 0; s < l->step_count; s++) {
         const struct step *step = l->steps[s];
-        for (int p = 0; p < STEP_PARAMETERS_MAX && step->uses > 0; p++) {
-            if (step->parameters[p] == NULL || step_of(l, step->parameters[p])->kind != STEP_PARAMETER) continue;
-            struct owners *o = &owners[step_of(l, step->parameters[p])->number];
-            o->count++;
-            o->embedding = o->embedding || (step->kind == STEP_EMBEDDING && p == 0);
-            o->linear = o->linear || (step->kind == STEP_LINEAR && p == 0);
-        }
+        for (int p = 0; p < STEP_PARAMETERS_MAX && step->uses > 0 && step->kind != STEP_EMBEDDING; p++)
+            if (step->parameters[p] != NULL && step_of(l, step->parameters[p])->kind == STEP_PARAMETER)
+                uses[step_of(l, step->parameters[p])->number]++;
     }
     for (int i = 0; i < l->model->initializer_count; i++)
-        l->shares = l->shares || (owners[i].count > 1 && !is_tie(&owners[i]) && is_distinct(&l->model->initializers[i]));
-    for (int i = 0; i < l->model->initializer_count; i++)
-        if (owners[i].count > 1 && !is_tie(&owners[i]) && owners[i].embedding) TRY(share_table(l, i, &owners[i]));
-    for (int s = 0, count = l->step_count; s < count && l->shares; s++)
-        if (l->steps[s]->uses > 0) TRY(unshare(l, l->steps[s], owners));
+        l->shares = l->shares || (uses[i] > 1 && is_distinct(&l->model->initializers[i]));
     return PS_OK;
 }
 
@@ -725,8 +581,8 @@ enum ps_status lower_fuse(struct lowering *l) {
     TRY(fuse_all(l, fuse_rms_norm, NULL));
     TRY(fuse_all(l, fuse_rms_weight, NULL));
     TRY(fuse_all(l, fuse_packed, NULL));
-    TRY(unshare_all(l));
     lower_count_uses(l);
+    TRY(find_shared(l));
     warn_of_attention(l);
     return PS_OK;
 }

@@ -1051,24 +1051,6 @@ static enum ps_status product_step(const struct call *call, struct view *a, stru
     return memory(call);
 }
 
-enum ps_status add_product(struct lowering *l, const struct onnx_node *node, struct view *a, struct view *b,
-                           struct view **out) {
-    const struct call call = {l, node, NULL, l->error};
-    return product_step(&call, a, b, out);
-}
-
-enum ps_status add_binary(struct lowering *l, const struct onnx_node *node, const char *function, const struct view *a,
-                          const struct view *b, struct view **out) {
-    const struct call call = {l, node, NULL, l->error};
-    return binary_step(&call, function, a, b, out);
-}
-
-enum ps_status add_concat(struct lowering *l, const struct onnx_node *node, struct view **parts, int count, int axis,
-                          struct view **out) {
-    const struct call call = {l, node, NULL, l->error};
-    return concat_views(&call, parts, count, axis, out);
-}
-
 /* A vector as a matrix of one row or column. */
 static enum ps_status as_matrix(const struct call *call, struct view *v, bool column) {
     if (v->rank != 1) return v->rank >= 2 ? PS_OK : refuse(call, "a number cannot be multiplied as a matrix");

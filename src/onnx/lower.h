@@ -155,14 +155,6 @@ int64_t view_elements(const struct view *view);
 enum ps_status attention_step(struct lowering *l, const struct onnx_node *node, const struct view *q, const struct view *k,
                               const struct view *v, const struct view *mask, struct step **made);
 
-/* (.., M, K) by (.., K, N), which may be changed; a function of two values. `out` shows the new step. */
-enum ps_status add_product(struct lowering *l, const struct onnx_node *node, struct view *a, struct view *b, struct view **out);
-enum ps_status add_binary(struct lowering *l, const struct onnx_node *node, const char *function, const struct view *a,
-                          const struct view *b, struct view **out);
-
-enum ps_status add_concat(struct lowering *l, const struct onnx_node *node, struct view **parts, int count, int axis,
-                          struct view **out);
-
 /* Of a constant mask. Nothing is masked: all is true, or 0 is added. Causal: keys up to the query's position are seen, those
  * behind are not (1 and 0, or 0 and a number far below 0), the same for all samples and heads. */
 bool mask_is_nothing(const struct tensor *mask);
