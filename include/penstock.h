@@ -144,6 +144,10 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
  * They keep their values: they have no gradients, no state of the optimizer and no versions, and plans and profiles that are
  * made afterwards know it. PS_USAGE where a pattern matches none. */
 enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
+/* Parameters begin with the values that a file has under their names: safetensors, an index of several such files as on the
+ * Hugging Face hub, or the initializers of an ONNX file; numbers of any type are converted. Logs which parameters are missing
+ * and which tensors are no parameters. PS_BAD_INPUT where a shape differs, or nothing fits. */
+enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error);
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
 char *ps_network_json(const struct ps_network *network);
 /* Gives the network another loss, before anything else takes the network: "cross-entropy" (against labels), "next-token" and
@@ -696,8 +700,8 @@ void ps_run_destroy(struct ps_run *run);
 struct ps_evaluate_options {
     size_t struct_size;               /* ps_evaluate_options_init sets it */
     const char *run;                  /* a run directory, or */
-    const char *weights;              /* a safetensors file and */
-    const struct ps_network *network; /* the network that it belongs to; of a run: NULL */
+    const char *weights;              /* a safetensors file and the network that it belongs to, or */
+    const struct ps_network *network; /* a network with its own weights (ps_network_initialize); of a run: NULL */
     const struct ps_dataset *data;    /* text is numbered by the run's words */
     const char *device;               /* NULL: "cpu" */
     int batch, threads;               /* 0: 64, 1 */
@@ -714,6 +718,38 @@ static inline enum ps_status ps_evaluate(const struct ps_evaluate_options *optio
                                          struct ps_error *error) {
     return ps_evaluate_get(options, evaluation, sizeof *evaluation, error);
 }
+
+/* What ps_check_run compares with: one step of training. */
+struct ps_check_options {
+    size_t struct_size;   /* ps_check_options_init sets it */
+    const char *against;  /* an .npz file (docs/formats.md); NULL: the device `reference`, on random data */
+    const char *device;   /* NULL: "cpu" */
+    int threads, workers; /* 0: 1; so many stages, which must give the bits of one */
+    double tolerance;     /* of relative errors; 0: 1e-4 */
+};
+void ps_check_options_init(struct ps_check_options *options);
+
+struct ps_check;
+/* Relative errors: the largest absolute difference over the largest absolute value of the reference, of a gradient over the
+ * larger of its own and a hundredth of the network's largest gradient. */
+struct ps_check_info {
+    double loss_error, output_error, worst; /* NaN: not in the reference */
+    const char *worst_name;                 /* "loss", "output" or a parameter; NULL: there is no error */
+    int gradients;
+    bool agrees; /* worst is within the tolerance */
+};
+struct ps_check_gradient {
+    const char *name;
+    double error; /* NaN: not in the reference */
+};
+/* PS_BAD_INPUT names what does not fit in the file, PS_FAILED says that stages compute other bits than one. */
+enum ps_status ps_check_run(const struct ps_network *network, const struct ps_check_options *options, struct ps_check **check,
+                            struct ps_error *error);
+PS_GETTER(ps_check_info, ps_check)
+PS_GETTER_AT(ps_check_gradient, ps_check_gradient, ps_check) /* from 0 */
+char *ps_check_json(const struct ps_check *check);
+char *ps_check_table(const struct ps_check *check);
+void ps_check_destroy(struct ps_check *check);
 
 /* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);

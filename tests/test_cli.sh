@@ -282,6 +282,17 @@ done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_
 cp out by-run
 done_by evaluate --weights lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
 cmp -s out by-run || complain "exported weights do not evaluate as the run's"
+done_by evaluate --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
+cmp -s out by-run || complain "evaluate --init: other weights than --weights"
+# Trained on with all but the last layer frozen: what is frozen stays.
+done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2.*' --workers 2 --batch 16 --micro-batch 8 \
+    --data synthetic:images,samples=128 --steps 4 --checkpoint-every 4 --out tuned -q
+done_by export --run tuned -o tuned.safetensors && done_by evaluate --run tuned --data synthetic:images,samples=64 -q
+cmp -s tuned.safetensors lenet5.safetensors && complain "train --freeze: the last layer has not changed"
+done_by check --model lenet5 --init tuned.safetensors --workers 2 --json && says_json check && says '"agrees": true' && says '"worst"'
+refused 2 "nothing: no parameter of lenet5" check --model lenet5 --freeze nothing
+refused 1 "above the tolerance" check --model lenet5 --tolerance 1e-12
+refused 3 "no/such.npz" check --model lenet5 --against no/such.npz
 # shellcheck disable=SC2086
 done_by $train --transport serial --out serial -q && says "[0-9]"
 done_by export --run serial -o serial.safetensors -q

@@ -16,9 +16,9 @@ struct evaluate_arguments {
 #define OF(member) offsetof(struct evaluate_arguments, member)
 
 static const struct argument rows[] = {
-    OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model"),
-    OPTION("weights", 0, "FILE", text, options.weights, "a safetensors file, with --model"),
-    OPTION("model", 'm', "NAME[,key=value...]", text, model, "the network that the weights belong to"),
+    OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model init"),
+    OPTION("weights", 0, "FILE", text, options.weights, "older name of --init", .excludes = "init"),
+    OPTION("model", 'm', "NAME[,key=value...]", text, model, "the network that the weights of --init belong to"),
     OPTION("data", 'd', "SPEC", text, data, "what to evaluate on; of a format with two parts the test part", .required = true),
     OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
            RANGE(1, 1 << 20)),
@@ -35,8 +35,16 @@ static enum ps_status evaluate(const struct evaluate_arguments *arguments, struc
     struct ps_evaluate_options options = arguments->options;
     struct ps_network *network = NULL;
     struct ps_dataset *data = NULL;
+    struct network_arguments of = arguments->network;
+    if (options.weights != NULL) {
+        fprintf(stderr, "warning: --weights FILE is now called --init FILE\n");
+        of.init = options.weights;
+        options.weights = NULL;
+    }
+    if (options.run == NULL && of.init == NULL)
+        return message_set(error, PS_USAGE, "--run RUN_DIR, or --model NAME and --init FILE, must be given");
+    CHECK(network_arguments_open(&of, arguments->model, &network, error));
     enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
-    if (status == PS_OK) status = network_arguments_open(&arguments->network, arguments->model, &network, error);
     options.network = network;
     options.data = data;
     if (status == PS_OK) status = ps_evaluate(&options, evaluation, error);
@@ -86,7 +94,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "loss and accuracy of a trained network",
-    .usage = "(--run RUN_DIR | --weights FILE --model NAME) --data SPEC",
+    .usage = "(--run RUN_DIR | --init FILE --model NAME) --data SPEC",
     .description = {"Evaluates the weights of a run, or of a safetensors file, on data. Pairs of sentences are also "
                     "translated, and the translations held against the pairs' (BLEU as sacrebleu counts it, tokens "
                     "13a)."},

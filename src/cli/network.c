@@ -8,6 +8,9 @@ static const struct argument rows[] = {
            "what the network learns from, in place of its own loss: cross-entropy, next-token, masked, mse, l1, bce"),
     OPTION("class-weights", 0, "W[,W...]", numbers, class_weights, "what labels of each class count in the loss",
            RANGE(0, 1e30)),
+    OPTION("init", 0, "FILE", text, init,
+           "weights to begin with: safetensors, an index of several (model.safetensors.index.json), or ONNX; what is missing "
+           "begins as usual and is listed"),
     OPTION(
         "freeze", 0, "GLOB[,GLOB...]", text, freeze,
         "parameters that keep their values, by name, with * for any characters: without gradients, state of the optimizer or "
@@ -21,14 +24,18 @@ enum ps_status network_arguments_open(const struct network_arguments *arguments,
     *network = NULL;
     const struct numbers *weights = &arguments->class_weights;
     const bool loss = arguments->loss != NULL || weights->count > 0;
-    if (model == NULL && arguments->freeze != NULL) return message_set(error, PS_USAGE, "--freeze: needs --model");
-    if (model == NULL && loss)
-        return message_set(error, PS_USAGE, "--%s: needs --model", arguments->loss != NULL ? "loss" : "class-weights");
+    if (model == NULL && (loss || arguments->freeze != NULL || arguments->init != NULL))
+        return message_set(error, PS_USAGE, "--%s: needs --model",
+                           arguments->loss != NULL   ? "loss"
+                           : weights->count > 0      ? "class-weights"
+                           : arguments->init != NULL ? "init"
+                                                     : "freeze");
     if (model == NULL) return PS_OK;
     CHECK(ps_network_open(model, &made, error));
     enum ps_status status = PS_OK;
     if (loss) status = ps_network_set_loss(made, arguments->loss, weights->values, weights->count, error);
     if (status == PS_OK && arguments->freeze != NULL) status = ps_network_freeze(made, arguments->freeze, error);
+    if (status == PS_OK && arguments->init != NULL) status = ps_network_initialize(made, arguments->init, error);
     if (status == PS_OK)
         *network = made;
     else

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 struct network_arguments {
-    const char *loss, *freeze;
+    const char *loss, *init, *freeze;
     struct numbers class_weights;
 };
 

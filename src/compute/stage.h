@@ -111,6 +111,8 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
 /* After a forward of the network's last stage, in the device's memory: the probabilities of the classes that its loss computed
  * (samples, positions, classes); they lie in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
+/* Likewise: what the loss was computed of. */
+const float *stage_output(const struct stage *stage, const struct stage_blocks *blocks);
 /* The size of the block `state`; and its reordering: sample n of `to` becomes sample rows[n] of `from`. */
 int64_t stage_state_bytes(const struct stage *stage);
 void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to);

@@ -207,6 +207,11 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     return run_list(&run, &stage->backward, half, NULL, error);
 }
 
+const float *stage_output(const struct stage *stage, const struct stage_blocks *blocks) {
+    struct stage_run run = start(stage, blocks, NULL, NULL);
+    return at(&run, stage->nodes[stage->node_count - 1].input[0]);
+}
+
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
     struct stage_run run = start(stage, blocks, NULL, NULL);
     const struct stage_node *end = &stage->nodes[stage->node_count - 1];

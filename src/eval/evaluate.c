@@ -41,8 +41,10 @@ struct evaluator {
 };
 
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
-    if (!options->run == !options->weights)
-        return error_set(error, PS_USAGE, "one of `run` and `weights`, a file of them, must be given");
+    if (options->run && options->weights)
+        return error_set(error, PS_USAGE, "one of `run` and `weights`, a file of them, can be given");
+    if (!options->run && !options->weights && !options->network)
+        return error_set(error, PS_USAGE, "one of `run` and `network` must be given");
     if (options->run && options->network)
         return error_set(error, PS_USAGE, "`network`: cannot be given with `run`, which determines it");
     if (options->weights && !options->network)
@@ -88,14 +90,18 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
         TRY(open_run(evaluator, error));
     } else {
         evaluator->network = options->network;
-        TRY(weight_files_open(options->weights, &evaluator->weights, error));
+        if (options->weights) TRY(weight_files_open(options->weights, &evaluator->weights, error));
     }
     struct dataset_shape wanted = dataset_shape_of(evaluator->network);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     wanted.words_needed = true;
     TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
-    struct loader_options loader = {
-        .samples = &evaluator->samples, .batch = evaluator->batch, .inputs = true, .targets = true, .class_weights = evaluator->network->graph->class_weights, .ahead = BATCHES_AHEAD};
+    struct loader_options loader = {.samples = &evaluator->samples,
+                                    .batch = evaluator->batch,
+                                    .inputs = true,
+                                    .targets = true,
+                                    .class_weights = evaluator->network->graph->class_weights,
+                                    .ahead = BATCHES_AHEAD};
     return loader_create(&loader, &evaluator->loader, error);
 }
 
@@ -124,6 +130,7 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
     for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&loaded->memory, (size_t)pieces[i]);
     loaded->blocks = (struct stage_blocks){
         .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
+    if (evaluator->weights.count == 0) return stage_initialize(loaded->stage, 0, place[0], place[1], error);
     return weight_files_load(&evaluator->weights, graph, loaded->stage, place[0], place[1], error);
 }
 

@@ -24,6 +24,8 @@ struct values {
     size_t table_size;
     struct file_map *mappings;
     size_t mapping_count, mapping_capacity;
+    struct values **others; /* owned together with others */
+    size_t other_count, other_capacity;
 };
 
 struct values *values_create(void) {
@@ -44,6 +46,8 @@ void values_release(struct values *values) {
         free(values->entries[i].own);
     }
     for (size_t i = 0; i < values->mapping_count; i++) file_unmap(&values->mappings[i]);
+    for (size_t i = 0; i < values->other_count; i++) values_release(values->others[i]);
+    free(values->others);
     free(values->mappings);
     free(values->entries);
     free(values->table);
@@ -115,6 +119,16 @@ enum ps_status values_keep_mapping(struct values *values, struct file_map mappin
         values->mappings[values->mapping_count++] = mapping;
     else
         file_unmap(&mapping);
+    return status;
+}
+
+enum ps_status values_keep_values(struct values *values, struct values *other, struct ps_error *error) {
+    enum ps_status status =
+        memory_grow(&values->others, &values->other_capacity, values->other_count + 1, "values of parameters", error);
+    if (status == PS_OK)
+        values->others[values->other_count++] = other;
+    else
+        values_release(other);
     return status;
 }
 

@@ -32,6 +32,8 @@ enum ps_status values_set(struct values *values, const struct array *array, enum
                           struct ps_error *error);
 /* The store unmaps the file when it is freed; on failure at once. */
 enum ps_status values_keep_mapping(struct values *values, struct file_map mapping, struct ps_error *error);
+/* Takes an ownership of another store, whose data entries may borrow; on failure it ends at once. */
+enum ps_status values_keep_values(struct values *values, struct values *other, struct ps_error *error);
 /* Adds the tensors of a safetensors file, which stays mapped. */
 enum ps_status values_read(struct values *values, const char *path, struct ps_error *error);
 /* Writes the entries, as f32, as a safetensors file. */

@@ -1,0 +1,131 @@
+/* Initial values of a network's parameters from a file: safetensors, an index of several, or the initializers of ONNX. */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "graph/operators.h"
+#include "graph/split.h"
+#include "onnx/onnx.h"
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), ends = strlen(end);
+    return length >= ends && strcmp(text + length - ends, end) == 0;
+}
+
+/* The files of an index as the Hugging Face hub has it: "weight_map" from tensors to files of the same directory. */
+static enum ps_status read_index(const char *path, struct values *values, struct ps_error *error) {
+    json_t *index, *file;
+    const char *tensor, *slash = strrchr(path, '/');
+    char place[4096];
+    TRY(json_read_file(path, NULL, &index, error));
+    struct json_place root = json_root(index, path), map;
+    enum ps_status status = json_field(&root, "weight_map", true, &map, error);
+    if (status == PS_OK && !json_is_object(map.value)) status = json_error(&map, error, "must be an object of tensors' files");
+    json_t *seen = json_object();
+    if (status == PS_OK) json_object_foreach(map.value, tensor, file) {
+            const char *name = json_string_value(file);
+            if (!name || name[0] == '\0' || strchr(name, '/') || strcmp(name, "..") == 0) {
+                status = json_error(&map, error, "'%s' is not given a file of this directory", tensor);
+                break;
+            }
+            if (json_object_get(seen, name)) continue;
+            json_object_set_new(seen, name, json_true());
+            snprintf(place, sizeof place, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+            if ((status = values_read(values, place, error)) != PS_OK) break;
+        }
+    json_decref(seen);
+    json_decref(index);
+    return status;
+}
+
+/* Whatever the file holds; a store of the caller's. */
+static enum ps_status read_file(const char *path, struct values **out, struct ps_error *error) {
+    struct ps_network *other;
+    if (onnx_is_file(path)) {
+        TRY(onnx_read_network(path, &other, error));
+        *out = values_share(other->graph->values);
+        ps_network_destroy(other);
+        return *out != NULL ? PS_OK : error_set(error, PS_BAD_INPUT, "%s: holds no initializers", path);
+    }
+    struct values *values = values_create();
+    if (values == NULL) return error_memory(error, "values of parameters", 1);
+    enum ps_status status = ends_with(path, ".json") ? read_index(path, values, error) : values_read(values, path, error);
+    if (status == PS_OK)
+        *out = values;
+    else
+        values_release(values);
+    return status;
+}
+
+/* Names for a line: the first few, and how many there are. */
+struct names {
+    char text[256];
+    int count;
+};
+
+static void note(struct names *names, const char *name) {
+    const size_t used = strlen(names->text);
+    if (names->count++ < 4) snprintf(names->text + used, sizeof names->text - used, "%s%.60s", used > 0 ? ", " : "", name);
+    if (names->count == 5) snprintf(names->text + strlen(names->text), sizeof names->text - strlen(names->text), ", ...");
+}
+
+static bool is_parameter(const struct graph *graph, const char *name) {
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (strcmp(split_whole_name(&graph->parameters[p]), name) == 0) return true;
+    return false;
+}
+
+/* The values of the file over those that the network has. */
+static enum ps_status merge(const struct graph *graph, struct values *from, struct values *to, const char *path,
+                            struct ps_error *error) {
+    struct names missing = {0}, unexpected = {0};
+    int found = 0;
+    for (int i = 0; i < values_count(graph->values); i++)
+        TRY(values_set(to, values_at(graph->values, i), VALUES_BORROW, error));
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const char *name = split_whole_name(&graph->parameters[p]);
+        const struct array *array = values_get(from, name);
+        found += array != NULL;
+        if (array != NULL)
+            TRY(values_set(to, array, VALUES_BORROW, error));
+        else if (!graph->parameters[p].tied)
+            note(&missing, name);
+    }
+    for (int i = 0; i < values_count(from); i++) {
+        const char *name = values_at(from, i)->name;
+        if (!is_parameter(graph, name) && !ends_with(name, "num_batches_tracked")) note(&unexpected, name);
+    }
+    if (found == 0)
+        return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,
+                         unexpected.text);
+    if (missing.count > 0)
+        log_warn("%s: %d parameters are not in it and begin with the network's own values: %s", path, missing.count,
+                 missing.text);
+    if (unexpected.count > 0)
+        log_warn("%s: %d tensors are no parameters of the network: %s", path, unexpected.count, unexpected.text);
+    return PS_OK;
+}
+
+enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error) {
+    struct graph *graph = network->graph;
+    struct values *from, *made = values_create();
+    if (made == NULL) return error_memory(error, "values of parameters", 1);
+    enum ps_status status = read_file(path, &from, error);
+    if (status == PS_OK) {
+        status = values_keep_values(made, from, error);
+        if (status == PS_OK && graph->values) status = values_keep_values(made, values_share(graph->values), error);
+        if (status == PS_OK) status = merge(graph, from, made, path, error);
+    }
+    if (status == PS_OK && (status = values_check(made, graph, error)) == PS_USAGE) {
+        error_prefix(error, "%s", path);
+        status = PS_BAD_INPUT;
+    }
+    if (status != PS_OK) {
+        values_release(made);
+        return status;
+    }
+    values_release(graph->values);
+    graph->values = made;
+    return PS_OK;
+}

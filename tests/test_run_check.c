@@ -1,0 +1,166 @@
+/* Checks against a reference file and against the device `reference`, and networks that begin with the values of files. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/safetensors.h"
+#include "data/npz.h"
+#include "graph/network.h"
+#include "support.h"
+
+static char path[4096], other[4096];
+
+static struct ps_network *open_network(const char *text) {
+    struct ps_network *network = NULL;
+    assert_ok(ps_network_open(text, &network, &test_error));
+    return network;
+}
+
+static struct ps_check *check_run(const struct ps_network *network, struct ps_check_options options) {
+    struct ps_check *check;
+    options.struct_size = sizeof options;
+    assert_ok(ps_check_run(network, &options, &check, &test_error));
+    return check;
+}
+
+/* The device against `reference`, whole and cut, of images, tokens, shared and frozen parameters. */
+static void test_devices(void **state) {
+    (void)state;
+    static const char *const models[] = {"lenet5", "resnet,blocks=1,input=8,classes=4",
+                                         "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
+                                         "residual_lstm,seq=6,vocab=20,hidden=8"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int workers = 1; workers <= 3; workers++) {
+            struct ps_network *network = open_network(models[m]);
+            if (workers == 3) assert_ok(ps_network_freeze(network, "*.bias", &test_error));
+            struct ps_check *check =
+                check_run(network, (struct ps_check_options){.device = test_device("cpu"), .workers = workers});
+            const struct ps_check_info info = ps_check_info(check);
+            assert_true(info.agrees && info.worst < 1e-4 && info.output_error <= info.worst);
+            assert_true(info.gradients > 0 && ps_check_gradient(check, 0).error <= info.worst);
+            ps_check_destroy(check);
+            ps_network_destroy(network);
+        }
+}
+
+/* By hand: a linear layer of two features to two classes with weights of zeros. Both logits are 0, so the loss is log 2, and
+ * the gradient of row c is the mean of x (1/2 - [c is the label]). */
+static void write_reference(double loss, double slope, int rank) {
+    static const float inputs[] = {1, 2, 3, 5};
+    static const int64_t labels[] = {0, 1};
+    const double gradient[] = {slope, 0.75, 0.5, 0.75 * -1}, bias[] = {0, 0}, output[] = {0, 0, 0, 0};
+    const double weight[] = {gradient[0], gradient[1], -gradient[0], gradient[3]};
+    const struct array arrays[] = {
+        {.name = "input/x", .type = ARRAY_F32, .rank = 2, .shape = {2, 2}, .data = inputs},
+        {.name = "labels", .type = ARRAY_I64, .rank = 1, .shape = {2}, .data = labels},
+        {.name = "loss", .type = ARRAY_F64, .rank = 0, .data = &loss},
+        {.name = "output", .type = ARRAY_F64, .rank = 2, .shape = {2, 2}, .data = output},
+        {.name = "gradient/fc.weight", .type = ARRAY_F64, .rank = rank, .shape = {rank == 2 ? 2 : 4, 2}, .data = weight},
+        {.name = "gradient/fc.bias", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = bias}};
+    file_join(path, test_directory, "reference.npz");
+    assert_ok(npz_write(path, arrays, 6, &test_error));
+}
+
+static struct ps_network *small_network(void) {
+    static const char text[] = "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"small\","
+                               "\"inputs\": [{\"name\": \"x\", \"shape\": [2]}], \"nodes\": ["
+                               "{\"name\": \"fc\", \"operator\": \"linear\", \"channels\": 2,"
+                               " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
+                               "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
+    struct ps_network *network;
+    assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
+    return network;
+}
+
+static void test_reference(void **state) {
+    (void)state;
+    struct ps_network *network = small_network();
+    struct ps_check_options options = {.struct_size = sizeof options, .against = path};
+    struct ps_check *check;
+    write_reference(log(2), 0.5, 2); /* (1 * -1/2 + 3 * 1/2) / 2 = 1/2, (2 * -1/2 + 5 * 1/2) / 2 = 3/4 */
+    check = check_run(network, options);
+    assert_true(ps_check_info(check).agrees && ps_check_info(check).worst < 1e-6);
+    assert_int_equal(ps_check_info(check).gradients, 2);
+    char *json = ps_check_json(check);
+    assert_non_null(strstr(json, "\"loss_error\""));
+    assert_non_null(strstr(json, "\"fc.weight\""));
+    free(json);
+    ps_check_destroy(check);
+    write_reference(log(2), 0.5 + 0.0075, 2); /* off by a hundredth of the largest */
+    check = check_run(network, options);
+    assert_false(ps_check_info(check).agrees);
+    assert_string_equal(ps_check_info(check).worst_name, "fc.weight");
+    assert_float_equal(ps_check_info(check).worst, 0.01, 1e-5);
+    ps_check_destroy(check);
+    options.tolerance = 0.02;
+    check = check_run(network, options);
+    assert_true(ps_check_info(check).agrees);
+    ps_check_destroy(check);
+    write_reference(1.1 * log(2), 0.5, 2);
+    check = check_run(network, options);
+    assert_string_equal(ps_check_info(check).worst_name, "loss");
+    assert_float_equal(ps_check_info(check).loss_error, 0.1 / 1.1, 1e-5);
+    ps_check_destroy(check);
+    write_reference(log(2), 0.5, 1);
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT,
+                  "gradient/fc.weight: has shape 4 where the network has 2x2");
+    ps_network_destroy(network);
+    network = open_network("lenet5");
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT, "input/data");
+    ps_network_destroy(network);
+}
+
+/* ------------------------------------------------------ values from files */
+
+static void write_tensors(const char *name, const struct safetensor_source *sources, int count) {
+    assert_ok(safetensors_write(file_join(path, test_directory, name), sources, count, NULL, &test_error));
+}
+
+static void test_initialize(void **state) {
+    (void)state;
+    static float weight[6 * 25], bias[6];
+    uint16_t narrow[6];
+    const int64_t shape[] = {6, 1, 5, 5}, turned[] = {1, 6, 5, 5};
+    for (int i = 0; i < 150; i++) weight[i] = (float)i;
+    for (int i = 0; i < 6; i++) bias[i] = (float)(i - 3);
+    numbers_convert(6, TYPE_BF16, narrow, TYPE_F32, bias);
+    struct safetensor_source first = {"conv1.weight", shape, 4, weight, TYPE_F32};
+    const struct safetensor_source second[] = {{"conv1.bias", shape, 1, narrow, TYPE_BF16}, {"more", shape, 1, bias, TYPE_F32}};
+    const char *index = "{\"metadata\": {}, \"weight_map\": {\"conv1.weight\": \"a.safetensors\", \"conv1.bias\": "
+                        "\"b.safetensors\", \"more\": \"b.safetensors\"}}";
+    struct ps_network *network = open_network("lenet5");
+    write_tensors("a.safetensors", &first, 1);
+    write_tensors("b.safetensors", second, 2);
+    file_join(other, test_directory, "model.safetensors.index.json");
+    test_file_write(other, index, strlen(index));
+    assert_ok(ps_network_initialize(network, other, &test_error));
+    assert_int_equal(values_count(network->graph->values), 2);
+    float got[6];
+    array_floats(values_get(network->graph->values, "conv1.bias"), 0, 6, got);
+    assert_memory_equal(got, bias, sizeof bias);
+    assert_memory_equal(values_get(network->graph->values, "conv1.weight")->data, weight, sizeof weight);
+    /* another file lies over it */
+    const struct safetensor_source again = {"conv1.bias", shape, 1, weight, TYPE_F32};
+    write_tensors("c.safetensors", &again, 1);
+    assert_ok(ps_network_initialize(network, path, &test_error));
+    assert_int_equal(values_count(network->graph->values), 2);
+    array_floats(values_get(network->graph->values, "conv1.bias"), 0, 6, got);
+    assert_memory_equal(got, weight, sizeof got);
+    /* what does not fit leaves the network as it was */
+    first.shape = turned;
+    write_tensors("a.safetensors", &first, 1);
+    assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT,
+                  "'conv1.weight': its values have shape 1x6x5x5 where the network has 6x1x5x5");
+    write_tensors("d.safetensors", &second[1], 1);
+    assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT, "none of its tensors is a parameter");
+    index = "{\"weight_map\": {\"conv1.weight\": \"../a.safetensors\"}}";
+    test_file_write(other, index, strlen(index));
+    assert_status(ps_network_initialize(network, other, &test_error), PS_BAD_INPUT, "not given a file of this directory");
+    assert_int_equal(values_count(network->graph->values), 2);
+    ps_network_destroy(network);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),
+                                       cmocka_unit_test(test_initialize)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
