@@ -301,7 +301,7 @@ static void test_evaluation_refusals(void **state) {
     (void)state;
     struct ps_evaluation evaluation;
     struct evaluating options = {.data = "synthetic:images"};
-    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "one of `run` and `weights`");
+    assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "one of `run` and `network`");
     options = (struct evaluating){.weights = "w", .data = "synthetic:images"};
     assert_status(evaluating_run(&options, &evaluation, &test_error), PS_USAGE, "`network`");
     options = (struct evaluating){.weights = "no/such", .model = "lenet5", .data = "synthetic:images"};
