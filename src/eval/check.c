@@ -165,34 +165,51 @@ static int64_t parameter_elements(const struct graph *graph, int count) {
     return elements;
 }
 
-/* The gradient of the last layer's use of a shared parameter is added to that of the first layer. */
-static enum ps_status add_use(struct run *run, const struct part *part, float *values, struct ps_error *error) {
-    const struct stage_tie tie = stage_tied(part->stage);
-    if (tie.count == 0 || tie.use < 0) return PS_OK;
-    float *use = malloc((size_t)tie.count * sizeof *use);
-    if (!use) return error_memory(error, "a gradient", (size_t)tie.count * sizeof *use);
-    device_copy(run->device, use, part->blocks.gradients + tie.use, (size_t)tie.count * sizeof *use);
-    device_finish(run->device);
-    for (int64_t i = 0; i < tie.count; i++) values[i] += use[i];
-    free(use);
-    return PS_OK;
+/* Where the parameter of that name stands, at its first use. */
+static float *place_of(const struct graph *graph, const char *name, float *values) {
+    int p = 0;
+    while (graph->parameters[p].tied || strcmp(graph->parameters[p].name, name) != 0) p++;
+    return values + parameter_elements(graph, p);
+}
+
+/* Adds up the gradients of all uses of the parameters that several nodes share, in the order of the nodes. */
+static enum ps_status add_uses(struct run *run, const struct part *part, float *values, struct ps_error *error) {
+    struct arena arena = {0};
+    struct stage_tie *ties;
+    int count = 0;
+    TRY(stage_ties(part->stage, &arena, &ties, &count, error));
+    for (int t = 0; t < count; t++) {
+        float *place = place_of(run->graph, ties[t].parameter->name, values);
+        float *use = arena_take(&arena, (size_t)ties[t].count, sizeof *use);
+        for (int u = 0; use && u < ties[t].uses; u++) {
+            device_copy(run->device, use, part->blocks.gradients + ties[t].gradients[u], (size_t)ties[t].count * sizeof *use);
+            device_finish(run->device);
+            for (int64_t i = 0; i < ties[t].count; i++) place[i] += use[i];
+        }
+    }
+    enum ps_status status = arena_check(&arena, "gradients", error);
+    arena_release(&arena);
+    return status;
+}
+
+static bool is_shared(const struct graph *graph, const struct parameter *parameter) {
+    for (int p = 0; p < graph->parameter_count && parameter->role == PARAMETER_TRAINED; p++)
+        if (graph->parameters[p].tied && strcmp(graph->parameters[p].name, parameter->name) == 0) return true;
+    return false;
 }
 
 static enum ps_status read_parameters(struct run *run, float *values, struct ps_error *error) {
     const struct graph *graph = run->graph;
-    const struct parameter *tied = graph_tied(graph);
     for (int s = 0; s < run->count; s++) {
         const struct stage_blocks *blocks = &run->parts[s].blocks;
         for (int p = 0; p < stage_parameter_count(run->parts[s].stage); p++) {
             const struct parameter *parameter = stage_parameter(run->parts[s].stage, p);
             float *place = values + parameter_elements(graph, (int)(parameter - graph->parameters));
-            if (!parameter->tied)
-                TRY(stage_export(run->parts[s].stage, p, blocks->gradients, blocks->statistics, place, error));
+            if (parameter->tied || is_shared(graph, parameter)) continue;
+            TRY(stage_export(run->parts[s].stage, p, blocks->gradients, blocks->statistics, place, error));
         }
+        TRY(add_uses(run, &run->parts[s], values, error));
     }
-    for (int p = 0; tied && p < graph->parameter_count; p++)
-        if (!graph->parameters[p].tied && strcmp(graph->parameters[p].name, tied->name) == 0)
-            return add_use(run, &run->parts[run->count - 1], values + parameter_elements(graph, p), error);
     return PS_OK;
 }
 
