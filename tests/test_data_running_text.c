@@ -152,7 +152,8 @@ static void test_refusals(void **state) {
     (void)state;
     write_file("a.txt", "abcabc", 6);
     write_file("bad.txt", "ab\xff", 3);
-    struct dataset_shape wanted = language(2, VOCABULARY_SPECIALS + 3, false), image = {.channels = 1, .height = 2, .width = 2};
+    struct dataset_shape wanted = language(2, VOCABULARY_SPECIALS + 3, false);
+    struct dataset_shape image = {.channels = 1, .height = 2, .width = 2, .classes = 2};
     struct samples samples;
     assert_status(open_text("none.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "none.txt");
     assert_status(open_text("bad.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "byte 3 (0xff) is not UTF-8");
