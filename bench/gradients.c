@@ -16,9 +16,9 @@
  */
 #include <string.h>
 
+#include "base/safetensors.h"
 #include "compute/stage_plan.h"
 #include "data/loader.h"
-#include "base/safetensors.h"
 #include "worker.h"
 
 /* Of run/job.h, which cannot stand beside stage_plan.h: each has an `action` of its own. */
@@ -80,7 +80,10 @@ static void keep_data(struct tensors *tensors, const struct worker *w, const str
     int64_t sizes[] = {w->samples, shape->dim[1], shape->dim[2], shape->dim[0]};
     bool tokens = shape->dim[0] == 1 && shape->dim[2] == 1;
     float *data = add_tensor(tensors, "data", "", tokens ? 2 : 4, sizes);
-    memcpy(data, w->blocks.input, (size_t)(w->samples * shape_elements(shape)) * sizeof *data);
+    const int32_t *numbers = w->blocks.input;
+    const float *values = w->blocks.input;
+    for (int64_t i = 0; i < w->samples * shape_elements(shape); i++)
+        data[i] = shape->type == TYPE_I32 ? (float)numbers[i] : values[i];
     float *labels = add_tensor(tensors, "labels", "", 2, (int64_t[]){w->samples, w->label_count / w->samples});
     for (int64_t i = 0; i < w->label_count; i++) labels[i] = (float)w->labels[i];
 }

@@ -47,12 +47,11 @@ static inline void fill_input(struct worker *w, const struct ps_network *model, 
     for (int i = 0; i < graph_cut_count(graph, cut); i++) {
         int root = graph_cut_values(graph, cut)[i];
         int64_t count = w->samples * shape_elements(&graph->nodes[root].shape);
-        float *values = (float *)place;
-        fill(values, 4 * count);
-        for (int64_t e = 0; e < count && model->vocabulary > 0 && graph->nodes[root].data; e++) {
-            values[e] = (float)(1 + (int)((values[e] + 0.5f) * (float)(model->vocabulary - 1)));
-            if (values[e] >= (float)model->vocabulary) values[e] = 1;
-        }
+        fill((float *)place, 4 * count);
+        int32_t *tokens = (int32_t *)place;
+        const int vocabulary = model->vocabulary > 2 ? model->vocabulary : 2;
+        for (int64_t e = 0; e < count && graph->nodes[root].shape.type == TYPE_I32; e++)
+            tokens[e] = 1 + (int32_t)((uint32_t)tokens[e] % (uint32_t)(vocabulary - 1));
         place += memory_align((size_t)(4 * count));
     }
 }
