@@ -723,15 +723,19 @@ static double real_of(int type, uint64_t bits) {
     }
 }
 
+/* The bits of element e; varints are read one after the other, from `rest`. */
+static uint64_t next_bits(const struct onnx_tensor *tensor, struct onnx_bytes *rest, size_t size, int64_t e) {
+    uint64_t bits = 0;
+    if (!tensor->varints) return element_bits(tensor, size, e);
+    next_varint(rest, &bits);
+    return bits;
+}
+
 void onnx_tensor_reals(const struct onnx_tensor *tensor, double *reals) {
     const size_t size = type_bytes(tensor->type);
     struct onnx_bytes rest = tensor->bytes;
     for (int64_t e = 0; e < tensor->elements; e++) {
-        uint64_t bits = 0;
-        if (tensor->varints)
-            next_varint(&rest, &bits);
-        else
-            bits = element_bits(tensor, size, e);
+        const uint64_t bits = next_bits(tensor, &rest, size, e);
         reals[e] = real_of(tensor->type, bits);
     }
 }
@@ -740,11 +744,7 @@ void onnx_tensor_whole(const struct onnx_tensor *tensor, int64_t *whole) {
     const size_t size = type_bytes(tensor->type);
     struct onnx_bytes rest = tensor->bytes;
     for (int64_t e = 0; e < tensor->elements; e++) {
-        uint64_t bits = 0;
-        if (tensor->varints)
-            next_varint(&rest, &bits);
-        else
-            bits = element_bits(tensor, size, e);
+        const uint64_t bits = next_bits(tensor, &rest, size, e);
         whole[e] = tensor->type == ONNX_BOOL    ? bits != 0
                    : tensor->type == ONNX_INT32 ? (int32_t)bits
                    : tensor->type == ONNX_INT8  ? (int8_t)bits
@@ -760,11 +760,7 @@ void onnx_tensor_floats(const struct onnx_tensor *tensor, float *floats) {
     }
     struct onnx_bytes rest = tensor->bytes;
     for (int64_t e = 0; e < tensor->elements; e++) {
-        uint64_t bits = 0;
-        if (tensor->varints)
-            next_varint(&rest, &bits);
-        else
-            bits = element_bits(tensor, size, e);
+        const uint64_t bits = next_bits(tensor, &rest, size, e);
         floats[e] = (float)real_of(tensor->type, bits);
     }
 }
