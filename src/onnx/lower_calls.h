@@ -1,0 +1,79 @@
+/*
+ * What the handlers of operators (lower_*.c) have in common: each reads the inputs of one node as constants or views, adds
+ * steps and gives the node's outputs. A refusal says what does not fit; the walk puts file, node and operator before it.
+ */
+#ifndef PENSTOCK_ONNX_LOWER_CALLS_H
+#define PENSTOCK_ONNX_LOWER_CALLS_H
+
+#include "onnx/lower.h"
+
+struct row;
+
+/* One node at work. */
+struct call {
+    struct lowering *l;
+    const struct onnx_node *node;
+    const struct row *row;
+    struct ps_error *error;
+};
+
+struct row {
+    const char *op;
+    enum ps_status (*lower)(const struct call *call);
+    const char *function;
+    int since; /* the opset in which the operator became what the handler knows; 0: it always was */
+};
+
+/* PS_BAD_INPUT. */
+enum ps_status call_refuse(const struct call *call, const char *what);
+/* What stops a call where memory ran out. */
+enum ps_status call_memory(const struct call *call);
+
+/* Input i; of the kind VALUE_ABSENT where it is left out. */
+struct value *call_input(const struct call *call, int i);
+bool call_given(const struct call *call, int i);
+/* A constant input, or NULL. */
+const struct tensor *call_constant(const struct call *call, int i);
+/* The input as a view that the handler may change; a constant becomes a step. */
+enum ps_status call_view(const struct call *call, int i, struct view **out);
+/* ONNX's type of the input's elements. */
+int call_type(const struct call *call, int i);
+/* Refuses what would mix samples: an axis that has the batch in it. */
+enum ps_status call_needs_apart(const struct call *call, const struct view *v, int axis);
+
+void call_give(const struct call *call, int output, struct view *result);
+enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor);
+
+/* A step of one input whose output has the input's dimensions. */
+struct step *call_same(const struct call *call, enum step_kind kind, struct view *x);
+/* The step's output gets the dimensions; those that `from` says keep the atoms of x's dimension of that number (-1: one new
+ * atom). */
+enum ps_status call_output(const struct call *call, struct step *step, const struct view *x, int rank, const int64_t *dims,
+                           const int *from);
+
+/* Of a tensor that is one number wherever one looks. */
+bool tensor_uniform(const struct tensor *tensor, double *number);
+/* The whole initializer as it lies in the file: its view, or NULL. */
+const struct view *view_is_parameter(const struct lowering *l, const struct view *v);
+/* A constant beside values: what it is for each sample is taken once, if it is the same for all. */
+enum ps_status lower_constant_beside(const struct call *call, const struct tensor *tensor, struct view *const *others,
+                                     int count, struct view **out);
+
+/* Steps that several handlers add. */
+enum ps_status lower_slice_axis(const struct call *call, struct view **x, int axis, int64_t first, int64_t count,
+                                int64_t stride);
+enum ps_status lower_concat_views(const struct call *call, struct view **parts, int count, int axis, struct view **out);
+enum ps_status lower_unary_step(const struct call *call, struct view *x, const char *function, double alpha, double beta,
+                                struct view **out);
+enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
+                                 struct view **out);
+
+/* The handlers. */
+typedef enum ps_status lower_handler(const struct call *call);
+lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lower_shape, lower_slice, lower_split,
+    lower_sequence_at, lower_concat, lower_gather, lower_gather_nd, lower_unary, lower_gelu, lower_clip, lower_binary,
+    lower_is_nan, lower_prelu, lower_compare, lower_logical, lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm,
+    lower_convolution, lower_pool, lower_pad, lower_resize, lower_reduce, lower_global_pool, lower_softmax, lower_lrn,
+    lower_batch_norm, lower_layer_norm, lower_group_norm, lower_attention, lower_recurrent;
+
+#endif

@@ -1,0 +1,162 @@
+/* Products of matrices: with a parameter, a linear layer; else of two values. */
+#include "onnx/lower_calls.h"
+
+#include <string.h>
+
+/* (.., K) by a weight (K, M) that is a parameter. */
+static enum ps_status linear_step(const struct call *call, struct view *x, struct view *weight, struct view *bias,
+                                  struct view **out) {
+    int64_t dims[ONNX_RANK_MAX];
+    int from[ONNX_RANK_MAX];
+    const int last = x->rank - 1;
+    TRY(call_needs_apart(call, x, last));
+    struct step *step = step_add(call->l, STEP_LINEAR, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    step->inputs[0] = x;
+    step->parameters[0] = weight;
+    step->parameters[1] = bias;
+    for (int d = 0; d <= last; d++) {
+        dims[d] = d < last ? x->dims[d] : weight->dims[1];
+        from[d] = d < last ? d : -1;
+    }
+    TRY(call_output(call, step, x, x->rank, dims, from));
+    *out = view_new(call->l, &step->output);
+    return call_memory(call);
+}
+
+/* A whole parameter (M, K), or (K, M), that a linear layer can have: seen as (K, M). */
+static bool is_weight(const struct lowering *l, const struct view *v) {
+    const enum step_kind kind = l->steps[v->step]->kind;
+    if ((kind != STEP_PARAMETER && kind != STEP_CONSTANT) || v->rank != 2) return false;
+    const int64_t k = v->dims[0], m = v->dims[1];
+    if (k * m != view_elements(&l->steps[v->step]->output)) return false;
+    struct view joined = *v;
+    view_join(&joined, false);
+    int64_t stride_k = 0, stride_m = 0;
+    int atoms_k = 0, atoms_m = 0;
+    for (int i = 0; i < joined.count; i++) {
+        if (joined.atoms[i].axis == 0) stride_k = joined.atoms[i].stride, atoms_k++;
+        if (joined.atoms[i].axis == 1) stride_m = joined.atoms[i].stride, atoms_m++;
+    }
+    if (atoms_k > 1 || atoms_m > 1) return false;
+    return (k == 1 || m == 1) || (stride_k == 1 && stride_m == k) || (stride_k == m && stride_m == 1);
+}
+
+/* (.., M, K) by (.., K, N). */
+static enum ps_status product_step(const struct call *call, struct view *a, struct view *b, struct view **out) {
+    struct view lead, *heads[2] = {view_new(call->l, a), view_new(call->l, b)};
+    if (heads[0] == NULL || heads[1] == NULL) return call_memory(call);
+    TRY(call_needs_apart(call, a, a->rank - 1));
+    TRY(call_needs_apart(call, b, b->rank - 2));
+    struct view *whole[2] = {a, b};
+    for (int i = 0; i < 2; i++) { /* the leading dimensions alone */
+        struct view *v = heads[i];
+        while (v->count > 0 && v->atoms[v->count - 1].axis >= v->rank - 2) v->count--;
+        v->rank -= 2;
+    }
+    TRY(views_align(call->l, heads, 2, -1, &lead));
+    struct step *step = step_add(call->l, STEP_PRODUCT, call->node, 2);
+    if (step == NULL) return call_memory(call);
+    for (int i = 0; i < 2; i++) { /* aligned, with the two last behind */
+        struct view *v = heads[i];
+        const int rank = v->rank, more = rank + 2 - whole[i]->rank;
+        for (int d = 0; d < 2; d++) v->dims[rank + d] = whole[i]->dims[whole[i]->rank - 2 + d];
+        for (int k = 0; k < whole[i]->count; k++) {
+            if (whole[i]->atoms[k].axis + more < rank) continue;
+            if (v->count == ATOMS_MAX) return call_refuse(call, "its inputs have too many dimensions");
+            v->atoms[v->count] = whole[i]->atoms[k];
+            v->atoms[v->count++].axis += more;
+        }
+        v->rank = rank + 2;
+        step->inputs[i] = v;
+    }
+    struct view *made = &step->output;
+    const int number = made->step, rank = lead.rank;
+    *made = lead;
+    made->step = number;
+    made->rank = rank + 2;
+    for (int d = 0; d < 2; d++) {
+        const struct view *v = step->inputs[d];
+        made->dims[rank + d] = v->dims[rank + d];
+        for (int k = 0; k < v->count; k++) {
+            if (v->atoms[k].axis != rank + d) continue;
+            if (made->count == ATOMS_MAX) return call_refuse(call, "its output has too many dimensions");
+            made->atoms[made->count++] = v->atoms[k];
+        }
+    }
+    for (int i = 0; i < made->count; i++) made->atoms[i].stride = made->atoms[i].stride != 0;
+    view_natural(made);
+    *out = view_new(call->l, made);
+    return call_memory(call);
+}
+
+/* A vector as a matrix of one row or column. */
+static enum ps_status as_matrix(const struct call *call, struct view *v, bool column) {
+    if (v->rank != 1) return v->rank >= 2 ? PS_OK : call_refuse(call, "a number cannot be multiplied as a matrix");
+    int64_t dims[2] = {column ? v->dims[0] : 1, column ? 1 : v->dims[0]};
+    struct view made;
+    TRY(view_reshape(call->l, v, 2, dims, &made));
+    *v = made;
+    return PS_OK;
+}
+
+enum ps_status lower_matmul(const struct call *call) {
+    struct view *a, *b, *out, made;
+    const bool left = call_input(call, 1)->kind == VALUE_CONSTANT || call_input(call, 1)->kind == VALUE_VIEW;
+    if (!left) return call_refuse(call, "two inputs are needed");
+    TRY(call_view(call, 0, &a));
+    TRY(call_view(call, 1, &b));
+    const int rank_a = a->rank, rank_b = b->rank;
+    TRY(as_matrix(call, a, false));
+    TRY(as_matrix(call, b, true));
+    if (a->dims[a->rank - 1] != b->dims[b->rank - 2]) return call_refuse(call, "its inputs do not fit together");
+    if (rank_b == 2 && is_weight(call->l, b))
+        TRY(linear_step(call, a, b, NULL, &out));
+    else
+        TRY(product_step(call, a, b, &out));
+    if (rank_a == 1 || rank_b == 1) {
+        int64_t dims[ONNX_RANK_MAX];
+        int rank = 0;
+        for (int d = 0; d < out->rank; d++)
+            if (!(rank_a == 1 && d == out->rank - 2) && !(rank_b == 1 && d == out->rank - 1)) dims[rank++] = out->dims[d];
+        TRY(view_reshape(call->l, out, rank, dims, &made));
+        *out = made;
+    }
+    call_give(call, 0, out);
+    return PS_OK;
+}
+
+enum ps_status lower_gemm(const struct call *call) {
+    static const int turned[] = {1, 0};
+    const float alpha = onnx_float(call->node, "alpha", 1), beta = onnx_float(call->node, "beta", 1);
+    struct view *a, *b, *c = NULL, *out, made;
+    TRY(call_view(call, 0, &a));
+    TRY(call_view(call, 1, &b));
+    if (a->rank != 2 || b->rank != 2) return call_refuse(call, "its inputs must be matrices");
+    if (onnx_int(call->node, "transA", 0)) {
+        TRY(view_transpose(a, turned, &made));
+        *a = made;
+    }
+    if (onnx_int(call->node, "transB", 0)) {
+        TRY(view_transpose(b, turned, &made));
+        *b = made;
+    }
+    if (a->dims[1] != b->dims[0]) return call_refuse(call, "its inputs do not fit together");
+    double zero;
+    const bool added = call_given(call, 2) && beta != 0 && !(tensor_uniform(call_constant(call, 2), &zero) && zero == 0);
+    if (added) TRY(call_view(call, 2, &c));
+    const bool own = c != NULL && alpha == 1 && beta == 1 && c->rank == 1 && c->dims[0] == b->dims[1] &&
+                     view_is_parameter(call->l, c) != NULL;
+    const bool layer = is_weight(call->l, b);
+    if (layer)
+        TRY(linear_step(call, a, b, own ? c : NULL, &out));
+    else
+        TRY(product_step(call, a, b, &out));
+    if (alpha != 1) TRY(lower_unary_step(call, out, "affine", (double)alpha, 0, &out));
+    if (c != NULL && !(own && layer)) {
+        if (beta != 1) TRY(lower_unary_step(call, c, "affine", (double)beta, 0, &c));
+        TRY(lower_binary_step(call, "add", out, c, &out));
+    }
+    call_give(call, 0, out);
+    return PS_OK;
+}

@@ -1,0 +1,309 @@
+/* Attention and recurrent layers. */
+#include "onnx/lower_calls.h"
+
+#include <string.h>
+
+/* --------------------------------------------------------------- attention */
+
+bool mask_is_nothing(const struct tensor *mask) {
+    double number;
+    return tensor_uniform(mask, &number) && (mask->whole != NULL ? number != 0 : number == 0);
+}
+
+bool mask_is_causal(const struct tensor *mask) {
+    if (mask->rank < 2 || mask->elements == 0) return false;
+    const int64_t keys = mask->dims[mask->rank - 1], queries = mask->dims[mask->rank - 2];
+    if (keys != queries || keys < 2) return false;
+    for (int64_t e = 0; e < mask->elements; e++) {
+        const bool seen = e % keys <= e / keys % queries;
+        if (mask->whole != NULL ? (mask->whole[e] != 0) != seen : !(seen ? mask->reals[e] == 0 : mask->reals[e] <= -1e9))
+            return false;
+    }
+    return true;
+}
+
+/* The view of so many dimensions of 4, with the last two apart: the others alone. */
+static void lead_of(const struct view *v, struct view *lead) {
+    *lead = *v;
+    while (lead->count > 0 && lead->atoms[lead->count - 1].axis >= v->rank - 2) lead->count--;
+    lead->rank -= 2;
+}
+
+/* Puts the last two dimensions of `from` behind the aligned leading ones. */
+static bool rejoin(const struct view *from, struct view *lead) {
+    const int rank = lead->rank, more = rank + 2 - from->rank;
+    lead->step = from->step;
+    for (int d = 0; d < 2; d++) lead->dims[rank + d] = from->dims[from->rank - 2 + d];
+    for (int i = 0; i < from->count; i++) {
+        if (from->atoms[i].axis + more < rank) continue;
+        if (lead->count == ATOMS_MAX) return false;
+        lead->atoms[lead->count] = from->atoms[i];
+        lead->atoms[lead->count++].axis += more;
+    }
+    lead->rank = rank + 2;
+    return true;
+}
+
+enum ps_status attention_step(struct lowering *l, const struct onnx_node *node, const struct view *q, const struct view *k,
+                              const struct view *v, const struct view *mask, struct step **made) {
+    const struct view *inputs[4] = {q, k, v, mask};
+    const int count = mask != NULL ? 4 : 3;
+    struct view *leads[4], out;
+    struct step *step = step_add(l, STEP_ATTENTION, node, count);
+    TRY(arena_check(&l->arena, "an ONNX file", l->error));
+    for (int i = 0; i < count; i++) {
+        leads[i] = step->inputs[i] = view_new(l, inputs[i]);
+        TRY(arena_check(&l->arena, "an ONNX file", l->error));
+        if (inputs[i]->rank < 2) return error_set(l->error, PS_BAD_INPUT, "its inputs must have two dimensions or more");
+        for (int d = inputs[i]->rank - 2; d < inputs[i]->rank; d++)
+            if (view_has_batch(inputs[i], d)) return error_set(l->error, PS_BAD_INPUT, "it would mix the samples of a batch");
+        lead_of(inputs[i], leads[i]);
+    }
+    TRY(views_align(l, leads, count, -1, &out));
+    bool fits = true;
+    for (int i = 0; i < count; i++) fits = fits && rejoin(inputs[i], leads[i]);
+    const int rank = out.rank, number = step->output.step;
+    for (int d = 0; d < 2 && fits; d++) { /* (T of queries, d of values) */
+        const struct view *from = leads[d == 0 ? 0 : 2];
+        out.dims[rank + d] = from->dims[rank + d];
+        for (int i = 0; i < from->count && fits; i++) {
+            if (from->atoms[i].axis != rank + d) continue;
+            fits = out.count < ATOMS_MAX;
+            if (fits) out.atoms[out.count++] = from->atoms[i];
+        }
+    }
+    if (!fits) return error_set(l->error, PS_BAD_INPUT, "its inputs have too many dimensions");
+    out.rank = rank + 2;
+    for (int i = 0; i < out.count; i++) out.atoms[i].stride = out.atoms[i].stride != 0;
+    view_natural(&out);
+    out.step = number;
+    step->output = out;
+    *made = step;
+    return PS_OK;
+}
+
+/* (N, T, heads d) as (N, heads, T, d). */
+static enum ps_status split_heads(const struct call *call, struct view *v, int64_t heads) {
+    static const int order[] = {0, 2, 1, 3};
+    const int64_t dims[4] = {v->dims[0], v->dims[1], heads, heads > 0 ? v->dims[2] / heads : 0};
+    struct view made;
+    if (heads < 1 || v->dims[2] % heads != 0) return call_refuse(call, "its heads do not share the features equally");
+    TRY(view_reshape(call->l, v, 4, dims, &made));
+    return view_transpose(&made, order, v);
+}
+
+/* Heads of keys that are fewer than those of queries: each repeated for its neighbours. */
+static enum ps_status repeat_heads(const struct call *call, struct view *v, int64_t heads) {
+    if (v->dims[1] == heads) return PS_OK;
+    if (v->dims[1] < 1 || heads % v->dims[1] != 0) return call_refuse(call, "its heads of queries cannot share those of keys");
+    int64_t apart[5] = {v->dims[0], v->dims[1], 1, v->dims[2], v->dims[3]},
+            joined[4] = {v->dims[0], heads, v->dims[2], v->dims[3]};
+    struct view made, wide;
+    TRY(view_reshape(call->l, v, 5, apart, &made));
+    apart[2] = heads / v->dims[1];
+    TRY(view_expand(call->l, &made, 5, apart, &wide));
+    return view_reshape(call->l, &wide, 4, joined, v);
+}
+
+/* The mask as the scores have it; NULL where it masks nothing. Constants that leave what stands before are `causal`. */
+static enum ps_status lower_mask(const struct call *call, int i, const struct view *q, const struct view *k, struct view **mask,
+                                 bool *causal) {
+    const int64_t dims[4] = {q->dims[0], q->dims[1], q->dims[2], k->dims[2]};
+    struct view *others[1] = {view_new(call->l, q)}, *given_mask, wide;
+    *mask = NULL;
+    if (!call_given(call, i)) return PS_OK;
+    if (call_constant(call, i) != NULL) {
+        if (mask_is_nothing(call_constant(call, i))) return PS_OK;
+        if (mask_is_causal(call_constant(call, i))) {
+            *causal = true;
+            return PS_OK;
+        }
+        TRY(lower_constant_beside(call, call_constant(call, i), others, 1, &given_mask));
+    } else
+        TRY(call_view(call, i, &given_mask));
+    TRY(view_expand(call->l, given_mask, 4, dims, &wide));
+    if (wide.rank != 4) return call_refuse(call, "its mask does not fit");
+    *mask = view_new(call->l, &wide);
+    return call_memory(call);
+}
+
+/* Attention of opset 23. */
+enum ps_status lower_attention(const struct call *call) {
+    static const int order[] = {0, 2, 1, 3};
+    struct view *v[3], *mask, out, *result;
+    struct step *step;
+    bool causal = onnx_int(call->node, "is_causal", 0) != 0;
+    if (call_given(call, 4) || call_given(call, 5) || call_given(call, 6))
+        return call_refuse(call, "past keys and values are not known");
+    for (int i = 0; i < 3; i++) {
+        TRY(call_view(call, i, &v[i]));
+        if (v[i]->rank != v[0]->rank || (v[i]->rank != 3 && v[i]->rank != 4))
+            return call_refuse(call, "its inputs must have 3 or 4 dimensions");
+        if (v[i]->rank == 3) TRY(split_heads(call, v[i], onnx_int(call->node, i == 0 ? "q_num_heads" : "kv_num_heads", 0)));
+    }
+    const bool flat = call_input(call, 0)->kind == VALUE_VIEW && call_input(call, 0)->view->rank == 3;
+    for (int i = 1; i < 3; i++) TRY(repeat_heads(call, v[i], v[0]->dims[1]));
+    TRY(lower_mask(call, 3, v[0], v[1], &mask, &causal));
+    TRY(attention_step(call->l, call->node, v[0], v[1], v[2], mask, &step));
+    step->attributes.causal = causal;
+    step->alpha = onnx_float(call->node, "scale", 0);
+    step->beta = onnx_float(call->node, "softcap", 0);
+    result = view_new(call->l, &step->output);
+    if (result != NULL && flat) {
+        const int64_t dims[3] = {step->output.dims[0], step->output.dims[2], step->output.dims[1] * step->output.dims[3]};
+        struct view turned;
+        TRY(view_transpose(result, order, &turned));
+        TRY(view_reshape(call->l, &turned, 3, dims, &out));
+        *result = out;
+    }
+    call_give(call, 0, result);
+    return call_memory(call);
+}
+
+/* --------------------------------------------------------------- recurrent */
+
+/*
+ * Where each element of a value comes from that is made of parameters by moving alone: number of the step << 40 | element.
+ * Exporters put PyTorch's gates in ONNX's order by slices and concatenation.
+ */
+static enum ps_status trace(const struct call *call, const struct view *v, int depth, struct tensor **out);
+
+static enum ps_status trace_step(const struct call *call, const struct step *step, int depth, struct tensor **out) {
+    struct lowering *l = call->l;
+    struct tensor *parts[16], *base;
+    struct fold_slice part = {{0}, {0}, {0}};
+    int64_t strides[ONNX_RANK_MAX], offset = 0;
+    if (depth > 32) return call_refuse(call, "its weights are made of parameters in too many steps");
+    switch (step->kind) {
+    case STEP_PARAMETER:
+        TRY(fold_take(&l->fold, ONNX_INT64, step->output.rank, step->output.dims, out));
+        for (int64_t e = 0; e < (*out)->elements; e++) (*out)->whole[e] = (int64_t)step->output.step << 40 | e;
+        return PS_OK;
+    case STEP_COPY:
+        return trace(call, step->inputs[0], depth + 1, out);
+    case STEP_SLICE:
+        TRY(trace(call, step->inputs[0], depth + 1, &base));
+        fold_strides(base->rank, base->dims, strides);
+        for (int d = 0; d < base->rank; d++) part.count[d] = d == step->axis ? step->length : base->dims[d];
+        offset = step->first * strides[step->axis];
+        strides[step->axis] *= step->stride;
+        return fold_strided(&l->fold, base, base->rank, part.count, strides, offset, out);
+    case STEP_CONCAT: {
+        const struct tensor *ins[16];
+        const struct onnx_attribute axis = {.name = "axis", .type = ONNX_ATTRIBUTE_INT, .i = step->axis};
+        const struct onnx_node concat = {.op = "Concat",
+                                         .name = "",
+                                         .domain = "",
+                                         .input_count = step->input_count,
+                                         .output_count = 1,
+                                         .attribute_count = 1,
+                                         .attributes = &axis};
+        if (step->input_count > 16) break;
+        for (int i = 0; i < step->input_count; i++) {
+            TRY(trace(call, step->inputs[i], depth + 1, &parts[i]));
+            ins[i] = parts[i];
+        }
+        return fold_node(&l->fold, &concat, ins, out);
+    }
+    default:
+        break;
+    }
+    return call_refuse(call, "its weights are not those of PyTorch's module");
+}
+
+static enum ps_status trace(const struct call *call, const struct view *v, int depth, struct tensor **out) {
+    struct tensor *base;
+    int64_t dims[ONNX_RANK_MAX], strides[ONNX_RANK_MAX];
+    TRY(trace_step(call, call->l->steps[v->step], depth, &base));
+    if (v->count > ONNX_RANK_MAX) return call_refuse(call, "its weights are not those of PyTorch's module");
+    for (int i = 0; i < v->count; i++) {
+        dims[i] = v->atoms[i].size;
+        strides[i] = v->atoms[i].batch ? 0 : v->atoms[i].stride;
+    }
+    TRY(fold_strided(&call->l->fold, base, v->count, dims, strides, 0, out));
+    (*out)->rank = v->rank;
+    memcpy((*out)->dims, v->dims, sizeof v->dims);
+    return PS_OK;
+}
+
+/* Which parameter the rows are, gate by gate: `rows` of gates * hidden rows of `columns` each, gate g being PyTorch's
+ * order[g]. */
+static enum ps_status find_gates(const struct call *call, const int64_t *codes, const int *order, int gates, int64_t hidden,
+                                 int64_t columns, struct view **parameter) {
+    const int64_t number = codes[0] >> 40;
+    const struct step *step = call->l->steps[number];
+    bool fits = step->kind == STEP_PARAMETER && view_elements(&step->output) == gates * hidden * columns;
+    for (int g = 0; g < gates && fits; g++)
+        for (int64_t e = 0; e < hidden * columns && fits; e++)
+            fits = codes[g * hidden * columns + e] == (number << 40 | (order[g] * hidden * columns + e));
+    if (!fits) return call_refuse(call, "its weights are not those of PyTorch's module");
+    *parameter = &call->l->steps[number]->output;
+    return PS_OK;
+}
+
+static enum ps_status recurrent_direction(const struct call *call, const struct view *x, struct tensor *const *weights,
+                                          int direction, bool reverse, int64_t hidden, struct view **out) {
+    static const int lstm[] = {0, 3, 1, 2}, gru[] = {1, 0, 2}; /* i o f c of i f g o; z r h of r z n */
+    const int gates = call->row->function[0] == 'l' ? 4 : 3, *order = gates == 4 ? lstm : gru;
+    const int64_t rows = gates * hidden, features = x->dims[2];
+    struct step *step = step_add(call->l, STEP_RECURRENT, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    const int64_t *w = weights[0]->whole + direction * rows * features, *r = weights[1]->whole + direction * rows * hidden;
+    const int64_t *b = weights[2]->whole + direction * 2 * rows;
+    TRY(find_gates(call, w, order, gates, hidden, features, &step->parameters[0]));
+    TRY(find_gates(call, r, order, gates, hidden, hidden, &step->parameters[1]));
+    TRY(find_gates(call, b, order, gates, hidden, 1, &step->parameters[2]));
+    TRY(find_gates(call, b + rows, order, gates, hidden, 1, &step->parameters[3]));
+    step->inputs[0] = view_new(call->l, x);
+    step->function = call->row->function;
+    step->attributes.channels = (int)hidden;
+    step->attributes.reverse = reverse;
+    const int64_t dims[4] = {x->dims[0], 1, x->dims[1], hidden};
+    const int from[4] = {0, -1, 1, -1};
+    TRY(call_output(call, step, x, 4, dims, from));
+    *out = view_new(call->l, &step->output);
+    return call_memory(call);
+}
+
+enum ps_status lower_recurrent(const struct call *call) {
+    const bool lstm = call->row->function[0] == 'l';
+    const char *direction = onnx_string(call->node, "direction", "forward");
+    const int directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
+    const int64_t hidden = onnx_int(call->node, "hidden_size", 0);
+    struct view *x, *v, *all[2], *last[2], *out, made;
+    struct tensor *weights[3];
+    double zero = 0;
+    TRY(call_view(call, 0, &x));
+    if (x->rank != 3 || hidden < 1 || hidden > 1 << 24) return call_refuse(call, "its input and hidden size do not fit");
+    if (onnx_int(call->node, "layout", 0) != 0 || onnx_attribute(call->node, "clip") != NULL ||
+        onnx_attribute(call->node, "activations") != NULL || onnx_int(call->node, "input_forget", 0) != 0 ||
+        call_given(call, 7) || (!lstm && onnx_int(call->node, "linear_before_reset", 0) == 0))
+        return call_refuse(call, "it is not as PyTorch has it: activations, clip, layout, peepholes, linear_before_reset");
+    if (call_given(call, 4)) return call_refuse(call, "sequences of several lengths are not known");
+    for (int i = 5; i < 7; i++)
+        if (call_given(call, i) && !(tensor_uniform(call_constant(call, i), &zero) && zero == 0))
+            return call_refuse(call, "it must begin with a state of zeros");
+    const int64_t rows = (lstm ? 4 : 3) * hidden,
+                  sizes[3] = {directions * rows * x->dims[2], directions * rows * hidden, directions * 2 * rows};
+    for (int i = 0; i < 3; i++) {
+        if (!call_given(call, 1 + i)) return call_refuse(call, "weights and biases are needed");
+        TRY(call_view(call, 1 + i, &v));
+        if (view_elements(v) != sizes[i]) return call_refuse(call, "its weights do not fit");
+        TRY(trace(call, v, 0, &weights[i]));
+    }
+    for (int d = 0; d < directions; d++) {
+        const bool reverse = directions == 2 ? d == 1 : strcmp(direction, "reverse") == 0;
+        const int64_t state[3] = {1, x->dims[1], hidden};
+        TRY(recurrent_direction(call, x, weights, d, reverse, hidden, &all[d]));
+        last[d] = view_new(call->l, all[d]);
+        if (last[d] == NULL) return call_memory(call);
+        TRY(lower_slice_axis(call, &last[d], 0, reverse ? 0 : x->dims[0] - 1, 1, 1));
+        TRY(view_reshape(call->l, last[d], 3, state, &made));
+        *last[d] = made;
+    }
+    TRY(lower_concat_views(call, all, directions, 1, &out));
+    call_give(call, 0, out);
+    TRY(lower_concat_views(call, last, directions, 0, &out));
+    call_give(call, 1, out);
+    return call_memory(call);
+}

@@ -1,0 +1,210 @@
+/* Convolutions and pooling; images that are padded and resized. */
+#include "onnx/lower_calls.h"
+
+#include <math.h>
+#include <string.h>
+
+/* kernel_shape, strides, pads, dilations of one or two sides; a sequence is an image 1 wide. */
+static enum ps_status windows(const struct call *call, const struct view *x, const int64_t *kernel, struct window *window) {
+    const struct onnx_attribute *strides = onnx_attribute(call->node, "strides"), *pads = onnx_attribute(call->node, "pads");
+    const struct onnx_attribute *dilations = onnx_attribute(call->node, "dilations");
+    const char *automatic = onnx_string(call->node, "auto_pad", "NOTSET");
+    const int sides = x->rank - 2;
+    window[0] = window[1] = (struct window){.kernel = 1, .stride = 1, .dilation = 1};
+    if (sides < 1 || sides > 2) return call_refuse(call, "windows over one or two dimensions are known");
+    if ((strides != NULL && strides->count != sides) || (dilations != NULL && dilations->count != sides) ||
+        (pads != NULL && pads->count != 2 * sides))
+        return call_refuse(call, "its strides, pads or dilations do not fit");
+    for (int s = 0; s < sides; s++) {
+        struct window *n = &window[s];
+        n->kernel = kernel[s];
+        if (strides != NULL) n->stride = strides->ints[s];
+        if (dilations != NULL) n->dilation = dilations->ints[s];
+        if (pads != NULL) {
+            n->before = pads->ints[s];
+            n->after = pads->ints[sides + s];
+        }
+        if (strncmp(automatic, "SAME", 4) == 0 && n->stride > 0) {
+            int64_t all = ((x->dims[2 + s] + n->stride - 1) / n->stride - 1) * n->stride + (n->kernel - 1) * n->dilation + 1 -
+                          x->dims[2 + s];
+            all = all < 0 ? 0 : all;
+            n->before = strcmp(automatic, "SAME_LOWER") == 0 ? (all + 1) / 2 : all / 2;
+            n->after = all - n->before;
+        }
+        const int64_t most = 1 << 14;
+        if (n->kernel < 1 || n->stride < 1 || n->dilation < 1 || n->before < 0 || n->after < 0 || n->kernel > 1 << 20 ||
+            n->stride > most || n->dilation > most || n->before > most || n->after > most)
+            return call_refuse(call, "its window's numbers do not fit");
+    }
+    return PS_OK;
+}
+
+static int64_t window_positions(const struct window *w, int64_t size, bool ceiling) {
+    int64_t room = size + w->before + w->after - (w->kernel - 1) * w->dilation - 1;
+    if (room < 0) return 0;
+    int64_t positions = (room + (ceiling ? w->stride - 1 : 0)) / w->stride + 1;
+    return ceiling && (positions - 1) * w->stride >= size + w->before ? positions - 1 : positions;
+}
+
+/* (N, C, H, W) or (N, C, L) to channels and the window's positions. */
+static enum ps_status window_output(const struct call *call, struct step *step, const struct view *x, int64_t channels) {
+    int64_t dims[ONNX_RANK_MAX] = {x->dims[0], channels};
+    const int from[ONNX_RANK_MAX] = {0, -1, -1, -1};
+    for (int s = 0; s < x->rank - 2; s++) {
+        const struct window *w = &step->window[s];
+        const int64_t size = x->dims[2 + s];
+        dims[2 + s] = window_positions(w, size, step->attributes.ceiling);
+        if (step->kind == STEP_DECONVOLUTION)
+            dims[2 + s] = (size - 1) * w->stride + (w->kernel - 1) * w->dilation + 1 - w->before - w->after + w->more;
+        if (dims[2 + s] < 1) return call_refuse(call, "its kernel does not fit into its input");
+    }
+    for (int d = 1; d < x->rank; d++) TRY(call_needs_apart(call, x, d));
+    TRY(call_output(call, step, x, x->rank, dims, from));
+    call_give(call, 0, view_new(call->l, &step->output));
+    return call_memory(call);
+}
+
+enum ps_status lower_convolution(const struct call *call) {
+    const bool turned = strcmp(call->node->op, "ConvTranspose") == 0;
+    const struct onnx_attribute *more = onnx_attribute(call->node, "output_padding");
+    struct view *x, *w, *b = NULL;
+    const int64_t groups = onnx_int(call->node, "group", 1);
+    double zero;
+    TRY(call_view(call, 0, &x));
+    TRY(call_view(call, 1, &w));
+    if (call_given(call, 2) && !(tensor_uniform(call_constant(call, 2), &zero) && zero == 0)) TRY(call_view(call, 2, &b));
+    if (x->rank < 3 || w->rank != x->rank || groups < 1 || groups > 1 << 24 || w->dims[1] > (1 << 24) / groups ||
+        x->dims[1] != (turned ? w->dims[0] : w->dims[1] * groups))
+        return call_refuse(call, "its input and weight do not fit together");
+    if (view_is_parameter(call->l, w) == NULL || (b != NULL && view_is_parameter(call->l, b) == NULL))
+        return call_refuse(call, "its weight must be a parameter as it stands");
+    if (turned && (onnx_attribute(call->node, "output_shape") != NULL ||
+                   strcmp(onnx_string(call->node, "auto_pad", "NOTSET"), "NOTSET") != 0))
+        return call_refuse(call, "output_shape and auto_pad are not known");
+    if (more != NULL && more->count != x->rank - 2) return call_refuse(call, "its output_padding does not fit");
+    struct step *step = step_add(call->l, turned ? STEP_DECONVOLUTION : STEP_CONVOLUTION, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    TRY(windows(call, x, w->dims + 2, step->window));
+    for (int s = 0; more != NULL && s < more->count; s++) {
+        step->window[s].more = more->ints[s];
+        if (more->ints[s] < 0 || more->ints[s] >= step->window[s].stride * step->window[s].dilation)
+            return call_refuse(call, "its output_padding does not fit");
+    }
+    step->attributes.groups = (int)groups;
+    step->attributes.channels = (int)(turned ? w->dims[1] * groups : w->dims[0]);
+    step->attributes.bias = b != NULL;
+    step->inputs[0] = x;
+    step->parameters[0] = w;
+    step->parameters[1] = b;
+    return window_output(call, step, x, step->attributes.channels);
+}
+
+enum ps_status lower_pool(const struct call *call) {
+    const struct onnx_attribute *kernel = onnx_attribute(call->node, "kernel_shape");
+    struct view *x;
+    TRY(call_view(call, 0, &x));
+    if (kernel == NULL || kernel->count != x->rank - 2) return call_refuse(call, "its kernel does not fit");
+    const bool largest = call->row->function[0] == 'm';
+    struct step *step = step_add(call->l, STEP_POOL, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    step->function = largest ? "max_pool" : "average_pool";
+    step->attributes.ceiling = onnx_int(call->node, "ceil_mode", 0) != 0;
+    step->attributes.count_padding = !largest && onnx_int(call->node, "count_include_pad", 0) != 0;
+    TRY(windows(call, x, kernel->ints, step->window));
+    step->inputs[0] = x;
+    return window_output(call, step, x, x->dims[1]);
+}
+
+enum ps_status lower_pad(const struct call *call) {
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+    const struct tensor *pads = call_constant(call, 1), *axes = call_constant(call, 3);
+    const char *mode = onnx_string(call->node, "mode", "constant");
+    int64_t dims[ONNX_RANK_MAX], before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
+    int from[ONNX_RANK_MAX], known = 0;
+    bool any = false;
+    double value = 0;
+    struct view *x;
+    TRY(call_view(call, 0, &x));
+    if (pads == NULL || pads->whole == NULL || (call_given(call, 3) && (axes == NULL || axes->whole == NULL)))
+        return call_refuse(call, "its pads depend on the data");
+    if (call_given(call, 2) && !tensor_uniform(call_constant(call, 2), &value))
+        return call_refuse(call, "its value depends on the data");
+    const int64_t count = axes != NULL ? axes->elements : x->rank;
+    if (pads->elements != 2 * count) return call_refuse(call, "its pads do not fit");
+    for (int64_t i = 0; i < count; i++) {
+        int axis;
+        TRY(fold_axis(axes != NULL ? axes->whole[i] : i, x->rank, &axis, call->error));
+        before[axis] = pads->whole[i];
+        after[axis] = pads->whole[count + i];
+        if (before[axis] < -(1 << 20) || before[axis] > 1 << 20 || after[axis] < -(1 << 20) || after[axis] > 1 << 20)
+            return call_refuse(call, "its pads do not fit");
+    }
+    while (known < 4 && strcmp(modes[known], mode) != 0) known++;
+    if (known == 4) return call_refuse(call, "its mode is not known");
+    for (int d = 0; d < x->rank; d++) {
+        const bool here = before[d] != 0 || after[d] != 0;
+        dims[d] = x->dims[d] + before[d] + after[d];
+        from[d] = here ? -1 : d;
+        any = any || here;
+        if (here) TRY(call_needs_apart(call, x, d));
+        if (dims[d] < 1) return call_refuse(call, "nothing would be left of its input");
+    }
+    if (!any) {
+        call_give(call, 0, x);
+        return PS_OK;
+    }
+    struct step *step = step_add(call->l, STEP_PAD, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    step->inputs[0] = x;
+    step->function = modes[known];
+    step->alpha = (float)value;
+    memcpy(step->before, before, sizeof before);
+    memcpy(step->after, after, sizeof after);
+    TRY(call_output(call, step, x, x->rank, dims, from));
+    call_give(call, 0, view_new(call->l, &step->output));
+    return call_memory(call);
+}
+
+/* The scale or size of a dimension of Resize. */
+static double resize_number(const struct tensor *numbers, int rank, int d) {
+    if (numbers == NULL || numbers->elements != rank) return 0;
+    return numbers->reals != NULL ? numbers->reals[d] : (double)numbers->whole[d];
+}
+
+enum ps_status lower_resize(const struct call *call) {
+    const char *mode = onnx_string(call->node, "mode", "nearest");
+    const char *coordinates = onnx_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const char *rounding = onnx_string(call->node, "nearest_mode", "round_prefer_floor");
+    const struct tensor *scales = call_constant(call, 2), *sizes = call_constant(call, 3);
+    int64_t dims[ONNX_RANK_MAX];
+    int from[ONNX_RANK_MAX];
+    struct view *x;
+    TRY(call_view(call, 0, &x));
+    if ((call_given(call, 2) && scales == NULL) || (call_given(call, 3) && sizes == NULL))
+        return call_refuse(call, "its sizes depend on the data");
+    if (x->rank != 3 && x->rank != 4) return call_refuse(call, "images and sequences can be resized");
+    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0 ||
+        onnx_attribute(call->node, "axes") != NULL ||
+        strcmp(onnx_string(call->node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return call_refuse(call, "antialias, exclude_outside, axes and keep_aspect_ratio_policy are not known");
+    struct step *step = step_add(call->l, STEP_RESIZE, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    for (int d = 0; d < x->rank; d++) {
+        const double scale = resize_number(scales, x->rank, d), size = resize_number(sizes, x->rank, d);
+        const double wanted = size > 0 ? size : floor((double)x->dims[d] * scale);
+        if (!(wanted >= 1 && wanted <= 1 << 20)) return call_refuse(call, "its sizes do not fit");
+        dims[d] = (int64_t)wanted;
+        from[d] = d < 2 ? d : -1;
+        if (d < 2 && dims[d] != x->dims[d]) return call_refuse(call, "only height and width can be resized");
+        if (d >= 2) TRY(call_needs_apart(call, x, d));
+        if (d >= 2) step->scale[d - 2] = size > 0 ? 0 : scale;
+    }
+    step->inputs[0] = x;
+    step->function = mode;
+    step->words[0] = coordinates;
+    step->words[1] = rounding;
+    step->alpha = onnx_float(call->node, "cubic_coeff_a", -0.75f);
+    TRY(call_output(call, step, x, x->rank, dims, from));
+    call_give(call, 0, view_new(call->l, &step->output));
+    return call_memory(call);
+}
