@@ -12,11 +12,6 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
         return error_set(error, PS_USAGE, "device %s cannot compute node '%s' (%s)", device->type->name, node->name,
                          operator_get(node->id)->name);
     }
-    if (type->create != NULL) {
-        TRY(type->create(device, graph, node, samples, relu_follows, kernel, error));
-        (*kernel)->device = device, (*kernel)->graph = graph, (*kernel)->node = node;
-        return PS_OK;
-    }
     size_t size = type->size > 0 ? type->size : sizeof **kernel;
     struct kernel *made = calloc(1, size);
     if (made == NULL) return error_memory(error, "a kernel", size);
@@ -34,10 +29,6 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
 }
 
 void kernel_destroy(struct kernel *kernel) {
-    if (kernel != NULL && kernel->type->destroy != NULL) {
-        kernel->type->destroy(kernel);
-        return;
-    }
     if (kernel != NULL && kernel->type->release != NULL) kernel->type->release(kernel);
     free(kernel);
 }

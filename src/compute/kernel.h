@@ -82,10 +82,6 @@ struct kernel_class {
      * rest of `size` is zero. After an error `release` follows. NULL: it is complete. */
     enum ps_status (*prepare)(struct kernel *kernel, struct ps_error *error);
     void (*release)(struct kernel *kernel); /* frees what `prepare` took, but not the kernel itself; NULL: nothing */
-    /* The older form: allocates the kernel itself, and frees it. */
-    enum ps_status (*create)(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                             bool relu_follows, struct kernel **kernel, struct ps_error *error);
-    void (*destroy)(struct kernel *kernel);
     kernel_function *forward, *backward_input, *backward_weight;
     struct kernel_loop forward_loop, backward_input_loop, backward_weight_loop;
     /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and leaves

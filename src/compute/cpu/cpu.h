@@ -45,31 +45,11 @@
 
 static inline struct cpu_device *cpu_of(const struct kernel *kernel) { return (struct cpu_device *)kernel->device; }
 
-/* A kernel without oneDNN. */
-struct plain_kernel {
-    struct kernel kernel;
-    struct device *device;
-    const struct graph *graph;
-    const struct node *node;
-};
-
-/* Its default `create`: parameters in canonical order. */
-enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                            bool relu_follows, struct kernel **kernel, struct ps_error *error);
-void plain_destroy(struct kernel *kernel);
-
-static inline const struct plain_kernel *plain_of(const struct kernel *kernel) { return (const struct plain_kernel *)kernel; }
-
 /* The shape of the node's first input for which the layout of its weights is chosen: its own shape; in a network for shorter
  * sequences that of the longest (graph.longest), since both use the same weights. */
 static inline const struct shape *cpu_layout_shape(const struct graph *graph, const struct node *node) {
     const struct graph *longest = graph->longest != NULL ? graph->longest : graph;
     return &longest->nodes[node->inputs[0]].shape;
-}
-
-/* Elements of the output, all samples together. */
-static inline size_t plain_elements(const struct kernel *kernel) {
-    return (size_t)kernel->samples * (size_t)shape_elements(&plain_of(kernel)->node->shape);
 }
 
 static inline int64_t largest_scratchpad(const struct primitive *primitives, int count) {
@@ -83,8 +63,5 @@ void cpu_drop(const struct device *device, struct random_key key, float rate, si
 
 /* sums (columns) of the columns of x (rows, columns) */
 void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums);
-
-#define cpu_parallel device_parallel
-typedef parallel_body cpu_body;
 
 #endif

@@ -9,26 +9,6 @@
 #include "base/processor.h"
 #include "base/vector.h"
 
-/* --------------------------------------------------------- kernels without oneDNN */
-
-enum ps_status plain_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                            bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct plain_kernel *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    made->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
-    made->device = device;
-    made->graph = graph;
-    made->node = node;
-    for (int p = 0; p < node->parameter_count; p++) {
-        made->kernel.parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
-    }
-    *kernel = &made->kernel;
-    return PS_OK;
-}
-
-void plain_destroy(struct kernel *kernel) { free(kernel); }
-
 /* ----------------------------------------------------------- sums of columns */
 
 struct columns {

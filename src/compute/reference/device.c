@@ -7,25 +7,6 @@
 #include "graph/operators.def"
 #undef OPERATOR
 
-enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                                bool relu_follows, struct kernel **kernel, struct ps_error *error) {
-    (void)relu_follows;
-    struct reference_kernel *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a kernel", sizeof *made);
-    made->kernel = (struct kernel){.type = device->type->kernels[node->id], .samples = samples};
-    made->attributes = &node->attributes;
-    made->output = node->shape;
-    made->input_count = node->input_count;
-    for (int i = 0; i < node->input_count; i++) made->input[i] = graph->nodes[node->inputs[i]].shape;
-    for (int p = 0; p < node->parameter_count; p++) {
-        made->kernel.parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
-    }
-    *kernel = &made->kernel;
-    return PS_OK;
-}
-
-void reference_destroy(struct kernel *kernel) { free(kernel); }
-
 struct window reference_window(const struct kernel *kernel) {
     const struct attributes *a = &kernel->node->attributes;
     const int64_t *in = kernel_input(kernel, 0)->dim, *out = kernel->node->shape.dim;

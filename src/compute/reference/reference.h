@@ -10,27 +10,6 @@
 #include "compute/device.h"
 #include "compute/token.h"
 
-struct reference_kernel {
-    struct kernel kernel;
-    const struct attributes *attributes;
-    struct shape input[GRAPH_INPUTS_MAX], output; /* of one sample */
-    int input_count;
-};
-
-static inline const struct reference_kernel *reference_of(const struct kernel *kernel) {
-    return (const struct reference_kernel *)kernel;
-}
-
-/* The `create` of every reference kernel; those that keep inner values set inner_bytes after it. */
-enum ps_status reference_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
-                                bool relu_follows, struct kernel **kernel, struct ps_error *error);
-void reference_destroy(struct kernel *kernel);
-
-/* The number of vectors of an operator on features: one per sample, or one per position of a sequence. */
-static inline int64_t reference_rows(const struct kernel *kernel, const struct shape *shape) {
-    return kernel->samples * (shape_elements(shape) / shape->dim[0]);
-}
-
 /* A loop over the elements of the output (struct kernel_loop in compute/kernel.h): STATEMENT computes element `i` of the output
  * `y`, or of `dx`, the gradient of the first input `x`, from `dy`; `a` are the node's attributes. */
 #define ELEMENTWISE(name, STATEMENT)                                                                                           \
