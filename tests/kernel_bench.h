@@ -222,6 +222,7 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
     assert_ptr_equal(bench->kernel->type, class);
     assert_int_equal(bench->kernel->samples, p->samples);
     struct kernel_call *call = &bench->call;
+    call->error = &test_error;
     for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_numbers(bench, p->type[i], p->input[i], p->inputs[i]);
     call->output = p->in_place ? bench->blocks[0] : take(bench, p->samples * shape_bytes(&p->node->shape));
     call->inner = take(bench, bench->kernel->inner_bytes);
@@ -258,7 +259,7 @@ static inline void tear_down(struct bench *bench) {
 }
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
-    assert_ok(kernel_run(bench->kernel, KERNEL_FORWARD, &bench->call, &test_error));
+    assert_ok(kernel_run(bench->kernel, KERNEL_FORWARD, &bench->call));
     answer->output = get_numbers(p->node->shape.type, p->output, bench->call.output);
     for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
         if (bench->kernel->fuses_relu)
@@ -290,11 +291,10 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     hide_unread(bench, p);
     float *output_gradient = take_numbers(bench, p->node->shape.type, p->output_gradient, p->output);
     if (!(p->node->flags & OPERATOR_LOSS)) call->output_gradient = output_gradient;
-    if (kernel_has(bench->kernel, KERNEL_BACKWARD_SHARED))
-        assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_SHARED, call, &test_error));
+    if (kernel_has(bench->kernel, KERNEL_BACKWARD_SHARED)) assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_SHARED, call));
     if (kernel_has(bench->kernel, KERNEL_BACKWARD_WEIGHT) && trained) {
         memcpy(call->gradients, bench->gradient, sizeof call->gradients);
-        assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_WEIGHT, call, &test_error));
+        assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_WEIGHT, call));
         memset(call->gradients, 0, sizeof call->gradients);
     }
     for (int i = 0; i < p->node->input_count; i++) {
@@ -305,7 +305,7 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     bool has_input = false;
     for (int i = 0; i < p->node->input_count && kernel_has(bench->kernel, KERNEL_BACKWARD_INPUT); i++)
         has_input |= call->input_gradient[i] != NULL && p->node->shape.type != TYPE_I32;
-    if (has_input) assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_INPUT, call, &test_error));
+    if (has_input) assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_INPUT, call));
     for (int i = 0; i < p->node->input_count && has_input; i++) {
         if (call->input_gradient[i] == NULL) continue;
         answer->input_gradient[i] = get_numbers(p->type[i], p->inputs[i], call->input_gradient[i]);

@@ -234,10 +234,11 @@ static void test_large_mean(void **state) {
                                .weights = {weight, bias},
                                .statistics = {NULL, NULL, mean, variance},
                                .training = true,
-                               .update_statistics = true};
+                               .update_statistics = true,
+                               .error = &test_error};
     call.inner = memory_block_carve(&memory, (size_t)kernel->inner_bytes);
     call.workspace = memory_block_carve(&memory, (size_t)kernel->workspace_bytes);
-    assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error));
+    assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call));
     for (int i = 0; i < COUNT; i++) assert_true(fabsf(fabsf(y[i]) - 1) < 1e-4f);
     for (int c = 0; c < 3; c++) {
         assert_true(fabsf(mean[c] - 100) < 1e-3f);

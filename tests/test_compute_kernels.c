@@ -163,8 +163,8 @@ static void test_unwanted_gradients(void **state) {
                 bench.call.output_gradient = take_numbers(&bench, p.node->shape.type, p.output_gradient, p.output);
                 bench.call.input_gradient[last] = take(&bench, p.inputs[last] * (int64_t)number_types[p.type[last]].bytes);
                 if (kernel_has(bench.kernel, KERNEL_BACKWARD_SHARED))
-                    assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_SHARED, &bench.call, &test_error));
-                assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_INPUT, &bench.call, &test_error));
+                    assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_SHARED, &bench.call));
+                assert_ok(kernel_run(bench.kernel, KERNEL_BACKWARD_INPUT, &bench.call));
                 float *got = get_numbers(p.type[last], p.inputs[last], bench.call.input_gradient[last]);
                 assert_memory_equal(got, all.input_gradient[last], (size_t)p.inputs[last] * sizeof *got);
                 free(got);
@@ -284,16 +284,16 @@ static void test_large_vocabulary(void **state) {
                                    .output = output,
                                    .weights = {weights},
                                    .gradients = {gradients},
-                                   .output_gradient = output_gradient};
-        assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error));
-        assert_ok(kernel_run(kernel, KERNEL_BACKWARD_WEIGHT, &call, &test_error));
+                                   .output_gradient = output_gradient,
+                                   .error = &test_error};
+        assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call));
+        assert_ok(kernel_run(kernel, KERNEL_BACKWARD_WEIGHT, &call));
         for (int t = 0; t < POSITIONS; t++) {
             assert_float_equal(output[t], t + 1, 0);
             assert_float_equal(gradients[tokens[t]], 10 * (t + 1), 0);
         }
         tokens[0] = VOCABULARY;
-        assert_status(kernel_run(kernel, KERNEL_FORWARD, &call, &test_error), PS_BAD_INPUT,
-                      "token 16777220 of sample 0 at position 0");
+        assert_status(kernel_run(kernel, KERNEL_FORWARD, &call), PS_BAD_INPUT, "token 16777220 of sample 0 at position 0");
         tokens[0] = 1 << 24;
         kernel_destroy(kernel);
         device_close(device);

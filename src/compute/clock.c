@@ -40,37 +40,31 @@ static bool reached(const struct moment *moment) { return clock_now() >= moment-
 
 static void wait(const struct moment *moment) { clock_wait_until(moment->time); }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
-    kernel->inner_bytes = kernel->node->attributes.inner_bytes;
-    return PS_OK;
-}
+static void set_sizes(struct kernel *kernel) { kernel->inner_bytes = kernel->node->attributes.inner_bytes; }
 
 static enum ps_status spend_kernel(const struct kernel *kernel, double seconds) {
     spend((struct clock_device *)kernel->device, seconds);
     return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)call, (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
+    (void)call;
     return spend_kernel(kernel, kernel->node->attributes.time.forward_s);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const struct layer_times *time = &kernel->node->attributes.time;
     return spend_kernel(kernel, time->backward_input_s + (call->split ? time->split_input_s : 0));
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     const struct layer_times *time = &kernel->node->attributes.time;
     return spend_kernel(kernel,
                         time->backward_weight_s + (call->split ? time->split_s : 0) + (call->adds ? time->accumulate_s : 0));
 }
 
 static const struct kernel_class clock_kernel = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

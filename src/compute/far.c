@@ -199,8 +199,10 @@ static void use_kernel_call(struct far_device *far, const struct far_kernel *ker
 
 static void run_kernel(struct far_device *far, struct command *command) {
     struct ps_error error = {0};
-    use_kernel_call(far, command->kernel.kernel, &command->kernel.call);
-    enum ps_status status = kernel_run(command->kernel.kernel->inner, command->kernel.part, &command->kernel.call, &error);
+    struct kernel_call *call = &command->kernel.call;
+    use_kernel_call(far, command->kernel.kernel, call);
+    call->error = &error;
+    enum ps_status status = kernel_run(command->kernel.kernel->inner, command->kernel.part, call);
     if (status != PS_OK) fail(far, status, &error);
 }
 
@@ -421,8 +423,7 @@ static void update(struct device *device, const struct optimizer *rule, const st
 /* -------------------------------------------------------------------- kernels */
 
 #define SLOT(slot, PART)                                                                                                       \
-    static enum ps_status slot(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {                \
-        (void)error;                                                                                                           \
+    static enum ps_status slot(struct kernel *kernel, const struct kernel_call *call) {                                        \
         enqueue(far_of(kernel->device),                                                                                        \
                 &(struct command){.kind = KERNEL, .kernel = {(const struct far_kernel *)kernel, KERNEL_##PART, *call}});       \
         return PS_OK;                                                                                                          \

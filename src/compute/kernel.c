@@ -21,11 +21,13 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
         made->parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
     enum ps_status status = type->prepare != NULL ? type->prepare(made, error) : PS_OK;
-    if (status == PS_OK)
-        *kernel = made;
-    else
+    if (status != PS_OK) {
         kernel_destroy(made);
-    return status;
+        return status;
+    }
+    if (type->set_sizes != NULL) type->set_sizes(made);
+    *kernel = made;
+    return PS_OK;
 }
 
 void kernel_destroy(struct kernel *kernel) {
@@ -56,8 +58,7 @@ struct loop_run {
     kernel_body *body;
 };
 
-static void run_range(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void run_range(const void *context, size_t first, size_t end) {
     const struct loop_run *run = context;
     run->body(run->kernel, run->call, first, end);
 }
@@ -76,11 +77,10 @@ static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
     return 0;
 }
 
-enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call,
-                          struct ps_error *error) {
+enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call) {
     struct kernel_loop loop;
     kernel_function *function = part_of(kernel->type, part, &loop);
-    if (function != NULL) return function(kernel, call, error);
+    if (function != NULL) return function(kernel, call);
     kernel_parallel(kernel, call, loop_count(kernel, loop.over), loop.grain > 0 ? loop.grain : 1, loop.body);
     return PS_OK;
 }
@@ -93,7 +93,7 @@ void kernel_parallel(const struct kernel *kernel, const struct kernel_call *call
 void device_parallel(const struct device *device, size_t count, size_t grain, parallel_body *body, const void *context) {
     size_t threads = (size_t)device->threads;
     if (threads <= 1 || count <= grain) {
-        if (count > 0) body(context, 0, 0, count);
+        if (count > 0) body(context, 0, count);
         return;
     }
     size_t share = (count + threads - 1) / threads;
@@ -102,6 +102,6 @@ void device_parallel(const struct device *device, size_t count, size_t grain, pa
 #pragma omp parallel for num_threads(device->threads) schedule(static, 1)
     for (int part = 0; part < parts; part++) {
         size_t first = (size_t)part * share, end = first + share;
-        body(context, part, first, end < count ? end : count);
+        body(context, first, end < count ? end : count);
     }
 }

@@ -39,9 +39,10 @@ struct kernel_call {
     /* For the clock device. adds (backward_weight): the caller adds the result to earlier gradients; split (both halves): the
      * halves run at different times. */
     bool adds, split;
-    double *loss;      /* loss only: sum over what counts, times its weights, is added here */
-    int64_t *correct;  /* of labels only: hits of the top guess are added here */
-    int64_t *correct5; /* of labels only: those with fewer than five classes of higher probability */
+    double *loss;           /* loss only: sum over what counts, times its weights, is added here */
+    int64_t *correct;       /* of labels only: hits of the top guess are added here */
+    int64_t *correct5;      /* of labels only: those with fewer than five classes of higher probability */
+    struct ps_error *error; /* of a part that fails */
 };
 
 struct kernel {
@@ -58,7 +59,7 @@ struct kernel {
     int64_t state_floats;    /* of a sample, carried from position to position; 0: none */
 };
 
-typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error);
+typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call);
 
 /* A part of a kernel that is one loop over things which do not depend on each other, on a device that works in the host's
  * memory. The device's threads share it: each calls `body` for its range [first, end). It cannot fail. */
@@ -82,6 +83,8 @@ struct kernel_class {
      * rest of `size` is zero. After an error `release` follows. NULL: it is complete. */
     enum ps_status (*prepare)(struct kernel *kernel, struct ps_error *error);
     void (*release)(struct kernel *kernel); /* frees what `prepare` took, but not the kernel itself; NULL: nothing */
+    /* Sets inner_bytes, workspace_bytes, state_floats and fuses_relu where that cannot fail. NULL: they stay as they are. */
+    void (*set_sizes)(struct kernel *kernel);
     kernel_function *forward, *backward_input, *backward_weight;
     struct kernel_loop forward_loop, backward_input_loop, backward_weight_loop;
     /* What both halves of the backward need, computed once: runs before them, also where only one of them follows, and leaves
@@ -102,7 +105,7 @@ void kernel_destroy(struct kernel *kernel); /* NULL is fine */
 
 enum kernel_part { KERNEL_FORWARD, KERNEL_BACKWARD_SHARED, KERNEL_BACKWARD_INPUT, KERNEL_BACKWARD_WEIGHT };
 bool kernel_has(const struct kernel *kernel, enum kernel_part part);
-enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call, struct ps_error *error);
+enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
 
 /* The shape of an input (of one sample), and of the output as a matrix: rows, of all samples, of so many features (channels).
  */
@@ -125,8 +128,8 @@ static inline size_t kernel_elements(const struct kernel *kernel) {
 }
 
 /* Calls `body` for equal parts of [0, count), one per thread of the device, each but the last a multiple of `grain`; a single
- * direct call where there is one thread or little work. `part` counts from 0 and stays below the number of threads. */
-typedef void parallel_body(const void *context, int part, size_t first, size_t end);
+ * direct call where there is one thread or little work. */
+typedef void parallel_body(const void *context, size_t first, size_t end);
 void device_parallel(const struct device *device, size_t count, size_t grain, parallel_body *body, const void *context);
 
 /* The same for a loop of a kernel that is not a whole part of it. */

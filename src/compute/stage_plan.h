@@ -44,7 +44,7 @@ struct stage_node {
 
 struct stage_run; /* one call of forward or backward: stage_run.c */
 struct action;
-typedef enum ps_status action_function(const struct stage_run *run, const struct action *action, struct ps_error *error);
+typedef enum ps_status action_function(const struct stage_run *run, const struct action *action);
 
 /* One step of a plan: a kernel of `node`, or elements of a type to copy or to add. */
 struct action {

@@ -10,6 +10,7 @@ struct stage_run {
     struct stage_result *result;
     enum stage_half half; /* requested */
     char *base[BUFFER_COUNT];
+    struct ps_error *error;
 };
 
 static void *at(const struct stage_run *run, struct buffer buffer) {
@@ -36,6 +37,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .loss = &run->result->loss,
         .correct = &run->result->correct,
         .correct5 = &run->result->correct5,
+        .error = run->error,
     };
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.weights[p] = at(run, node->weights[p]);
@@ -48,12 +50,12 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
     return call;
 }
 
-enum ps_status action_forward(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+enum ps_status action_forward(const struct stage_run *run, const struct action *action) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare(run, node);
     for (int i = 0; i < node->node->input_count; i++) call.input[i] = at(run, node->input[i]);
     call.output = at(run, node->output);
-    return kernel_run(node->kernel, KERNEL_FORWARD, &call, error);
+    return kernel_run(node->kernel, KERNEL_FORWARD, &call);
 }
 
 /* A backward may read only what its operator's flags name: the rest may have been overwritten. */
@@ -67,20 +69,20 @@ static struct kernel_call prepare_backward(const struct stage_run *run, const st
     return call;
 }
 
-enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+enum ps_status action_backward_shared(const struct stage_run *run, const struct action *action) {
     struct kernel_call call = prepare_backward(run, action);
-    return kernel_run(action->node->kernel, KERNEL_BACKWARD_SHARED, &call, error);
+    return kernel_run(action->node->kernel, KERNEL_BACKWARD_SHARED, &call);
 }
 
-enum ps_status action_backward_input(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+enum ps_status action_backward_input(const struct stage_run *run, const struct action *action) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, action);
     for (int i = 0; i < node->node->input_count; i++) call.input_gradient[i] = at(run, node->input_gradient[i]);
     call.split = run->half == STAGE_INPUT_SPLIT;
-    return kernel_run(node->kernel, KERNEL_BACKWARD_INPUT, &call, error);
+    return kernel_run(node->kernel, KERNEL_BACKWARD_INPUT, &call);
 }
 
-enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action, struct ps_error *error) {
+enum ps_status action_backward_weight(const struct stage_run *run, const struct action *action) {
     const struct stage_node *node = action->node;
     struct kernel_call call = prepare_backward(run, action);
     bool add = run->step->accumulate;
@@ -89,7 +91,7 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     for (int p = 0; p < node->node->parameter_count; p++) {
         call.gradients[p] = at(run, add ? node->added_gradients[p] : node->gradients[p]);
     }
-    TRY(kernel_run(node->kernel, KERNEL_BACKWARD_WEIGHT, &call, error));
+    TRY(kernel_run(node->kernel, KERNEL_BACKWARD_WEIGHT, &call));
     for (int p = 0; p < node->node->parameter_count && add && run->stage->device->type->real; p++) {
         if (node->gradients[p].block != BUFFER_GRADIENTS) continue;
         size_t count = (size_t)node->kernel->parameter_bytes[p] / sizeof(float);
@@ -98,22 +100,20 @@ enum ps_status action_backward_weight(const struct stage_run *run, const struct 
     return PS_OK;
 }
 
-enum ps_status action_copy(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    (void)error;
+enum ps_status action_copy(const struct stage_run *run, const struct action *action) {
     device_copy(run->stage->device, at(run, action->to), at(run, action->from),
                 (size_t)action->count * number_types[action->type].bytes);
     return PS_OK;
 }
 
-enum ps_status action_add(const struct stage_run *run, const struct action *action, struct ps_error *error) {
-    (void)error;
+enum ps_status action_add(const struct stage_run *run, const struct action *action) {
     device_add(run->stage->device, action->type, (size_t)action->count, at(run, action->to), at(run, action->from));
     return PS_OK;
 }
 
 /* Blocks that are only read lose their const in the common table of addresses; no written value has its place in them. */
 static struct stage_run start(const struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
-                              struct stage_result *result) {
+                              struct stage_result *result, struct ps_error *error) {
     return (struct stage_run){
         .stage = stage,
         .step = step,
@@ -129,18 +129,19 @@ static struct stage_run start(const struct stage *stage, const struct stage_bloc
                  [BUFFER_INPUT_GRADIENT] = blocks->input_gradient,
                  [BUFFER_OUTPUT_GRADIENT] = blocks->output_gradient,
                  [BUFFER_STATE] = (char *)blocks->state},
+        .error = error,
     };
 }
 
 /* `kept`: layers to skip; NULL: none. */
 static enum ps_status run_list(const struct stage_run *run, const struct action_list *list, enum stage_half half,
-                               const bool *kept, struct ps_error *error) {
+                               const bool *kept) {
     enum ps_status status = PS_OK;
     uint64_t mode = denormals_flush();
     for (int i = 0; i < list->count && status == PS_OK; i++) {
         const struct action *action = &list->actions[i];
         if (!(action->half & half) || (kept && action->node && kept[action->node->node->layer])) continue;
-        status = action->run(run, action, error);
+        status = action->run(run, action);
         if (run->step->between) run->step->between(run->step->between_context, action->layer);
     }
     denormals_restore(mode);
@@ -148,7 +149,7 @@ static enum ps_status run_list(const struct stage_run *run, const struct action_
 }
 
 /* Notes what counts. Refuses a label that is no class, with which a kernel would read outside of the logits. */
-static enum ps_status check_target(const struct stage_run *run, struct stage_result *result, struct ps_error *error) {
+static enum ps_status check_target(const struct stage_run *run, struct stage_result *result) {
     const struct stage *stage = run->stage;
     const struct node *end = stage->nodes[stage->node_count - 1].node;
     if (!stage->device->type->real || !(end->flags & OPERATOR_LOSS)) return PS_OK;
@@ -166,7 +167,7 @@ static enum ps_status check_target(const struct stage_run *run, struct stage_res
         result->counted += label >= 0;
         if (known) result->weight += graph_label_weight(stage->graph, label);
         if (known) continue;
-        return error_set(error, PS_BAD_INPUT, "label %d of sample %lld: the network has the classes 0 to %lld", label,
+        return error_set(run->error, PS_BAD_INPUT, "label %d of sample %lld: the network has the classes 0 to %lld", label,
                          (long long)(n / each), (long long)classes - 1);
     }
     return PS_OK;
@@ -188,11 +189,11 @@ enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blo
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error) {
     struct stage_result made = {0};
-    struct stage_run run = start(stage, blocks, step, stage->result != NULL ? stage->result : &made);
-    TRY(check_target(&run, &made, error));
+    struct stage_run run = start(stage, blocks, step, stage->result != NULL ? stage->result : &made, error);
+    TRY(check_target(&run, &made));
     copy_target(&run);
     if (stage->result != NULL) device_copy(stage->device, stage->result, &made, sizeof made);
-    TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept, error));
+    TRY(run_list(&run, &stage->forward, STAGE_BOTH, kept));
     if (result != NULL && stage->result != NULL) device_copy(stage->device, result, stage->result, sizeof *result);
     if (result != NULL && stage->result == NULL) *result = made;
     return PS_OK;
@@ -201,19 +202,19 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
 enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               enum stage_half half, struct ps_error *error) {
     struct stage_result unused = {0};
-    struct stage_run run = start(stage, blocks, step, &unused);
+    struct stage_run run = start(stage, blocks, step, &unused, error);
     run.half = half;
     copy_target(&run);
-    return run_list(&run, &stage->backward, half, NULL, error);
+    return run_list(&run, &stage->backward, half, NULL);
 }
 
 const float *stage_output(const struct stage *stage, const struct stage_blocks *blocks) {
-    struct stage_run run = start(stage, blocks, NULL, NULL);
+    struct stage_run run = start(stage, blocks, NULL, NULL, NULL);
     return at(&run, stage->nodes[stage->node_count - 1].input[0]);
 }
 
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
-    struct stage_run run = start(stage, blocks, NULL, NULL);
+    struct stage_run run = start(stage, blocks, NULL, NULL, NULL);
     const struct stage_node *end = &stage->nodes[stage->node_count - 1];
     assert(end->node->flags & OPERATOR_LOSS);
     return at(&run, end->output);

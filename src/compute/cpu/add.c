@@ -16,11 +16,7 @@ static VECTOR_CLONES void add_two(size_t count, float *y, const float *a, const 
     }
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
-    kernel->fuses_relu = kernel->relu_follows;
-    return PS_OK;
-}
+static void set_sizes(struct kernel *kernel) { kernel->fuses_relu = kernel->relu_follows; }
 
 static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     const float *so_far = call->input[0] + first;
@@ -40,7 +36,7 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 }
 
 const struct kernel_class cpu_add = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward_loop = {OVER_ELEMENTS, forward, 4096},
     .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
 };

@@ -25,12 +25,10 @@ static struct sizes sizes_of(const struct kernel *kernel) {
 /* Of one sample, in floats. */
 static size_t share_of(const struct sizes *s) { return (s->queries + s->keys + 1) * s->units + s->keys; }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     struct sizes s = sizes_of(kernel);
     kernel->inner_bytes = (int64_t)(s.samples * s.queries * s.keys * sizeof(float));
     kernel->workspace_bytes = (int64_t)((s.units + s.samples * share_of(&s)) * sizeof(float));
-    return PS_OK;
 }
 
 struct work {
@@ -131,8 +129,7 @@ static void softmax(const struct sample *sample, size_t q) {
     for (size_t k = 0; k < s->keys && sum > 0; k++) p[k] /= sum;
 }
 
-static void forward_samples(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void forward_samples(const void *context, size_t first, size_t end) {
     const struct work *work = context;
     const struct sizes *s = &work->sizes;
     for (size_t n = first; n < end; n++) {
@@ -148,8 +145,7 @@ static void forward_samples(const void *context, int part, size_t first, size_t 
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct work work = start(kernel, call);
     device_parallel(kernel->device, work.sizes.samples, 1, forward_samples, &work);
     return PS_OK;
@@ -185,8 +181,7 @@ static void backward_query(const struct sample *sample, size_t q, const float *d
     }
 }
 
-static void backward_samples(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void backward_samples(const void *context, size_t first, size_t end) {
     const struct work *work = context;
     const struct sizes *s = &work->sizes;
     for (size_t n = first; n < end; n++) {
@@ -198,15 +193,13 @@ static void backward_samples(const void *context, int part, size_t first, size_t
     }
 }
 
-static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
     struct work work = start(kernel, call);
     device_parallel(kernel->device, work.sizes.samples, 1, backward_samples, &work);
     return PS_OK;
 }
 
-static void input_samples(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void input_samples(const void *context, size_t first, size_t end) {
     const struct work *work = context;
     const struct sizes *s = &work->sizes;
     float *const *gradient = work->call->input_gradient;
@@ -227,15 +220,13 @@ static void input_samples(const void *context, int part, size_t first, size_t en
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct work work = start(kernel, call);
     device_parallel(kernel->device, work.sizes.samples, 1, input_samples, &work);
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct work work = start(kernel, call);
     const struct sizes *s = &work.sizes;
     float *da = call->gradients[0], *bias = call->gradients[2];
@@ -256,7 +247,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_additive_attention = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -42,8 +42,7 @@ static void copy_tiles(const struct copy *c, char *to, const char *from) {
         }
 }
 
-static void copy_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void copy_part(const void *context, size_t first, size_t end) {
     const struct copy *c = context;
     struct cursor at = cursor_at(c->outer, c->outer->rank, (int64_t)first);
     const int64_t size = (int64_t)c->size;
@@ -93,8 +92,7 @@ static void copy_all(const struct kernel *kernel, const struct arrangement *wher
     device_parallel(kernel->device, (size_t)broadcast_count(&outer, outer.rank), GRAIN, copy_part, &c);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     for (int i = 0; i < kernel->node->input_count; i++) {
         const struct arrangement where = arrangement_of(kernel, i);
         copy_all(kernel, &where, 0, call->input[i], call->output);
@@ -103,8 +101,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 }
 
 /* What a slice leaves out has the gradient 0. */
-static enum ps_status backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward(struct kernel *kernel, const struct kernel_call *call) {
     for (int i = 0; i < kernel->node->input_count; i++) {
         const struct arrangement where = arrangement_of(kernel, i);
         if (call->input_gradient[i] == NULL) continue;

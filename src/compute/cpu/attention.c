@@ -124,11 +124,11 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
 }
 
 static enum ps_status multiply(const struct attention *attention, enum product product, const struct kernel_call *call,
-                               const float *left, const float *right, float *result, struct ps_error *error) {
+                               const float *left, const float *right, float *result) {
     struct primitive *primitive = (struct primitive *)&attention->products[product];
     void *scratchpad = (char *)call->workspace + own_workspace(attention);
     const void *addresses[] = {left, right, result};
-    return primitive_run(primitive, cpu_of(&attention->kernel), addresses, scratchpad, error);
+    return primitive_run(primitive, cpu_of(&attention->kernel), addresses, scratchpad, call->error);
 }
 
 /* --------------------------------------------------------------------- rows */
@@ -184,8 +184,7 @@ static VECTOR_CLONES void hide(size_t count, float *x, const int32_t *seen, cons
     for (size_t i = 0; i < count && added != NULL; i++) x[i] = added[i] > -INFINITY ? x[i] : value;
 }
 
-static void softmax_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void softmax_part(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const struct attention_shape *s = &r->attention->shape;
     size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
@@ -215,8 +214,7 @@ static VECTOR_CLONES void score_gradients(size_t count, float *dp, const float *
     for (size_t i = 0; i < count; i++) dp[i] = (d[i] * dp[i] - p[i] * mean) * scale;
 }
 
-static void gradient_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void gradient_part(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     size_t keys = (size_t)r->attention->shape.keys;
     for (size_t row = first; row < end; row++) {
@@ -229,8 +227,7 @@ static void gradient_part(const void *context, int part, size_t first, size_t en
 /* ----------------------------------------------------- what only some have */
 
 /* The mask's gradient: the sum over the rows of scores that it was added to. `first` and `end` count samples. */
-static void mask_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void mask_part(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const struct attention_shape *s = &r->attention->shape;
     size_t rows = (size_t)(s->heads * s->queries), keys = (size_t)s->keys;
@@ -246,8 +243,7 @@ static VECTOR_CLONES void bound_gradients(size_t count, float *ds, const float *
     for (size_t i = 0; i < count; i++) ds[i] *= scale * (1 - fractions[i] * fractions[i]);
 }
 
-static void bound_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void bound_part(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const struct attention_shape *s = &r->attention->shape;
     size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
@@ -280,8 +276,7 @@ struct sharing {
     float *to;
 };
 
-static void share_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void share_part(const void *context, size_t first, size_t end) {
     const struct sharing *sharing = context;
     const struct attention_shape *s = sharing->shape;
     int64_t each = s->each[sharing->part], group = s->heads / s->key_heads;
@@ -311,31 +306,30 @@ static const float *drop_weights(const struct attention *attention, const struct
     return dropped;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
-    TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner,
-                 error));
+    TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner));
     struct rows rows = rows_of(attention, call, call->inner, NULL);
     device_parallel(attention->kernel.device, row_count(s), 8, softmax_part, &rows);
     const float *weights = drop_weights(attention, call);
-    return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output, error);
+    return multiply(attention, OUTPUT, call, weights, input_of(s, call, ATTENTION_VALUE), call->output);
 }
 
 /* The gradient of keys or values: left x right, added up where heads share them. */
 static enum ps_status shared_gradient(const struct attention *attention, enum product product, const struct kernel_call *call,
-                                      const float *left, const float *right, enum attention_part part, struct ps_error *error) {
+                                      const float *left, const float *right, enum attention_part part) {
     const struct attention_shape *s = &attention->shape;
     float *gradient = attention_gradient(s, call->input_gradient, part, 0, 0, 0);
-    if (s->heads == s->key_heads) return multiply(attention, product, call, left, right, gradient, error);
+    if (s->heads == s->key_heads) return multiply(attention, product, call, left, right, gradient);
     float *all = (float *)(void *)((char *)call->workspace + shared_start(attention));
-    TRY(multiply(attention, product, call, left, right, all, error));
+    TRY(multiply(attention, product, call, left, right, all));
     struct sharing sharing = {s, part, all, gradient};
     device_parallel(attention->kernel.device, (size_t)(s->samples * s->keys), 1, share_part, &sharing);
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
     float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0), *scores = call->workspace;
@@ -344,14 +338,14 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
          mask = s->added && call->input_gradient[s->mask] != NULL;
     const float *dy = call->output_gradient;
     const float *weights = drop_weights(attention, call);
-    if (value) TRY(shared_gradient(attention, VALUE_GRADIENT, call, weights, dy, ATTENTION_VALUE, error));
+    if (value) TRY(shared_gradient(attention, VALUE_GRADIENT, call, weights, dy, ATTENTION_VALUE));
     if (query == NULL && !key && !mask) return PS_OK;
-    TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores, error));
+    TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, input_of(s, call, ATTENTION_VALUE), scores));
     struct rows rows = rows_of(attention, call, scores, weights);
     finish_scores(&rows);
-    if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query, error));
+    if (query != NULL) TRY(multiply(attention, QUERY_GRADIENT, call, scores, input_of(s, call, ATTENTION_KEY), query));
     if (!key) return PS_OK;
-    return shared_gradient(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), ATTENTION_KEY, error);
+    return shared_gradient(attention, KEY_GRADIENT, call, scores, input_of(s, call, ATTENTION_QUERY), ATTENTION_KEY);
 }
 
 const struct kernel_class cpu_attention = {

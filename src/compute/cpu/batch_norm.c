@@ -65,13 +65,11 @@ static struct partial partial_of(const struct kernel_call *call, int part, size_
     return (struct partial){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     size_t channels = kernel_features(kernel);
     kernel->inner_bytes = (int64_t)(4 * vector_bytes(channels) + memory_align(sizeof(int32_t)));
     kernel->workspace_bytes = kernel->device->threads * (int64_t)partial_bytes(channels);
     kernel->fuses_relu = kernel->relu_follows;
-    return PS_OK;
 }
 
 static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
@@ -84,17 +82,31 @@ static size_t block_rows(size_t channels) {
     return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
 }
 
-/* Sums over all rows: `body` sums a thread's rows into its partial. */
-static void add_up(const struct kernel *kernel, const struct norm *norm, parallel_body *body) {
-    const struct device *device = kernel->device;
-    for (int part = 0; part < device->threads; part++) *partial_of(norm->call, part, norm->channels).rows = 0;
-    device_parallel(device, kernel_rows(kernel), ROWS_GRAIN, body, norm);
+/* Sums of the rows [first, end) into a partial that is zero. */
+typedef void sum_function(const struct norm *norm, const struct partial *partial, size_t first, size_t end);
+struct summing {
+    const struct norm *norm;
+    sum_function *sum;
+    size_t rows, share; /* of all partials, of one */
+};
+
+static void sum_partials(const void *context, size_t first, size_t end) {
+    const struct summing *s = context;
+    for (size_t i = first; i < end; i++) {
+        size_t row = i * s->share, channels = s->norm->channels;
+        struct partial p = partial_of(s->norm->call, (int)i, channels);
+        *p.rows = row >= s->rows ? 0 : s->rows - row < s->share ? s->rows - row : s->share;
+        memset(p.first, 0, channels * sizeof *p.first);
+        memset(p.second, 0, channels * sizeof *p.second);
+        s->sum(s->norm, &p, row, row + *p.rows);
+    }
 }
 
-static void start_partial(const struct partial *partial, size_t channels, size_t rows) {
-    memset(partial->first, 0, channels * sizeof(double));
-    memset(partial->second, 0, channels * sizeof(double));
-    *partial->rows = rows;
+/* Sums over all rows: each thread has a partial. */
+static void add_up(const struct kernel *kernel, const struct norm *norm, sum_function *sum) {
+    size_t threads = (size_t)kernel->device->threads, rows = kernel_rows(kernel), share = (rows + threads - 1) / threads;
+    share = (share + ROWS_GRAIN - 1) / ROWS_GRAIN * ROWS_GRAIN;
+    device_parallel(kernel->device, threads, 1, sum_partials, &(struct summing){norm, sum, rows, share});
 }
 
 /* ------------------------------------------------------------------- forward */
@@ -123,17 +135,14 @@ static inline void join(double total, double *mean, double *distance, double cou
     *distance += other_distance + d * d * total * share;
 }
 
-static void measure_part(const void *context, int part, size_t first, size_t end) {
-    const struct norm *norm = context;
+static void measure_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
     size_t channels = norm->channels, step = block_rows(channels);
-    struct partial p = partial_of(norm->call, part, channels);
-    start_partial(&p, channels, end - first);
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
-        measure_block(rows, channels, norm->call->input[0] + row * channels, p.block_first, p.block_second);
+        measure_block(rows, channels, norm->call->input[0] + row * channels, p->block_first, p->block_second);
         for (size_t c = 0; c < channels; c++) {
-            join((double)(row - first), &p.first[c], &p.second[c], (double)rows, (double)p.block_first[c],
-                 (double)p.block_second[c]);
+            join((double)(row - first), &p->first[c], &p->second[c], (double)rows, (double)p->block_first[c],
+                 (double)p->block_second[c]);
         }
     }
 }
@@ -149,7 +158,7 @@ static void move_statistics(const struct kernel *kernel, const struct kernel_cal
 
 /* Fills inner mean and inverse from the micro-batch. */
 static void measure(const struct kernel *kernel, const struct norm *norm) {
-    add_up(kernel, norm, measure_part);
+    add_up(kernel, norm, measure_rows);
     double epsilon = (double)kernel->node->attributes.epsilon, rows = (double)kernel_rows(kernel);
     struct partial all = partial_of(norm->call, 0, norm->channels);
     double total = (double)*all.rows;
@@ -183,16 +192,14 @@ static VECTOR_CLONES void normalise(size_t rows, size_t channels, const float *r
     }
 }
 
-static void normalise_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void normalise_part(const void *context, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t channels = norm->channels;
     normalise(end - first, channels, norm->call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
               norm->relu, norm->call->output + first * channels);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct norm norm = norm_of(kernel, call);
     *norm.inner.state = SUMS_MISSING;
     if (call->training) {
@@ -224,18 +231,15 @@ static VECTOR_CLONES void sum_block(size_t rows, size_t channels, const float *r
     }
 }
 
-static void sum_part(const void *context, int part, size_t first, size_t end) {
-    const struct norm *norm = context;
+static void sum_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
     size_t channels = norm->channels, step = block_rows(channels);
-    struct partial p = partial_of(norm->call, part, channels);
-    start_partial(&p, channels, end - first);
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
         sum_block(rows, channels, norm->call->input[0] + row * channels, norm->call->output_gradient + row * channels,
-                  norm->inner.mean, p.block_first, p.block_second);
+                  norm->inner.mean, p->block_first, p->block_second);
         for (size_t c = 0; c < channels; c++) {
-            p.first[c] += (double)p.block_first[c];
-            p.second[c] += (double)p.block_second[c];
+            p->first[c] += (double)p->block_first[c];
+            p->second[c] += (double)p->block_second[c];
         }
     }
 }
@@ -246,7 +250,7 @@ static void find_sums(const struct kernel *kernel, const struct norm *norm, enum
         *norm->inner.state = SUMS_MISSING;
         return;
     }
-    add_up(kernel, norm, sum_part);
+    add_up(kernel, norm, sum_rows);
     struct partial all = partial_of(norm->call, 0, norm->channels);
     for (int part = 1; part < kernel->device->threads; part++) {
         struct partial p = partial_of(norm->call, part, norm->channels);
@@ -274,16 +278,14 @@ static VECTOR_CLONES void differentiate(size_t rows, size_t channels, const floa
     }
 }
 
-static void differentiate_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void differentiate_part(const void *context, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t at = first * norm->channels;
     differentiate(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at, norm->inner.mean,
                   norm->scale, norm->dy_mean, norm->dyx_factor, norm->call->input_gradient[0] + at);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct norm norm = norm_of(kernel, call);
     find_sums(kernel, &norm, SUMS_BY_INPUT, SUMS_BY_WEIGHT);
     struct partial room = partial_of(call, 0, norm.channels);
@@ -303,8 +305,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct norm norm = norm_of(kernel, call);
     find_sums(kernel, &norm, SUMS_BY_WEIGHT, SUMS_BY_INPUT);
     for (size_t c = 0; c < norm.channels; c++) {
@@ -315,7 +316,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_batch_norm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

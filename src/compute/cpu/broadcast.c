@@ -52,8 +52,7 @@ static void run_row(const struct rows *r, float *result, const int64_t *offset, 
     r->row(count, result, in);
 }
 
-static void forward_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void forward_part(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const int outer = r->b->rank - 1, own = r->b->operands - 1;
     const int64_t side = r->b->side[outer];
@@ -98,8 +97,7 @@ static double fold_whole(enum fold fold, size_t count, double all, const float *
 }
 
 /* The operand has rows of its own, each made of several. */
-static void fold_rows(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void fold_rows(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const int outer = r->kept.rank - 1;
     const int64_t side = r->kept.side[outer], times = broadcast_count(&r->repeated, r->repeated.rank);
@@ -122,8 +120,7 @@ static void fold_rows(const void *context, int part, size_t first, size_t end) {
 }
 
 /* The operand is repeated along the rows: each of its elements is made of whole rows. */
-static void fold_within_rows(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void fold_within_rows(const void *context, size_t first, size_t end) {
     const struct rows *r = context;
     const int outer = r->repeated.rank - 1;
     const int64_t side = r->repeated.side[outer], times = broadcast_count(&r->repeated, outer);
@@ -201,8 +198,7 @@ static struct rows binary_rows(const struct kernel *kernel, const struct kernel_
     return rows;
 }
 
-static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call) {
     struct broadcast b;
     struct rows rows = binary_rows(kernel, call, &b);
     rows.row = binary_kinds[kernel->node->attributes.kind].value;
@@ -221,8 +217,7 @@ static void binary_gradient(const struct kernel *kernel, const struct kernel_cal
 }
 
 /* The second gradient first: the first may be written over dy. */
-static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call) {
     for (int i = 1; i >= 0; i--) {
         float *result = i == binary_parameter(kernel) ? NULL : call->input_gradient[binary_input(kernel, i)];
         if (result != NULL) binary_gradient(kernel, call, i, result);
@@ -230,8 +225,7 @@ static enum ps_status binary_backward(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     binary_gradient(kernel, call, binary_parameter(kernel), call->gradients[0]);
     return PS_OK;
 }
@@ -251,8 +245,7 @@ static struct broadcast expanded_shape(const struct kernel *kernel) {
     return broadcast_make(&kernel->node->shape, kernel->samples, &from, 1);
 }
 
-static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = expanded_shape(kernel);
     const float *from = kernel->node->id == OPERATOR_PARAMETER ? call->weights[0] : call->input[0];
     run_forward(kernel->device, &(struct rows){.row = copy_first, .b = &b, .in = {from}, .result = call->output});
@@ -264,24 +257,22 @@ static void sum_expanded(const struct kernel *kernel, const float *dy, float *re
     run_fold(kernel->device, &(struct rows){.row = copy_second, .b = &b, .in = {NULL, dy}, .result = result}, 0);
 }
 
-static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call) {
     sum_expanded(kernel, call->output_gradient, call->input_gradient[0]);
     return PS_OK;
 }
 
 const struct kernel_class cpu_expand = {.forward = expand, .backward_input = expand_backward};
 
-static enum ps_status parameter_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    TRY(expand(kernel, call, error));
+static enum ps_status parameter_forward(struct kernel *kernel, const struct kernel_call *call) {
+    TRY(expand(kernel, call));
     int32_t *whole = (int32_t *)(void *)call->output;
     for (size_t i = 0; i < kernel_elements(kernel) && kernel->node->shape.type == TYPE_I32; i++)
         whole[i] = (int32_t)call->output[i];
     return PS_OK;
 }
 
-static enum ps_status parameter_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status parameter_backward(struct kernel *kernel, const struct kernel_call *call) {
     sum_expanded(kernel, call->output_gradient, call->gradients[0]);
     return PS_OK;
 }
@@ -343,14 +334,11 @@ static void fold_into(const struct kernel *kernel, const struct broadcast *b, ro
 }
 
 /* The workspace has a number for each result, or two. */
-static enum ps_status reduce_prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void reduce_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = 2 * (int64_t)(kernel_elements(kernel) * sizeof(float));
-    return PS_OK;
 }
 
-static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_call *call) {
     const int kind = kernel->node->attributes.kind;
     const struct broadcast b = reduce_shape(kernel);
     const size_t count = kernel_elements(kernel);
@@ -384,8 +372,7 @@ static const float *look(const struct kernel *kernel, const struct kernel_call *
     return number;
 }
 
-static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel_call *call) {
     const int kind = kernel->node->attributes.kind;
     const struct broadcast_operand output = {&kernel->node->shape, kernel->samples};
     const struct broadcast b = reduce_shape(kernel),
@@ -403,7 +390,7 @@ static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_reduce = {
-    .prepare = reduce_prepare, .forward = reduce_forward, .backward_input = reduce_backward};
+    .set_sizes = reduce_sizes, .forward = reduce_forward, .backward_input = reduce_backward};
 
 /* -------------------------------------------------- compare, logical, where */
 
@@ -444,8 +431,7 @@ static row_function *const logical_kinds[] = {
     [LOGICAL_AND] = both, [LOGICAL_OR] = either, [LOGICAL_XOR] = one_of, [LOGICAL_NOT] = negation};
 
 /* Operands beside the inputs' are `alpha`, one number that is repeated. */
-static enum ps_status condition(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status condition(struct kernel *kernel, const struct kernel_call *call) {
     const struct node *node = kernel->node;
     const bool compares = node->id == OPERATOR_COMPARE, integers = kernel_input(kernel, 0)->type == TYPE_I32;
     struct shape one = {.rank = node->shape.rank, .dim = {1, 1, 1, 1, 1, 1}};
@@ -490,8 +476,7 @@ static VECTOR_CLONES void where_not_chosen(size_t count, float *result, const fl
     for (size_t i = 0; i < count; i++) result[i] = condition[i] != 0 ? 0 : dy[i];
 }
 
-static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = inputs_shape(kernel);
     run_forward(
         kernel->device,
@@ -499,8 +484,7 @@ static enum ps_status where_forward(struct kernel *kernel, const struct kernel_c
     return PS_OK;
 }
 
-static enum ps_status where_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status where_backward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = inputs_shape(kernel);
     for (int i = 1; i < 3; i++) {
         struct rows rows = {.row = i == 1 ? where_chosen : where_not_chosen,

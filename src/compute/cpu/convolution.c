@@ -175,28 +175,26 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
 
 /* y = convolution of x, with `bias` where there is one */
 static enum ps_status run_forward(struct convolution *c, const struct kernel_call *call, const float *x, const float *bias,
-                                  float *y, struct ps_error *error) {
+                                  float *y) {
     const void *addresses[] = {x, call->weights[0], y, bias};
-    return primitive_run(&c->primitives[FORWARD], cpu_of(&c->kernel), addresses, call->workspace, error);
+    return primitive_run(&c->primitives[FORWARD], cpu_of(&c->kernel), addresses, call->workspace, call->error);
 }
 
 /* dx of dy */
-static enum ps_status run_input(struct convolution *c, const struct kernel_call *call, const float *dy, float *dx,
-                                struct ps_error *error) {
+static enum ps_status run_input(struct convolution *c, const struct kernel_call *call, const float *dy, float *dx) {
     const void *weights = call->weights[0];
     char *scratchpad = (char *)call->workspace + c->reordered_bytes[0];
     if (c->primitives[INPUT_REORDER].handle != NULL) {
         const void *addresses[] = {weights, call->workspace};
-        TRY(primitive_run(&c->primitives[INPUT_REORDER], cpu_of(&c->kernel), addresses, scratchpad, error));
+        TRY(primitive_run(&c->primitives[INPUT_REORDER], cpu_of(&c->kernel), addresses, scratchpad, call->error));
         weights = call->workspace;
     }
     const void *addresses[] = {dy, weights, dx};
-    return primitive_run(&c->primitives[INPUT], cpu_of(&c->kernel), addresses, scratchpad, error);
+    return primitive_run(&c->primitives[INPUT], cpu_of(&c->kernel), addresses, scratchpad, call->error);
 }
 
 /* dw, and db where oneDNN computes it */
-static enum ps_status run_weights(struct convolution *c, const struct kernel_call *call, const float *x, const float *dy,
-                                  struct ps_error *error) {
+static enum ps_status run_weights(struct convolution *c, const struct kernel_call *call, const float *x, const float *dy) {
     bool reorders = c->primitives[WEIGHT_REORDER].handle != NULL;
     void *made = reorders ? call->workspace : call->gradients[0];
     char *scratchpad = (char *)call->workspace + c->reordered_bytes[1];
@@ -205,11 +203,11 @@ static enum ps_status run_weights(struct convolution *c, const struct kernel_cal
         depthwise_gradient(&depthwise, x, dy, made);
     } else {
         const void *addresses[] = {x, dy, made, call->gradients[1]};
-        TRY(primitive_run(&c->primitives[WEIGHTS], cpu_of(&c->kernel), addresses, scratchpad, error));
+        TRY(primitive_run(&c->primitives[WEIGHTS], cpu_of(&c->kernel), addresses, scratchpad, call->error));
     }
     if (!reorders) return PS_OK;
     const void *both[] = {made, call->gradients[0]};
-    return primitive_run(&c->primitives[WEIGHT_REORDER], cpu_of(&c->kernel), both, scratchpad, error);
+    return primitive_run(&c->primitives[WEIGHT_REORDER], cpu_of(&c->kernel), both, scratchpad, call->error);
 }
 
 /* db, where there is a bias */
@@ -222,18 +220,18 @@ static void sum_pixels(const struct convolution *c, const struct kernel_call *ca
 
 /* ------------------------------------------------------------- convolution */
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    return run_forward((struct convolution *)kernel, call, call->input[0], call->weights[1], call->output, error);
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
+    return run_forward((struct convolution *)kernel, call, call->input[0], call->weights[1], call->output);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    return run_input((struct convolution *)kernel, call, call->output_gradient, call->input_gradient[0], error);
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
+    return run_input((struct convolution *)kernel, call, call->output_gradient, call->input_gradient[0]);
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct convolution *c = (struct convolution *)kernel;
-    if (c->taps != NULL) return taps_run(c->taps, call, error);
-    TRY(run_weights(c, call, call->input[0], call->output_gradient, error));
+    if (c->taps != NULL) return taps_run(c->taps, call);
+    TRY(run_weights(c, call, call->input[0], call->output_gradient));
     if (c->depthwise) sum_pixels(c, call);
     return PS_OK;
 }
@@ -246,22 +244,22 @@ static VECTOR_CLONES void add_rows(size_t rows, size_t columns, const float *res
     }
 }
 
-static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call) {
     struct convolution *c = (struct convolution *)kernel;
-    TRY(run_input(c, call, call->input[0], call->output, error));
+    TRY(run_input(c, call, call->input[0], call->output));
     const struct shape *shape = &c->kernel.node->shape;
     if (call->weights[1] != NULL)
         add_rows(shape_rows(shape, kernel->samples), shape_channels(shape), call->weights[1], call->output);
     return PS_OK;
 }
 
-static enum ps_status turned_backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    return run_forward((struct convolution *)kernel, call, call->output_gradient, NULL, call->input_gradient[0], error);
+static enum ps_status turned_backward_input(struct kernel *kernel, const struct kernel_call *call) {
+    return run_forward((struct convolution *)kernel, call, call->output_gradient, NULL, call->input_gradient[0]);
 }
 
-static enum ps_status turned_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status turned_backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct convolution *c = (struct convolution *)kernel;
-    TRY(run_weights(c, call, call->output_gradient, call->input[0], error));
+    TRY(run_weights(c, call, call->output_gradient, call->input[0]));
     sum_pixels(c, call);
     return PS_OK;
 }

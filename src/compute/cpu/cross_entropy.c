@@ -108,14 +108,9 @@ static void forward_rows(const struct kernel *kernel, const struct kernel_call *
     }
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
-    kernel->workspace_bytes = (int64_t)(kernel_rows(kernel) * sizeof(struct row));
-    return PS_OK;
-}
+static void set_sizes(struct kernel *kernel) { kernel->workspace_bytes = (int64_t)(kernel_rows(kernel) * sizeof(struct row)); }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     kernel_parallel(kernel, call, kernel_rows(kernel), 16, forward_rows);
     const struct row *rows = call->workspace;
     for (size_t n = 0; n < labelled_rows(kernel, call); n++) {
@@ -158,4 +153,4 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 }
 
 const struct kernel_class cpu_cross_entropy = {
-    .prepare = prepare, .forward = forward, .backward_input_loop = {OVER_ROWS, backward, 16}};
+    .set_sizes = set_sizes, .forward = forward, .backward_input_loop = {OVER_ROWS, backward, 16}};

@@ -68,8 +68,7 @@ struct run {
     float *dw;
 };
 
-static void run_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void run_part(const void *context, size_t first, size_t end) {
     const struct run *run = context;
     const struct depthwise *d = run->depthwise;
     const struct attributes *a = d->attributes;

@@ -26,10 +26,7 @@ static VECTOR_CLONES void add_rows(const struct columns *c, size_t first, size_t
     }
 }
 
-static void sum_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
-    add_rows(context, first, end);
-}
+static void sum_part(const void *context, size_t first, size_t end) { add_rows(context, first, end); }
 
 void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums) {
     struct columns all = {rows, columns, x, sums};
@@ -45,8 +42,7 @@ struct update {
     bool predict_only;
 };
 
-static void update_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void update_part(const void *context, size_t first, size_t end) {
     const struct update *update = context;
     struct optimizer_call call = *update->call;
     call.count = end - first;

@@ -27,8 +27,7 @@ static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t l
     for (int i = 0; i < GROUP; i++) to[i] = word[i] >= least ? from[i] * scale : 0;
 }
 
-static void drop_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void drop_part(const void *context, size_t first, size_t end) {
     const struct dropout *d = context;
     /* The smallest word with which an element is kept: random_uniform is the upper 24 bits. */
     const uint32_t least = (uint32_t)ceil((double)d->rate * 0x1p24) << 8;
@@ -58,13 +57,11 @@ static enum ps_status apply(const struct kernel *kernel, const struct kernel_cal
     return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     return apply(kernel, call, call->input[0], call->output);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     return apply(kernel, call, call->output_gradient, call->input_gradient[0]);
 }
 

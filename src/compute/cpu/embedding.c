@@ -15,12 +15,12 @@ static void copy_rows(const struct kernel *kernel, const struct kernel_call *cal
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const int32_t *tokens = token_numbers(call->input[0]);
     const struct node *node = kernel->node;
     size_t count = kernel_rows(kernel);
     for (size_t i = 0; i < count; i++) {
-        TRY(token_check(tokens[i], (int64_t)i, node->shape.dim[1], node->attributes.vocabulary, error));
+        TRY(token_check(tokens[i], (int64_t)i, node->shape.dim[1], node->attributes.vocabulary, call->error));
     }
     kernel_parallel(kernel, call, count, 64, copy_rows);
     return PS_OK;
@@ -40,8 +40,7 @@ static void sum_gradients(const struct kernel *kernel, const struct kernel_call 
     }
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     kernel_parallel(kernel, call, (size_t)kernel->node->attributes.vocabulary, 1, sum_gradients);
     return PS_OK;
 }

@@ -11,12 +11,10 @@
 
 static size_t positions_of(const struct kernel *kernel) { return kernel_rows(kernel) / (size_t)kernel->samples; }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     int64_t channels = (int64_t)kernel_features(kernel) * kernel->samples;
     kernel->inner_bytes = 2 * channels * (int64_t)sizeof(float);
     kernel->workspace_bytes = 2 * channels * (int64_t)sizeof(double);
-    return PS_OK;
 }
 
 static VECTOR_CLONES void add_values(size_t count, const float *restrict x, double *restrict sums) {
@@ -140,7 +138,7 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 }
 
 const struct kernel_class cpu_group_norm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward_loop = {OVER_SAMPLES, forward},
     .backward_input_loop = {OVER_SAMPLES, backward_input},
     .backward_weight_loop = {OVER_FEATURES, backward_weight, 16},

@@ -9,11 +9,7 @@
 
 static bool is_centred(const struct kernel *kernel) { return kernel->node->id == OPERATOR_LAYER_NORM; }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
-    kernel->inner_bytes = 2 * (int64_t)(kernel_rows(kernel) * sizeof(float));
-    return PS_OK;
-}
+static void set_sizes(struct kernel *kernel) { kernel->inner_bytes = 2 * (int64_t)(kernel_rows(kernel) * sizeof(float)); }
 
 /* A shift without a scale there is not. */
 static VECTOR_CLONES void normalise(size_t count, float *y, const float *x, float mean, float inverse, const float *gamma,
@@ -94,14 +90,14 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 }
 
 const struct kernel_class cpu_layer_norm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward_loop = {OVER_ROWS, forward, 16},
     .backward_input_loop = {OVER_ROWS, backward_input, 16},
     .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},
 };
 
 const struct kernel_class cpu_rms_norm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward_loop = {OVER_ROWS, forward, 16},
     .backward_input_loop = {OVER_ROWS, backward_input, 16},
     .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},

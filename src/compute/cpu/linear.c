@@ -117,8 +117,7 @@ struct finish {
     bool relu;
 };
 
-static void finish_rows(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void finish_rows(const void *context, size_t first, size_t end) {
     const struct finish *finish = context;
     for (size_t row = first; row < end; row++) {
         float *y = finish->y + row * finish->stride;
@@ -127,7 +126,7 @@ static void finish_rows(const void *context, int part, size_t first, size_t end)
     }
 }
 
-static enum ps_status forward_in_pieces(const struct linear *linear, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward_in_pieces(const struct linear *linear, const struct kernel_call *call) {
     const int64_t n = (int64_t)shape_rows(kernel_input(&linear->kernel, 0), linear->kernel.samples),
                   d = kernel_input(&linear->kernel, 0)->dim[0], features = linear->kernel.node->shape.dim[0];
     for (int64_t first = 0; first < features; first += linear->piece) {
@@ -135,8 +134,8 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
         dnnl_status_t status = dnnl_sgemm('N', 'T', n, width, d, 1, call->input[0], d, call->weights[0] + first * d, d, 0,
                                           call->output + first, features);
         if (status != dnnl_success)
-            return error_set(error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s", linear->kernel.node->name,
-                             dnnl_status2str(status));
+            return error_set(call->error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s",
+                             linear->kernel.node->name, dnnl_status2str(status));
         const struct finish finish = {.y = call->output + first,
                                       .bias = linear->kernel.node->attributes.bias ? call->weights[1] + first : NULL,
                                       .width = (size_t)width,
@@ -147,23 +146,23 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
     return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
-    if (linear->piece > 0) return forward_in_pieces(linear, call, error);
+    if (linear->piece > 0) return forward_in_pieces(linear, call);
     const void *addresses[] = {call->input[0], call->weights[0], call->output, call->weights[1]};
-    return primitive_run(&linear->primitives[FORWARD], cpu_of(&linear->kernel), addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[FORWARD], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->output_gradient, call->weights[0], call->input_gradient[0]};
-    return primitive_run(&linear->primitives[INPUT], cpu_of(&linear->kernel), addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[INPUT], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->input[0], call->output_gradient, call->gradients[0], call->gradients[1]};
-    return primitive_run(&linear->primitives[WEIGHTS], cpu_of(&linear->kernel), addresses, call->workspace, error);
+    return primitive_run(&linear->primitives[WEIGHTS], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
 }
 
 /* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */

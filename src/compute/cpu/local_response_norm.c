@@ -6,29 +6,22 @@
  *     dx[j] = dy[j] s[j]^-beta - 2 alpha beta / window x[j] sum over the c whose window has j of dy[c] x[c] s[c]^(-beta - 1)
  */
 #include <math.h>
+#include <omp.h>
 
 #include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
-struct response {
-    const struct kernel_call *call;
-    const struct attributes *attributes;
-    size_t channels;
-};
-
 /* Two vectors for each thread. */
 static size_t scratch_bytes(size_t channels) { return memory_align(channels * sizeof(float)); }
 
-static float *scratch_of(const struct response *r, int part, int number) {
-    char *base = (char *)r->call->workspace + (size_t)(2 * part + number) * scratch_bytes(r->channels);
-    return (float *)(void *)base;
+static float *scratch_of(const struct kernel *kernel, const struct kernel_call *call, int number) {
+    size_t vector = 2 * (size_t)omp_get_thread_num() + (size_t)number;
+    return (float *)(void *)((char *)call->workspace + vector * scratch_bytes(kernel_features(kernel)));
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     kernel->inner_bytes = (int64_t)(kernel_elements(kernel) * sizeof(float));
     kernel->workspace_bytes = 2 * kernel->device->threads * (int64_t)scratch_bytes(kernel_features(kernel));
-    return PS_OK;
 }
 
 /* powers[c] = s[c]^-beta; the usual beta needs square roots only. */
@@ -67,19 +60,18 @@ static VECTOR_CLONES void multiply(size_t channels, const float *restrict a, con
     for (size_t c = 0; c < channels; c++) product[c] = a[c] * b[c];
 }
 
-static void forward_part(const void *context, int part, size_t first, size_t end) {
-    const struct response *r = context;
-    const struct attributes *a = r->attributes;
-    size_t before = (size_t)a->window / 2, after = (size_t)(a->window - 1) / 2, channels = r->channels;
-    float *terms = scratch_of(r, part, 0);
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct attributes *a = &kernel->node->attributes;
+    size_t before = (size_t)a->window / 2, after = (size_t)(a->window - 1) / 2, channels = kernel_features(kernel);
+    float *terms = scratch_of(kernel, call, 0);
     for (size_t row = first; row < end; row++) {
-        const float *x = r->call->input[0] + row * channels;
-        float *s = r->call->inner + row * channels;
+        const float *x = call->input[0] + row * channels;
+        float *s = call->inner + row * channels;
         square(channels, x, terms);
         add_window(channels, before, after, terms, s);
         finish_scales(channels, a->shift, a->alpha / (float)a->window, s);
         take_powers(channels, a->beta, s, terms);
-        multiply(channels, x, terms, r->call->output + row * channels);
+        multiply(channels, x, terms, call->output + row * channels);
     }
 }
 
@@ -98,36 +90,23 @@ static VECTOR_CLONES void finish_gradient(size_t channels, float factor, const f
     for (size_t c = 0; c < channels; c++) dx[c] -= factor * x[c] * sums[c];
 }
 
-static void backward_part(const void *context, int part, size_t first, size_t end) {
-    const struct response *r = context;
-    const struct attributes *a = r->attributes;
-    size_t before = (size_t)a->window / 2, after = (size_t)(a->window - 1) / 2, channels = r->channels;
-    float *powers = scratch_of(r, part, 0), *terms = scratch_of(r, part, 1);
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct attributes *a = &kernel->node->attributes;
+    size_t before = (size_t)a->window / 2, after = (size_t)(a->window - 1) / 2, channels = kernel_features(kernel);
+    float *powers = scratch_of(kernel, call, 0), *terms = scratch_of(kernel, call, 1);
     float factor = 2 * a->alpha * a->beta / (float)a->window;
     for (size_t row = first; row < end; row++) {
-        const float *x = r->call->input[0] + row * channels, *s = r->call->inner + row * channels;
-        float *dx = r->call->input_gradient[0] + row * channels;
+        const float *x = call->input[0] + row * channels, *s = call->inner + row * channels;
+        float *dx = call->input_gradient[0] + row * channels;
         take_powers(channels, a->beta, s, powers);
-        start_gradient(channels, x, r->call->output_gradient + row * channels, s, powers, dx, terms);
+        start_gradient(channels, x, call->output_gradient + row * channels, s, powers, dx, terms);
         add_window(channels, after, before, terms, powers); /* the windows that have j are those around j mirrored */
         finish_gradient(channels, factor, x, powers, dx);
     }
 }
 
-static enum ps_status run(const struct kernel *kernel, const struct kernel_call *call, parallel_body *body) {
-    struct response response = {call, &kernel->node->attributes, kernel_features(kernel)};
-    device_parallel(kernel->device, kernel_rows(kernel), 16, body, &response);
-    return PS_OK;
-}
-
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    return run(kernel, call, forward_part);
-}
-
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
-    return run(kernel, call, backward_part);
-}
-
-const struct kernel_class cpu_local_response_norm = {.prepare = prepare, .forward = forward, .backward_input = backward_input};
+const struct kernel_class cpu_local_response_norm = {
+    .set_sizes = set_sizes,
+    .forward_loop = {OVER_ROWS, forward, 16},
+    .backward_input_loop = {OVER_ROWS, backward, 16},
+};

@@ -75,10 +75,8 @@ static size_t counted_elements(const struct kernel *kernel, const struct kernel_
     return kernel_elements(kernel) / (size_t)kernel->samples * (size_t)call->counted;
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = (int64_t)(pieces_of(kernel_elements(kernel)) * sizeof(double));
-    return PS_OK;
 }
 
 /* Pieces [first, end). Of padding only the output is wanted; its targets are not read. */
@@ -116,15 +114,14 @@ static void backward_elements(loss_slope *rule, const struct kernel *kernel, con
     static void NAME##_pieces(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {         \
         forward_pieces(NAME##_forward, kernel, call, first, end);                                                              \
     }                                                                                                                          \
-    static enum ps_status NAME##_kernel(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {       \
-        (void)error;                                                                                                           \
+    static enum ps_status NAME##_kernel(struct kernel *kernel, const struct kernel_call *call) {                               \
         return forward(NAME##_pieces, kernel, call);                                                                           \
     }                                                                                                                          \
     static void NAME##_backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {       \
         backward_elements(NAME##_slope, kernel, call, first, end);                                                             \
     }                                                                                                                          \
     const struct kernel_class cpu_##NAME = {                                                                                   \
-        .prepare = prepare, .forward = NAME##_kernel, .backward_input_loop = {OVER_ELEMENTS, NAME##_backward, PIECE}}
+        .set_sizes = set_sizes, .forward = NAME##_kernel, .backward_input_loop = {OVER_ELEMENTS, NAME##_backward, PIECE}}
 LOSS(mse);
 LOSS(l1);
 LOSS(bce);

@@ -150,8 +150,7 @@ struct turn {
 };
 
 /* (N, T, F) to (T, N, F); 0 where `shift` leads out of the sequence. */
-static void positions_first(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void positions_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
     size_t bytes = turn->features * sizeof(float);
     for (int64_t t = (int64_t)first; t < (int64_t)end; t++) {
@@ -168,8 +167,7 @@ static void positions_first(const void *context, int part, size_t first, size_t 
 }
 
 /* (T, N, F) to (N, T, F). */
-static void samples_first(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void samples_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
     for (size_t n = first; n < end; n++) {
         float *to = turn->to + n * (size_t)turn->steps * turn->features;
@@ -261,8 +259,7 @@ VECTOR_CLONES static void gru_loop(size_t hidden, float *restrict gates, const f
     }
 }
 
-static void forward_samples(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void forward_samples(const void *context, size_t first, size_t end) {
     const struct step *step = context;
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
@@ -314,14 +311,14 @@ static void keep_state(const struct lstm *lstm, const struct kernel_call *call) 
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
     size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
     void *scratch = workspace + lstm->scratch;
     const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
     const void *input[] = {x, call->weights[0], call->inner, call->weights[2]};
-    TRY(primitive_run(&lstm->primitives[INPUT], cpu_of(&lstm->kernel), input, scratch, error));
+    TRY(primitive_run(&lstm->primitives[INPUT], cpu_of(&lstm->kernel), input, scratch, call->error));
     memset(workspace + lstm->rows, 0, (size_t)(kernel->samples * lstm->gates) * sizeof(float));
     memset(workspace + lstm->state, 0, state);
     memset(workspace + lstm->cells, 0, state);
@@ -329,7 +326,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     for (int64_t k = 0; k < lstm->steps; k++) {
         const void *rows[] = {workspace + lstm->state, call->weights[1], workspace + lstm->rows};
         if (k > 0 || call->state != NULL)
-            TRY(primitive_run(&lstm->primitives[STEP], cpu_of(&lstm->kernel), rows, scratch, error));
+            TRY(primitive_run(&lstm->primitives[STEP], cpu_of(&lstm->kernel), rows, scratch, call->error));
         struct step step = step_of(lstm, call, k);
         device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, forward_samples, &step);
     }
@@ -371,8 +368,7 @@ VECTOR_CLONES static void gru_back_loop(size_t hidden, const float *restrict gat
     }
 }
 
-static void backward_samples(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void backward_samples(const void *context, size_t first, size_t end) {
     const struct step *step = context;
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
@@ -400,7 +396,7 @@ static void backward_samples(const void *context, int part, size_t first, size_t
     }
 }
 
-static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
     size_t hidden = (size_t)lstm->hidden * sizeof(float), state = (size_t)kernel->samples * hidden;
@@ -412,32 +408,33 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
         device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, backward_samples, &step);
         const void *rows[] = {state_gradients_of(&step), call->weights[1], workspace + lstm->state};
         if (k > 0)
-            TRY(primitive_run(&lstm->primitives[STEP_BACK], cpu_of(&lstm->kernel), rows, workspace + lstm->scratch, error));
+            TRY(primitive_run(&lstm->primitives[STEP_BACK], cpu_of(&lstm->kernel), rows, workspace + lstm->scratch,
+                              call->error));
     }
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace;
     if (call->input_gradient[0] == NULL) return PS_OK;
     const void *addresses[] = {workspace, call->weights[0], workspace + lstm->turned};
-    TRY(primitive_run(&lstm->primitives[INPUT_BACK], cpu_of(&lstm->kernel), addresses, workspace + lstm->scratch, error));
+    TRY(primitive_run(&lstm->primitives[INPUT_BACK], cpu_of(&lstm->kernel), addresses, workspace + lstm->scratch, call->error));
     struct turn turn = turn_of(lstm, workspace + lstm->turned, call->input_gradient[0], lstm->features);
     device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, samples_first, &turn);
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace, *scratch = workspace + lstm->scratch;
     const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
     const void *input[] = {x, workspace, call->gradients[0], call->gradients[2]};
-    TRY(primitive_run(&lstm->primitives[WEIGHTS], cpu_of(&lstm->kernel), input, scratch, error));
+    TRY(primitive_run(&lstm->primitives[WEIGHTS], cpu_of(&lstm->kernel), input, scratch, call->error));
     const float *before = turned(lstm, workspace, call->output, lstm->hidden, true);
     const float *gradients = workspace + (lstm->gru ? lstm->state_part : 0);
     const void *state[] = {before, gradients, call->gradients[1]};
-    TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, error));
+    TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, call->error));
     if (lstm->gru)
         cpu_sum_rows(kernel->device, (size_t)(kernel->samples * lstm->steps), (size_t)lstm->gates, gradients,
                      call->gradients[3]);

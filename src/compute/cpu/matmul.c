@@ -88,27 +88,26 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     return draft_finish(&draft, error);
 }
 
-static void scale_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void scale_part(const void *context, size_t first, size_t end) {
     const struct { float *values, factor; } *scaled = context;
     vector_scale(end - first, scaled->values + first, scaled->factor);
 }
 
 /* Computes a product into `result`, with the scale. */
 static enum ps_status multiply(struct matmul *m, const struct kernel_call *call, int which, float *result, size_t count,
-                               void *scratchpad, struct ps_error *error) {
+                               void *scratchpad) {
     const struct product product = product_of(&m->kernel, which);
     const float *const values[] = {call->input[0], call->input[1], call->output_gradient};
     const void *addresses[] = {values[product.left], values[product.right], result};
-    TRY(primitive_run(&m->products[which], cpu_of(&m->kernel), addresses, scratchpad, error));
+    TRY(primitive_run(&m->products[which], cpu_of(&m->kernel), addresses, scratchpad, call->error));
     const struct { float *values, factor; } scaled = {result, m->kernel.node->attributes.scale};
     if (scaled.factor != 1) device_parallel(m->kernel.device, count, 4096, scale_part, &scaled);
     return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct matmul *m = (struct matmul *)kernel;
-    return multiply(m, call, OUTPUT, call->output, kernel_elements(kernel), call->workspace, error);
+    return multiply(m, call, OUTPUT, call->output, kernel_elements(kernel), call->workspace);
 }
 
 /* Adds up the gradients of all repetitions, which lie like the output. */
@@ -131,14 +130,14 @@ static void sum_repetitions(const struct matmul *m, int operand, const float *ea
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct matmul *m = (struct matmul *)kernel;
     const size_t matrices = (size_t)broadcast_count(&m->batch, m->batch.rank);
     for (int i = 0; i < 2; i++) {
         const size_t own = repeated_bytes(m, i);
         float *result = own > 0 ? call->workspace : call->input_gradient[i];
         if (call->input_gradient[i] == NULL) continue;
-        TRY(multiply(m, call, i, result, matrices * matrix_elements(kernel, i), (char *)call->workspace + own, error));
+        TRY(multiply(m, call, i, result, matrices * matrix_elements(kernel, i), (char *)call->workspace + own));
         if (own > 0) sum_repetitions(m, i, result, call->input_gradient[i]);
     }
     return PS_OK;

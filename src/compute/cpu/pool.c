@@ -111,24 +111,24 @@ static void backward_samples(const struct kernel *kernel, const struct kernel_ca
 
 /* --------------------------------------------------------------------- both */
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct pool *pool = (struct pool *)kernel;
     if (pool->uneven) {
         kernel_parallel(kernel, call, (size_t)kernel->samples, 1, forward_samples);
         return PS_OK;
     }
     const void *addresses[] = {call->input[0], call->output, call->inner};
-    return primitive_run(&pool->forward, cpu_of(kernel), addresses, call->workspace, error);
+    return primitive_run(&pool->forward, cpu_of(kernel), addresses, call->workspace, call->error);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct pool *pool = (struct pool *)kernel;
     if (pool->uneven) {
         kernel_parallel(kernel, call, (size_t)kernel->samples, 1, backward_samples);
         return PS_OK;
     }
     const void *addresses[] = {call->output_gradient, call->input_gradient[0], call->inner};
-    return primitive_run(&pool->input, cpu_of(kernel), addresses, call->workspace, error);
+    return primitive_run(&pool->input, cpu_of(kernel), addresses, call->workspace, call->error);
 }
 
 #define POOL                                                                                                                   \

@@ -21,8 +21,7 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     float *dx = call->input_gradient[0];
     if (dx != call->output_gradient) memcpy(dx, call->output_gradient, kernel_elements(kernel) * sizeof *dx);
     return PS_OK;

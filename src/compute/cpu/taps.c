@@ -119,8 +119,7 @@ struct gather {
     int64_t samples, height, width, channels, first, count;
 };
 
-static void gather_part(const void *context, int part, size_t first, size_t end) {
-    (void)part;
+static void gather_part(const void *context, size_t first, size_t end) {
     const struct gather *g = context;
     size_t stretch = (size_t)(g->count * g->channels);
     for (size_t i = first; i < end; i++) {
@@ -135,7 +134,7 @@ static void gather(const struct taps *t, const struct gather *gather) {
 }
 
 /* The taps of one column of the kernel. */
-static enum ps_status run_column(struct taps *t, const struct kernel_call *call, int kw, struct ps_error *error) {
+static enum ps_status run_column(struct taps *t, const struct kernel_call *call, int kw) {
     char *base = call->workspace;
     struct range columns = tap_columns(t, kw);
     float *x = (float *)(void *)(base + t->x), *dy = (float *)(void *)(base + t->dy);
@@ -154,16 +153,16 @@ static enum ps_status run_column(struct taps *t, const struct kernel_call *call,
         }
         const void *addresses[] = {x + row * t->samples * columns.count * t->channels,
                                    dy + rows.first * t->samples * columns.count * t->out_channels, gradient};
-        TRY(primitive_run(&t->products[tap], t->device, addresses, base + t->scratchpad, error));
+        TRY(primitive_run(&t->products[tap], t->device, addresses, base + t->scratchpad, call->error));
     }
     return PS_OK;
 }
 
-enum ps_status taps_run(struct taps *t, const struct kernel_call *call, struct ps_error *error) {
-    for (int kw = 0; kw < t->attributes->kernel_w; kw++) TRY(run_column(t, call, kw, error));
+enum ps_status taps_run(struct taps *t, const struct kernel_call *call) {
+    for (int kw = 0; kw < t->attributes->kernel_w; kw++) TRY(run_column(t, call, kw));
     char *base = call->workspace;
     const void *addresses[] = {base + t->gradient, call->gradients[0]};
-    TRY(primitive_run(&t->reorder, t->device, addresses, base + t->scratchpad, error));
+    TRY(primitive_run(&t->reorder, t->device, addresses, base + t->scratchpad, call->error));
     if (t->attributes->bias) {
         size_t rows = (size_t)(t->samples * t->out_height * t->out_width);
         cpu_sum_rows(&t->device->device, rows, (size_t)t->out_channels, call->output_gradient, call->gradients[1]);

@@ -13,6 +13,6 @@ struct taps *taps_make(struct draft *draft, const struct node *node, const struc
                        const struct layout *own);
 void taps_destroy(struct taps *taps);
 int64_t taps_workspace(const struct taps *taps);
-enum ps_status taps_run(struct taps *taps, const struct kernel_call *call, struct ps_error *error);
+enum ps_status taps_run(struct taps *taps, const struct kernel_call *call);
 
 #endif

@@ -20,12 +20,10 @@ static struct sizes sizes_of(const struct kernel *kernel) {
                           kernel_input(kernel, 0)->dim[0], kernel_input(kernel, 2)->dim[0]};
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     struct sizes s = sizes_of(kernel);
     kernel->inner_bytes = s.samples * s.queries * s.keys * (int64_t)sizeof(float);
     kernel->workspace_bytes = kernel->inner_bytes; /* ds */
-    return PS_OK;
 }
 
 static bool is_padding(const struct kernel_call *call, int64_t key) {
@@ -63,8 +61,7 @@ static void softmax(const struct sizes *s, const struct kernel_call *call, int64
     for (int64_t k = 0; k < s->keys && sum > 0; k++) p[k] = (float)((double)p[k] / sum);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     for (int64_t q = 0; q < s.samples * s.queries; q++) {
         int64_t first = q / s.queries * s.keys;
@@ -79,8 +76,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
-static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     for (int64_t q = 0; q < s.samples * s.queries; q++) {
         int64_t first = q / s.queries * s.keys;
@@ -117,8 +113,7 @@ static double slope(const struct sizes *s, const struct kernel_call *call, int64
     return (double)((const float *)call->workspace)[query * s->keys + key % s->keys] * (1 - t * t);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     double scale = (double)call->weights[1][0] / norm_of(&s, call->weights[0]);
     for (int64_t i = 0; i < s.samples * s.queries * s.units && call->input_gradient[0] != NULL; i++) {
@@ -137,8 +132,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     const float *ds = call->workspace, *a = call->weights[0];
     double norm = norm_of(&s, a), scalar = (double)call->weights[1][0], along = 0; /* dv . a / |a| */
@@ -161,7 +155,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_additive_attention = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -18,8 +18,7 @@ static void move(const struct arrangement *where, size_t size, const char *input
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const size_t size = number_types[kernel->node->shape.type].bytes;
     for (int i = 0; i < kernel->node->input_count; i++) {
         const struct arrangement where = arrangement_of(kernel, i);
@@ -29,8 +28,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
 }
 
 /* What a slice leaves out has the gradient 0. */
-static enum ps_status backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward(struct kernel *kernel, const struct kernel_call *call) {
     const size_t size = number_types[kernel->node->shape.type].bytes;
     for (int i = 0; i < kernel->node->input_count; i++) {
         const struct arrangement where = arrangement_of(kernel, i);
@@ -59,8 +57,7 @@ static void repeat(const struct kernel *kernel, const struct kernel_call *call, 
     }
 }
 
-static enum ps_status sum_samples(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status sum_samples(struct kernel *kernel, const struct kernel_call *call) {
     const size_t each = (size_t)shape_elements(&kernel->node->shape);
     for (size_t i = 0; i < each; i++) {
         double sum = 0;
@@ -79,8 +76,7 @@ static struct broadcast expanded_shape(const struct kernel *kernel) {
                           &(struct broadcast_operand){kernel_input(kernel, 0), kernel->samples}, 1);
 }
 
-static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = expanded_shape(kernel);
     struct cursor at = {0};
     for (size_t i = 0; i < kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at))
@@ -89,8 +85,7 @@ static enum ps_status expand(struct kernel *kernel, const struct kernel_call *ca
 }
 
 /* An element's gradient is the sum over those that it was repeated for. */
-static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = expanded_shape(kernel);
     const int64_t count = kernel->samples * shape_elements(kernel_input(kernel, 0));
     double *sums = call->workspace;
@@ -103,10 +98,8 @@ static enum ps_status expand_backward(struct kernel *kernel, const struct kernel
 }
 
 /* The workspace sums gradients in double. */
-static enum ps_status expand_prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void expand_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = kernel->samples * shape_elements(kernel_input(kernel, 0)) * (int64_t)sizeof(double);
-    return PS_OK;
 }
 
-const struct kernel_class reference_expand = {.prepare = expand_prepare, .forward = expand, .backward_input = expand_backward};
+const struct kernel_class reference_expand = {.set_sizes = expand_sizes, .forward = expand, .backward_input = expand_backward};

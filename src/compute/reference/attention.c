@@ -15,11 +15,9 @@
 #include "compute/attention.h"
 #include "compute/reference/reference.h"
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     struct attention_shape s = attention_shape(kernel);
     kernel->inner_bytes = attention_scores(&s) * (int64_t)sizeof(float);
-    return PS_OK;
 }
 
 /* What products are divided by. */
@@ -66,8 +64,7 @@ static void weigh(const struct kernel *kernel, const struct attention_shape *s, 
     for (int64_t key = 0; key < s->keys && sum > 0; key++) weights[key] = (float)((double)weights[key] / sum);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct attention_shape s = attention_shape(kernel);
     int64_t each = s.each[ATTENTION_VALUE];
     for (int64_t row = 0; row < s.samples * s.heads * s.queries; row++) {
@@ -120,8 +117,7 @@ static void backward_row(const struct kernel *kernel, const struct kernel_call *
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct attention_shape s = attention_shape(kernel);
     for (int i = 0; i < kernel->node->input_count; i++) {
         size_t bytes = (size_t)(kernel->samples * shape_bytes(kernel_input(kernel, i)));
@@ -131,4 +127,4 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-const struct kernel_class reference_attention = {.prepare = prepare, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_attention = {.set_sizes = set_sizes, .forward = forward, .backward_input = backward_input};

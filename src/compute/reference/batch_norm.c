@@ -9,11 +9,7 @@
 
 #include "compute/reference/reference.h"
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
-    kernel->inner_bytes = 2 * kernel->node->shape.dim[0] * (int64_t)sizeof(double);
-    return PS_OK;
-}
+static void set_sizes(struct kernel *kernel) { kernel->inner_bytes = 2 * kernel->node->shape.dim[0] * (int64_t)sizeof(double); }
 
 struct sizes {
     int64_t positions, channels;
@@ -98,7 +94,7 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 }
 
 const struct kernel_class reference_batch_norm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward_loop = {OVER_FEATURES, forward},
     .backward_input_loop = {OVER_FEATURES, backward_input},
     .backward_weight_loop = {OVER_FEATURES, backward_weight},

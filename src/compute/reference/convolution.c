@@ -132,22 +132,19 @@ static void sum_pixels(const struct kernel *kernel, const float *dy, float *db) 
 
 /* ------------------------------------------------------------- convolution */
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, false);
     spread(&map, call->input[0], call->weights[0], call->weights[1], call->output);
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, false);
     gather(&map, call->output_gradient, call->weights[0], NULL, call->input_gradient[0]);
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, false);
     correlate(&map, call->input[0], call->output_gradient, call->gradients[0]);
     sum_pixels(kernel, call->output_gradient, call->gradients[1]);
@@ -162,22 +159,19 @@ const struct kernel_class reference_convolution = {
 
 /* ----------------------------------------------------------- deconvolution */
 
-static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status turned_forward(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, true);
     gather(&map, call->input[0], call->weights[0], call->weights[1], call->output);
     return PS_OK;
 }
 
-static enum ps_status turned_backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status turned_backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, true);
     spread(&map, call->output_gradient, call->weights[0], NULL, call->input_gradient[0]);
     return PS_OK;
 }
 
-static enum ps_status turned_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status turned_backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct map map = map_of(kernel, true);
     correlate(&map, call->output_gradient, call->input[0], call->gradients[0]);
     sum_pixels(kernel, call->output_gradient, call->gradients[1]);

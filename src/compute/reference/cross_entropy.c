@@ -27,8 +27,7 @@ static bool counts(const struct kernel *kernel, const struct kernel_call *call, 
     return n < labels_of(kernel, call) && label_of(call, n) >= 0;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     int64_t classes = (int64_t)kernel_features(kernel);
     for (int64_t n = 0; n < (int64_t)kernel_rows(kernel); n++) {
         const float *x = call->input[0] + n * classes;
@@ -52,8 +51,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     int64_t classes = (int64_t)kernel_features(kernel);
     float *dx = call->input_gradient[0];
     memset(dx, 0, kernel_elements(kernel) * sizeof(float));

@@ -132,10 +132,8 @@ static double binary_slope(int kind, int operand, double a, double b) {
     return NAN;
 }
 
-static enum ps_status binary_prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void binary_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = (int64_t)(kernel_elements(kernel) * sizeof(double));
-    return PS_OK;
 }
 
 /* An argument, of which one may be the node's own parameter; NAN where it is not read. */
@@ -144,8 +142,7 @@ static double binary_argument(const struct kernel *kernel, const struct kernel_c
     return from != NULL ? (double)from[at->offset[i]] : NAN;
 }
 
-static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = binary_shape(kernel);
     struct cursor at = {0};
     for (size_t i = 0; i < kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at))
@@ -171,8 +168,7 @@ static void binary_gradient(struct kernel *kernel, const struct kernel_call *cal
 }
 
 /* The second one first: the first may be written over the output's. */
-static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_backward(struct kernel *kernel, const struct kernel_call *call) {
     for (int i = 1; i >= 0; i--) {
         float *result = i == binary_parameter(kernel) ? NULL : call->input_gradient[binary_input(kernel, i)];
         if (result != NULL) binary_gradient(kernel, call, i, result);
@@ -180,13 +176,12 @@ static enum ps_status binary_backward(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status binary_backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     binary_gradient(kernel, call, binary_parameter(kernel), call->gradients[0]);
     return PS_OK;
 }
 
-const struct kernel_class reference_binary = {.prepare = binary_prepare,
+const struct kernel_class reference_binary = {.set_sizes = binary_sizes,
                                               .forward = binary_forward,
                                               .backward_input = binary_backward,
                                               .backward_weight = binary_backward_weight};

@@ -7,12 +7,12 @@
 
 #include "compute/reference/reference.h"
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct node *node = kernel->node;
     size_t features = kernel_features(kernel);
     const int32_t *tokens = token_numbers(call->input[0]);
     for (size_t i = 0; i < kernel_rows(kernel); i++) {
-        TRY(token_check(tokens[i], (int64_t)i, node->shape.dim[1], node->attributes.vocabulary, error));
+        TRY(token_check(tokens[i], (int64_t)i, node->shape.dim[1], node->attributes.vocabulary, call->error));
         memcpy(call->output + i * features, call->weights[0] + (size_t)tokens[i] * features, features * sizeof(float));
     }
     return PS_OK;

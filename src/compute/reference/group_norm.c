@@ -41,8 +41,7 @@ static size_t all_groups(const struct kernel *kernel) {
     return (size_t)kernel->samples * (size_t)kernel->node->attributes.groups;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const float *x = call->input[0], *gamma = call->weights[0], *beta = call->weights[1];
     for (size_t number = 0; number < all_groups(kernel); number++) {
         struct group g = measure(kernel, x, number);
@@ -55,8 +54,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const float *x = call->input[0], *gamma = call->weights[0], *dy = call->output_gradient;
     for (size_t number = 0; number < all_groups(kernel); number++) {
         struct group g = measure(kernel, x, number);
@@ -74,8 +72,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     size_t groups = (size_t)kernel->node->attributes.groups;
     for (size_t c = 0; c < kernel_features(kernel) && call->gradients[0] != NULL; c++) {
         double gamma = 0, beta = 0;

@@ -23,14 +23,12 @@ static struct sizes sizes_of(const struct kernel *kernel) {
                           kernel->node->shape.dim[0], kernel->node->attributes.reverse};
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     struct sizes s = sizes_of(kernel);
     int64_t row = s.hidden * (int64_t)sizeof(float), rows = s.samples * s.steps;
     kernel->inner_bytes = 4 * rows * row;
     kernel->state_floats = s.hidden;
     kernel->workspace_bytes = 6 * rows * row + 2 * row;
-    return PS_OK;
 }
 
 /* The row of the k-th step of a sample; -1: there is none. */
@@ -69,8 +67,7 @@ static void step(const struct sizes *s, const struct kernel_call *call, int64_t 
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     size_t bytes = (size_t)s.hidden * sizeof(float);
     for (int64_t n = 0; n < s.samples; n++) {
@@ -117,8 +114,7 @@ static void step_back(const struct sizes *s, const struct kernel_call *call, int
 /* Where e begins in the workspace; after it comes dh. */
 static int64_t half(const struct sizes *s) { return s->samples * s->steps * 3 * s->hidden; }
 
-static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     float *gradients = call->workspace, *dh = gradients + 2 * half(&s);
     for (int64_t n = 0; n < s.samples; n++) {
@@ -138,8 +134,7 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     for (int64_t r = 0; r < s.samples * s.steps && call->input_gradient[0] != NULL; r++) {
         const float *d = (const float *)call->workspace + r * 3 * s.hidden;
@@ -164,8 +159,7 @@ static double weight_gradient(const struct sizes *s, const float *d, int64_t gat
     return sum;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     const float *d = call->workspace, *e = d + half(&s);
     for (int64_t g = 0; g < 3 * s.hidden; g++) {
@@ -185,7 +179,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_gru = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

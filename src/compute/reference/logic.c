@@ -35,8 +35,7 @@ static bool connect(int kind, bool a, bool b) {
     return kind == LOGICAL_AND ? a && b : kind == LOGICAL_OR ? a || b : kind == LOGICAL_XOR ? a != b : !a;
 }
 
-static enum ps_status condition(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status condition(struct kernel *kernel, const struct kernel_call *call) {
     const struct attributes *a = &kernel->node->attributes;
     const struct broadcast b = inputs_shape(kernel);
     int32_t *y = (int32_t *)(void *)call->output;
@@ -53,8 +52,7 @@ static enum ps_status condition(struct kernel *kernel, const struct kernel_call 
 const struct kernel_class reference_compare = {.forward = condition};
 const struct kernel_class reference_logical = {.forward = condition};
 
-static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = inputs_shape(kernel);
     struct cursor at = {0};
     for (size_t i = 0; i < kernel_elements(kernel); i++, cursor_next(&b, b.rank, &at)) {
@@ -64,8 +62,7 @@ static enum ps_status where_forward(struct kernel *kernel, const struct kernel_c
     return PS_OK;
 }
 
-static enum ps_status where_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status where_backward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = inputs_shape(kernel);
     for (int input = 1; input < 3; input++) {
         const int64_t count = kernel->samples * shape_elements(kernel_input(kernel, input));
@@ -82,11 +79,9 @@ static enum ps_status where_backward(struct kernel *kernel, const struct kernel_
 }
 
 /* The workspace sums gradients in double. */
-static enum ps_status where_prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void where_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = (int64_t)(kernel_elements(kernel) * sizeof(double));
-    return PS_OK;
 }
 
 const struct kernel_class reference_where = {
-    .prepare = where_prepare, .forward = where_forward, .backward_input = where_backward};
+    .set_sizes = where_sizes, .forward = where_forward, .backward_input = where_backward};

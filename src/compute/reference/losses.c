@@ -48,12 +48,10 @@ static enum ps_status backward_input(const struct rule *rule, struct kernel *ker
 }
 
 #define LOSS(NAME)                                                                                                             \
-    static enum ps_status NAME##_forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {      \
-        (void)error;                                                                                                           \
+    static enum ps_status NAME##_forward(struct kernel *kernel, const struct kernel_call *call) {                              \
         return forward(&NAME, kernel, call);                                                                                   \
     }                                                                                                                          \
-    static enum ps_status NAME##_backward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {     \
-        (void)error;                                                                                                           \
+    static enum ps_status NAME##_backward(struct kernel *kernel, const struct kernel_call *call) {                             \
         return backward_input(&NAME, kernel, call);                                                                            \
     }                                                                                                                          \
     const struct kernel_class reference_##NAME = {.forward = NAME##_forward, .backward_input = NAME##_backward}

@@ -22,14 +22,12 @@ static struct sizes sizes_of(const struct kernel *kernel) {
                           kernel->node->shape.dim[0], kernel->node->attributes.reverse};
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     struct sizes s = sizes_of(kernel);
     int64_t cells = s.samples * s.steps * s.hidden * (int64_t)sizeof(float);
     kernel->inner_bytes = 5 * cells;
     kernel->state_floats = 2 * s.hidden;
     kernel->workspace_bytes = 4 * cells + 2 * s.hidden * (int64_t)sizeof(float);
-    return PS_OK;
 }
 
 /* The position of the k-th step, and the one before it (-1: none). */
@@ -67,8 +65,7 @@ static void step(const struct sizes *s, const struct kernel_call *call, int64_t 
     }
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     float *cells = call->inner + s.samples * s.steps * 4 * s.hidden;
     size_t bytes = (size_t)s.hidden * sizeof(float);
@@ -117,8 +114,7 @@ static void step_back(const struct sizes *s, const struct kernel_call *call, int
     }
 }
 
-static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     float *gradients = call->workspace, *dh = gradients + s.samples * s.steps * 4 * s.hidden, *dc = dh + s.hidden;
     for (int64_t n = 0; n < s.samples; n++) {
@@ -137,8 +133,7 @@ static enum ps_status backward_shared(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     for (int64_t r = 0; r < s.samples * s.steps && call->input_gradient[0] != NULL; r++) {
         const float *d = (const float *)call->workspace + r * 4 * s.hidden;
@@ -163,8 +158,7 @@ static double weight_gradient(const struct sizes *s, const float *d, int64_t gat
     return sum;
 }
 
-static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct sizes s = sizes_of(kernel);
     const float *d = call->workspace;
     for (int64_t g = 0; g < 4 * s.hidden; g++) {
@@ -182,7 +176,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class reference_lstm = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_shared = backward_shared,
     .backward_input = backward_input,

@@ -54,26 +54,22 @@ static int64_t input_elements(const struct kernel *kernel, int input) {
     return kernel->samples * shape_elements(kernel_input(kernel, input));
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     int64_t most = (int64_t)kernel_elements(kernel);
     for (int i = 0; i < 2; i++)
         if (input_elements(kernel, i) > most) most = input_elements(kernel, i);
     kernel->workspace_bytes = most * (int64_t)sizeof(double);
-    return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     compute(kernel, call, 2, (int64_t)kernel_elements(kernel), call->output);
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     for (int i = 0; i < 2; i++)
         if (call->input_gradient[i] != NULL) compute(kernel, call, i, input_elements(kernel, i), call->input_gradient[i]);
     return PS_OK;
 }
 
-const struct kernel_class reference_matmul = {.prepare = prepare, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_matmul = {.set_sizes = set_sizes, .forward = forward, .backward_input = backward_input};

@@ -4,14 +4,11 @@
 
 #include "compute/reference/reference.h"
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     kernel->inner_bytes = (int64_t)kernel_elements(kernel) * (int64_t)sizeof(int32_t);
-    return PS_OK;
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct window s = reference_window(kernel);
     int32_t *winners = (int32_t *)call->inner;
     for (int64_t i = 0; i < s.samples * s.out_height * s.out_width; i++) {
@@ -35,8 +32,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct window s = reference_window(kernel);
     const int32_t *winners = (const int32_t *)call->inner;
     memset(call->input_gradient[0], 0, (size_t)window_input(&s, s.samples, 0, 0) * sizeof(float));
@@ -48,7 +44,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 }
 
 const struct kernel_class reference_max_pool = {
-    .prepare = prepare,
+    .set_sizes = set_sizes,
     .forward = forward,
     .backward_input = backward_input,
 };

@@ -19,8 +19,7 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     memset(call->input_gradient[0], 0, (size_t)(kernel->samples * shape_bytes(kernel_input(kernel, 0))));
     for (size_t i = 0; i < kernel_elements(kernel); i++) {
         int64_t from = source(kernel, i);

@@ -66,8 +66,7 @@ static double slope(int kind, double x, double y, double count, double ties, dou
 }
 
 /* Operand 0 is y, which is repeated, and operand 1 is x. */
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = reduce_shape(kernel);
     const int kind = kernel->node->attributes.kind;
     const int64_t count = broadcast_count(&b, b.rank), results = (int64_t)kernel_elements(kernel);
@@ -93,8 +92,7 @@ static void look(const struct kernel *kernel, const struct kernel_call *call, co
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = reduce_shape(kernel);
     const int64_t count = broadcast_count(&b, b.rank), results = (int64_t)kernel_elements(kernel);
     double *ties = call->workspace, *product = ties + results;
@@ -113,10 +111,8 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return PS_OK;
 }
 
-static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
-    (void)error;
+static void set_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = 2 * (int64_t)(kernel_elements(kernel) * sizeof(double));
-    return PS_OK;
 }
 
-const struct kernel_class reference_reduce = {.prepare = prepare, .forward = forward, .backward_input = backward_input};
+const struct kernel_class reference_reduce = {.set_sizes = set_sizes, .forward = forward, .backward_input = backward_input};

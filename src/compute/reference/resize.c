@@ -30,8 +30,7 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
     for (size_t row = first; row < end; row++) pass_pixel(kernel, row, call->input[0], NULL, call->output, NULL);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call, struct ps_error *error) {
-    (void)error;
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     memset(call->input_gradient[0], 0, (size_t)(kernel->samples * shape_bytes(kernel_input(kernel, 0))));
     for (size_t row = 0; row < kernel_rows(kernel); row++)
         pass_pixel(kernel, row, NULL, call->output_gradient, NULL, call->input_gradient[0]);
