@@ -247,6 +247,51 @@ static inline struct trained run_case_weights(struct run_case wanted) {
     return trained;
 }
 
+/* What all workers of the case hold, by a plan that is found for it; returns the bytes. The run holds what is planned. */
+static inline int64_t run_case_memory(struct run_case wanted, struct worker_memory *memory) {
+    struct ps_network *network;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_run *run;
+    wanted = run_case_complete(wanted);
+    assert_ok(ps_network_open(wanted.model, &network, &test_error));
+    const struct ps_profile_options measuring = {.struct_size = sizeof measuring,
+                                                 .micro_batches = &wanted.micro_batch,
+                                                 .micro_batch_count = 1,
+                                                 .repeats = 1,
+                                                 .device = test_device(wanted.device)};
+    assert_ok(ps_profile_measure(network, &measuring, &profile, &test_error));
+    const struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = wanted.workers};
+    assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    const struct ps_plan_options planning = {.struct_size = sizeof planning,
+                                             .method = "uniform",
+                                             .schedule = wanted.schedule,
+                                             .weights = wanted.weights,
+                                             .optimizer = wanted.optimizer,
+                                             .micro_batches = wanted.micro_batches};
+    assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
+    struct training options = run_case_options(&wanted, NULL, NULL);
+    options.o.plan = plan;
+    options.o.profile = profile;
+    assert_ok(training_run(&options, &run, &test_error));
+    *memory = (struct worker_memory){0};
+    int64_t bytes = 0;
+    for (int w = 0; w < wanted.workers; w++) {
+        const int64_t planned = worker_memory_total(&plan->predicted.memory[w]);
+        assert_int_equal(ps_run_worker(run, w).measured_bytes, planned);
+        assert_int_equal(ps_run_worker(run, w).planned_bytes, planned);
+        worker_memory_add(memory, &plan->predicted.memory[w]);
+        bytes += planned;
+    }
+    ps_run_destroy(run);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+    ps_network_destroy(network);
+    return bytes;
+}
+
 /* Bit for bit the same? Says where not. */
 static inline bool trained_equal(const struct trained *a, const struct trained *b) {
     assert_int_equal(a->count, b->count);

@@ -157,60 +157,15 @@ static void test_split_stages(void **state) {
     trained_free(&oracle);
 }
 
-/* What two workers hold of the model, as its plan says and its run does. */
-static struct worker_memory memory_of(const char *model, int64_t *bytes) {
-    struct ps_network *network;
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
-    struct ps_plan *plan;
-    struct ps_run *run;
-    struct worker_memory memory = {0};
-    char profile_path[4096], plan_path[4096];
-    struct run_case wanted = run_case_complete((struct run_case){.model = model, .optimizer = "adamw", .micro_batches = 2});
-    assert_ok(ps_network_open(model, &network, &test_error));
-    struct ps_profile_options measuring = {.struct_size = sizeof measuring,
-                                           .micro_batches = &wanted.micro_batch,
-                                           .micro_batch_count = 1,
-                                           .repeats = 1,
-                                           .device = test_device("reference")};
-    assert_ok(ps_profile_measure(network, &measuring, &profile, &test_error));
-    assert_ok(ps_profile_write(profile, file_join(profile_path, test_directory, "profile.json"), &test_error));
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 2},
-                                 &cluster, &test_error));
-    struct ps_plan_options planning = {.struct_size = sizeof planning,
-                                       .method = "uniform",
-                                       .schedule = "1f1b",
-                                       .weights = "sync",
-                                       .optimizer = wanted.optimizer,
-                                       .micro_batches = wanted.micro_batches};
-    assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
-    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, "plan.json"), &test_error));
-    struct training options = run_case_options(&wanted, plan_path, NULL);
-    options.profile_path = profile_path;
-    options.o.device = test_device("reference");
-    assert_ok(training_run(&options, &run, &test_error));
-    *bytes = 0;
-    for (int w = 0; w < 2; w++) {
-        const struct worker_memory *of = &plan->predicted.memory[w];
-        assert_int_equal(ps_run_worker(run, w).measured_bytes, worker_memory_total(of));
-        worker_memory_add(&memory, of);
-        *bytes += worker_memory_total(of);
-    }
-    ps_run_destroy(run);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    ps_network_destroy(network);
-    return memory;
-}
-
 static void test_memory(void **state) {
     (void)state;
     enum { FIXED = 120 * 64 * (int)sizeof(float), MOMENTS = 2 }; /* fc1.weight of lenet5 for 16 pixels: 120 x (16 x 2 x 2) */
     char path[4096];
-    int64_t bytes, all_bytes;
-    const char *model = "lenet5,input=16,classes=4";
-    struct worker_memory all = memory_of(model, &all_bytes), some = memory_of(frozen(model, "fc1.weight", path), &bytes);
+    struct run_case wanted = {.model = "lenet5,input=16,classes=4", .optimizer = "adamw", .workers = 2, .micro_batches = 2};
+    struct worker_memory all, some;
+    const int64_t all_bytes = run_case_memory(wanted, &all);
+    wanted.model = frozen(wanted.model, "fc1.weight", path);
+    const int64_t bytes = run_case_memory(wanted, &some);
     assert_int_equal(some.weights, all.weights);
     assert_int_equal(some.gradients, all.gradients - FIXED);
     assert_int_equal(some.optimizer, all.optimizer - MOMENTS * FIXED);

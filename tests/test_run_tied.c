@@ -94,48 +94,6 @@ static void test_split_stages(void **state) {
     }
 }
 
-/* What one worker holds of `model`, as its plan says and its run does. */
-static struct worker_memory memory_of(const char *model) {
-    struct run_case wanted = usual;
-    struct ps_network *made;
-    struct ps_profile *profile;
-    struct ps_cluster *cluster;
-    struct ps_plan *plan;
-    struct ps_run *run;
-    char profile_path[4096], plan_path[4096];
-    wanted.model = model;
-    wanted = run_case_complete(wanted);
-    assert_ok(ps_network_open(model, &made, &test_error));
-    struct ps_profile_options measuring = {.struct_size = sizeof measuring,
-                                           .micro_batches = (const int[]){wanted.micro_batch},
-                                           .micro_batch_count = 1,
-                                           .repeats = 1,
-                                           .device = test_device("reference")};
-    assert_ok(ps_profile_measure(made, &measuring, &profile, &test_error));
-    assert_ok(ps_profile_write(profile, file_join(profile_path, test_directory, "profile.json"), &test_error));
-    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 1},
-                                 &cluster, &test_error));
-    struct ps_plan_options planning = {.struct_size = sizeof planning,
-                                       .schedule = "1f1b",
-                                       .weights = "sync",
-                                       .optimizer = wanted.optimizer,
-                                       .micro_batches = wanted.micro_batches};
-    assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
-    assert_ok(ps_plan_write(plan, file_join(plan_path, test_directory, "plan.json"), &test_error));
-    struct worker_memory memory = plan->predicted.memory[0];
-    struct training options = run_case_options(&wanted, plan_path, NULL);
-    options.profile_path = profile_path;
-    assert_ok(training_run(&options, &run, &test_error));
-    assert_int_equal(ps_run_worker(run, 0).measured_bytes, worker_memory_total(&memory));
-    assert_int_equal(ps_run_worker(run, 0).planned_bytes, worker_memory_total(&memory));
-    ps_run_destroy(run);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
-    ps_profile_destroy(profile);
-    ps_network_destroy(made);
-    return memory;
-}
-
 /* One stage has the shared weights and their state once, and the gradients of both uses. */
 static void test_memory(void **state) {
     (void)state;
@@ -145,7 +103,11 @@ static void test_memory(void **state) {
                   {BERT, "bert48,layers=1,width=16,heads=2,seq=12,vocab=14"}};
     enum { ONCE = 14 * 16 * (int)sizeof(float), MOMENTS = 2 };
     for (int m = 0; m < 2; m++) {
-        struct worker_memory tied = memory_of(models[m].tied), apart = memory_of(models[m].apart);
+        struct run_case wanted[2] = {usual, usual};
+        struct worker_memory tied, apart;
+        wanted[0].model = models[m].tied, wanted[1].model = models[m].apart;
+        run_case_memory(wanted[0], &tied);
+        run_case_memory(wanted[1], &apart);
         assert_int_equal(tied.weights, apart.weights - ONCE);
         assert_int_equal(tied.gradients, apart.gradients);
         assert_int_equal(tied.optimizer, apart.optimizer - MOMENTS * ONCE);

@@ -317,29 +317,16 @@ void within_process_stop(struct transport *transport) {
 
 extern const struct transport_class transport_threads, transport_serial;
 
-const struct transport_class transport_threads = {
-    .name = "threads",
-    .summary = "every worker is a thread of this process",
-    .own_threads = true,
-    .create = within_process_create,
-    .destroy = within_process_destroy,
-    .post = within_process_post,
-    .reduce = within_process_reduce,
-    .settled = within_process_settled,
-    .settled_at = within_process_settled_at,
-    .wait = within_process_wait,
-    .stop = within_process_stop,
-};
+#define WITHIN_PROCESS                                                                                                         \
+    .create = within_process_create, .destroy = within_process_destroy, .post = within_process_post,                           \
+    .reduce = within_process_reduce, .settled = within_process_settled, .settled_at = within_process_settled_at,               \
+    .stop = within_process_stop
+const struct transport_class transport_threads = {.name = "threads",
+                                                  .summary = "every worker is a thread of this process",
+                                                  .own_threads = true,
+                                                  .wait = within_process_wait,
+                                                  WITHIN_PROCESS};
 
 /* Slow and deterministic: tests compare other transports with it. */
 const struct transport_class transport_serial = {
-    .name = "serial",
-    .summary = "one thread runs all workers in turn",
-    .create = within_process_create,
-    .destroy = within_process_destroy,
-    .post = within_process_post,
-    .reduce = within_process_reduce,
-    .settled = within_process_settled,
-    .settled_at = within_process_settled_at,
-    .stop = within_process_stop,
-};
+    .name = "serial", .summary = "one thread runs all workers in turn", WITHIN_PROCESS};

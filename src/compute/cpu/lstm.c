@@ -1,6 +1,6 @@
 /*
- * LSTM and GRU (graph/operators/lstm.c, formulas in reference/lstm.c and reference/gru.c) by oneDNN's inner products and fused
- * elementwise loops. What is said of an LSTM here holds for a GRU, with three gates; its differences are said at the end.
+ * LSTM and GRU (graph/operators/lstm.c, formulas in reference/lstm.c) by oneDNN's inner products and fused elementwise loops.
+ * What is said of an LSTM here holds for a GRU, with three gates; its differences are said at the end.
  *
  * What does not depend on the state is one large product over all positions: the input's part of the gates before the steps,
  * and after them dx and both weight gradients. A step is a product of N rows with weight_hh and one loop for the rest. So
@@ -465,26 +465,10 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
     return convert(lstm, parameter, lstm->own, own, lstm->plain, canonical, error);
 }
 
-const struct kernel_class cpu_lstm = {
-    .size = sizeof(struct lstm),
-    .prepare = prepare,
-    .release = release,
-    .forward = forward,
-    .backward_shared = backward_shared,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-    .from_canonical = from_canonical,
-    .to_canonical = to_canonical,
-};
-
-const struct kernel_class cpu_gru = {
-    .size = sizeof(struct lstm),
-    .prepare = prepare,
-    .release = release,
-    .forward = forward,
-    .backward_shared = backward_shared,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-    .from_canonical = from_canonical,
-    .to_canonical = to_canonical,
-};
+#define RECURRENT                                                                                                              \
+    {                                                                                                                          \
+        .size = sizeof(struct lstm), .prepare = prepare, .release = release, .forward = forward,                               \
+        .backward_shared = backward_shared, .backward_input = backward_input, .backward_weight = backward_weight,              \
+        .from_canonical = from_canonical, .to_canonical = to_canonical                                                         \
+    }
+const struct kernel_class cpu_lstm = RECURRENT, cpu_gru = RECURRENT;

@@ -67,26 +67,12 @@ static unsigned types(int input, int input_count) {
     return input == 1 ? 1u << TYPE_I32 : 1u << TYPE_F32;
 }
 
-const struct operator_type operator_lstm = {
-    .name = "lstm",
-    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
-    .inputs_min = 1,
-    .inputs_max = 2,
-    .types = types,
-    .infer = infer,
-    .parameters = parameters,
-    .flops = flops,
-};
-
-const struct operator_type operator_gru = {
-    .name = "gru",
-    .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
-    .inputs_min = 1,
-    .inputs_max = 2,
-    .types = types,
-    .infer = infer,
-    .parameters = gru_parameters,
-    .flops = gru_flops,
-};
+#define RECURRENT(kind, parameters_of, flops_of)                                                                               \
+    {                                                                                                                          \
+        .name = kind,                                                                                                          \
+        .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},      \
+        .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT, .inputs_min = 1, .inputs_max = 2,         \
+        .types = types, .infer = infer, .parameters = parameters_of, .flops = flops_of                                         \
+    }
+const struct operator_type operator_lstm = RECURRENT("lstm", parameters, flops);
+const struct operator_type operator_gru = RECURRENT("gru", gru_parameters, gru_flops);
