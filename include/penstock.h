@@ -144,8 +144,16 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
  * They keep their values: they have no gradients, no state of the optimizer and no versions, and plans and profiles that are
  * made afterwards know it. PS_USAGE where a pattern matches none. */
 enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
+/* Low-rank adapters: "rank=8,alpha=16,target=*attn*+*.fc1[,dropout=0.1][,train=head.*]". Every linear layer, and convolution
+ * without groups, whose weight a pattern of `target` matches (or what is before its ".weight") is trained as
+ * W x + alpha / rank B A x, with A (rank x inputs) and B (outputs x rank, zeros in the beginning) named as PEFT does,
+ * NAME.lora_A.weight and NAME.lora_B.weight. All other parameters are fixed as by ps_network_freeze, but for those that a
+ * pattern of `train` matches. Usual: rank 8, alpha the rank, no dropout. PS_USAGE where a pattern matches none, or the network
+ * has adapters already. */
+enum ps_status ps_network_lora(struct ps_network *network, const char *adapters, struct ps_error *error);
 /* Parameters begin with the values that a file has under their names: safetensors, an index of several such files as on the
- * Hugging Face hub, or the initializers of an ONNX file; numbers of any type are converted. Logs which parameters are missing
+ * Hugging Face hub, or the initializers of an ONNX file; numbers of any type are converted; names may have PEFT's "base_model.model." before
+ * them. Logs which parameters are missing
  * and which tensors are no parameters. PS_BAD_INPUT where a shape differs, or nothing fits. */
 enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error);
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
@@ -753,6 +761,10 @@ void ps_check_destroy(struct ps_check *check);
 
 /* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);
+/* Of a network with low-rank adapters, as safetensors: "merged", all weights under the network's own names, with the adapters
+ * added to those of their layers (PS_USAGE where two layers share such weights); or "apart", the adapters, whatever else was
+ * trained and running statistics, as PEFT reads them: adapter_config.json is written into the same directory. */
+enum ps_status ps_export_lora(const char *run_dir, const char *form, const char *path, struct ps_error *error);
 
 /* -------------------------------------------------------------- comparison */
 

@@ -290,6 +290,18 @@ done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2
 done_by export --run tuned -o tuned.safetensors && done_by evaluate --run tuned --data synthetic:images,samples=64 -q
 cmp -s tuned.safetensors lenet5.safetensors && complain "train --freeze: the last layer has not changed"
 done_by check --model lenet5 --init tuned.safetensors --workers 2 --json && says_json check && says '"agrees": true' && says '"worst"'
+# Adapters alone are trained; merged, the weights alone compute the same.
+done_by train --model lenet5 --init lenet5.safetensors --lora 'rank=2,alpha=4,target=fc?' --workers 2 --batch 16 --micro-batch 8 \
+    --data synthetic:images,samples=128 --steps 4 --checkpoint-every 4 --lr 0.05 --out adapted -q
+done_by export --run adapted --lora merged -o merged.safetensors && done_by export --run adapted --lora apart -o apart.safetensors &&
+    grep -q '"lora": {' adapted/config.json && grep -q '"target_modules": \[' adapter_config.json &&
+    grep -q 'base_model.model.fc1.lora_A.weight' apart.safetensors || complain "export --lora"
+cmp -s merged.safetensors lenet5.safetensors && complain "train --lora: the weights have not changed"
+done_by evaluate --run adapted --data synthetic:images,samples=64 --json -q && grep -o '"loss": [0-9.]\{6\}' out >by-run
+done_by evaluate --init merged.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q && grep -o '"loss": [0-9.]\{6\}' out >merged
+cmp -s by-run merged || complain "export --lora merged: other weights than the run's"
+refused 2 "--lora: needs --model" train --plan plan.json --lora target=fc1 --data synthetic:images --steps 1
+refused 2 "no network with adapters" export --run run --lora merged -o x.safetensors
 refused 2 "nothing: no parameter of lenet5" check --model lenet5 --freeze nothing
 "$PENSTOCK" check --model lenet5 --tolerance 1e-12 >out 2>err
 [ $? -eq 1 ] && grep -q "above the tolerance" err && says "conv1.weight" || complain "check: a difference has status 1"

@@ -7,13 +7,14 @@
 
 #define GPT2 "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14"
 
-/* A file of the network with frozen parameters, named as its path is. */
+/* A file of the network with frozen parameters, or with adapters ("target=..."), named as its path is. */
 static const char *frozen(const char *model, const char *patterns, char path[4096]) {
     static int number;
     char name[32];
     struct ps_network *network;
     assert_ok(ps_network_open(model, &network, &test_error));
-    assert_ok(ps_network_freeze(network, patterns, &test_error));
+    const bool adapters = strncmp(patterns, "target=", 7) == 0;
+    assert_ok((adapters ? ps_network_lora : ps_network_freeze)(network, patterns, &test_error));
     snprintf(name, sizeof name, "n%d.json", number++);
     file_join(path, test_directory, name);
     snprintf(network->name, sizeof network->name, "%s", path);
@@ -44,7 +45,7 @@ static void assert_kept(const char *model, const struct trained *before, const s
     ps_network_destroy(network);
 }
 
-/* Fronts, ends, single parameters of a node, shared ones. */
+/* Fronts, ends, single parameters of a node, shared ones; adapters, also of shared weights. */
 static const struct {
     const char *model, *patterns, *data;
 } cases[] = {
@@ -54,6 +55,7 @@ static const struct {
     {"resnet,blocks=1,input=8,classes=4", "layer*.0.conv1.weight,layer1.*.bn?.*,conv1.*", NULL},
     {GPT2 ",tied=1", "transformer.wte.weight,transformer.h.0.ln_1.*", "synthetic:tokens,samples=48"},
     {GPT2, "transformer.*", "synthetic:tokens,samples=48"},
+    {GPT2 ",tied=1", "target=*c_attn+*wte,rank=2,dropout=0.1", "synthetic:tokens,samples=48"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

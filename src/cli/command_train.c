@@ -83,7 +83,7 @@ static const struct argument lasting_rows[] = {
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
-           .excludes = "model init freeze batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
+           .excludes = "model init freeze lora batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
                        "momentum dampening "
                        "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"),
     OPTION("restarts", 0, "N", integer, restarts,

@@ -15,25 +15,30 @@ static const struct argument rows[] = {
         "freeze", 0, "GLOB[,GLOB...]", text, freeze,
         "parameters that keep their values, by name, with * for any characters: without gradients, state of the optimizer or "
         "versions"),
+    OPTION("lora", 0, "rank=R,alpha=A,target=GLOB[+GLOB...]", text, lora,
+           "train low-rank adapters of the linear layers and convolutions of these names, with all else frozen; also "
+           "dropout=RATE, and train=GLOB[+GLOB...] for parameters that are trained as well"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
 
 enum ps_status network_arguments_open(const struct network_arguments *arguments, const char *model, struct ps_network **network,
                                       struct ps_error *error) {
     struct ps_network *made;
-    *network = NULL;
     const struct numbers *weights = &arguments->class_weights;
     const bool loss = arguments->loss != NULL || weights->count > 0;
-    if (model == NULL && (loss || arguments->freeze != NULL || arguments->init != NULL))
-        return message_set(error, PS_USAGE, "--%s: needs --model",
-                           arguments->loss != NULL   ? "loss"
-                           : weights->count > 0      ? "class-weights"
-                           : arguments->init != NULL ? "init"
-                                                     : "freeze");
+    const char *needs = arguments->loss != NULL     ? "loss"
+                        : weights->count > 0        ? "class-weights"
+                        : arguments->init != NULL   ? "init"
+                        : arguments->freeze != NULL ? "freeze"
+                        : arguments->lora != NULL   ? "lora"
+                                                    : NULL;
+    *network = NULL;
+    if (model == NULL && needs != NULL) return message_set(error, PS_USAGE, "--%s: needs --model", needs);
     if (model == NULL) return PS_OK;
     CHECK(ps_network_open(model, &made, error));
     enum ps_status status = PS_OK;
     if (loss) status = ps_network_set_loss(made, arguments->loss, weights->values, weights->count, error);
+    if (status == PS_OK && arguments->lora != NULL) status = ps_network_lora(made, arguments->lora, error);
     if (status == PS_OK && arguments->freeze != NULL) status = ps_network_freeze(made, arguments->freeze, error);
     if (status == PS_OK && arguments->init != NULL) status = ps_network_initialize(made, arguments->init, error);
     if (status == PS_OK)

@@ -166,6 +166,21 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
     return graph->node_count++;
 }
 
+int graph_add_copy(struct graph *graph, const struct graph *from, const struct node *node, const struct attributes *attributes,
+                   const int *inputs, struct ps_error *error) {
+    const int made = graph_add(graph, node->id, node->name, attributes, inputs, node->input_count, error);
+    if (made < 0) return -1;
+    graph->nodes[made].random_number = node->random_number;
+    for (int p = node->parameter_first, own = graph->nodes[made].parameter_first; graph_has_parameter(node, p); p++, own++) {
+        if (!shape_equal(&graph->parameters[own].shape, &from->parameters[p].shape)) {
+            graph->status = error_set(error, PS_USAGE, "node '%s': its parameters would be others", node->name);
+            return -1;
+        }
+        graph->parameters[own] = from->parameters[p];
+    }
+    return made;
+}
+
 void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial) {
     if (graph->status != PS_OK) return;
     assert(node >= 0 && node < graph->node_count && parameter >= 0 && parameter < graph->nodes[node].parameter_count);
@@ -337,8 +352,7 @@ static void find_untrained(struct graph *graph) {
     }
 }
 
-/* The pattern against all of the name. */
-static bool matches(const char *pattern, const char *name) {
+bool graph_name_matches(const char *pattern, const char *name) {
     const char *star = NULL, *retry = NULL;
     while (*name != '\0') {
         if (*pattern == '*') {
@@ -362,7 +376,7 @@ int graph_freeze(struct graph *graph, const char *pattern) {
     int found = 0;
     for (int p = 0; p < graph->parameter_count; p++) {
         struct parameter *parameter = &graph->parameters[p];
-        if (parameter->role == PARAMETER_STATISTIC || !matches(pattern, split_whole_name(parameter))) continue;
+        if (parameter->role == PARAMETER_STATISTIC || !graph_name_matches(pattern, split_whole_name(parameter))) continue;
         if (parameter->role == PARAMETER_TRAINED) parameter->frozen = true;
         parameter->role = PARAMETER_FIXED;
         found++;

@@ -74,6 +74,11 @@ void graph_destroy(struct graph *graph);
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,
               const int *inputs, int input_count, struct ps_error *error);
 
+/* Adds a node of another graph with these attributes and inputs: with its parameters, whose shapes must stay, and its random
+ * numbers. */
+int graph_add_copy(struct graph *graph, const struct graph *from, const struct node *node, const struct attributes *attributes,
+                   const int *inputs, struct ps_error *error);
+
 /* Changes the initial values of a node's parameter (0: the first), where a network's paper says so. */
 void graph_set_initial(struct graph *graph, int node, int parameter, struct initial initial);
 
@@ -91,8 +96,11 @@ static inline bool graph_has_parameter(const struct node *node, int parameter) {
     return parameter >= node->parameter_first && parameter < node->parameter_first + node->parameter_count;
 }
 
-/* Fixes the trained parameters (of a finished graph) whose names the pattern matches, with '*' for any characters and '?' for
- * one; a parameter that two layers share in both. Returns how many there are now or were before. */
+/* The pattern against all of a name, with '*' for any characters and '?' for one. */
+bool graph_name_matches(const char *pattern, const char *name);
+
+/* Fixes the trained parameters (of a finished graph) whose names the pattern matches; a parameter that two layers
+ * share in both. Returns how many there are now or were before. */
 int graph_freeze(struct graph *graph, const char *pattern);
 
 /* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change.

@@ -232,6 +232,13 @@ enum ps_status network_create_split(const struct ps_network *whole, const char *
     return network_create(name, graph, whole->predicts, network, error);
 }
 
+void network_replace(struct ps_network *network, struct ps_network *made) {
+    struct ps_network old = *network;
+    *network = *made;
+    *made = old;
+    ps_network_destroy(made);
+}
+
 void ps_network_destroy(struct ps_network *network) {
     if (network == NULL) return;
     graph_destroy(network->graph);
@@ -273,20 +280,6 @@ static struct attributes attributes_at(const struct ps_network *whole, const str
     return attributes;
 }
 
-/* Adds a node of the graph `whole` with these attributes. */
-static enum ps_status add_copy(const struct graph *whole, const struct node *node, const struct attributes *attributes,
-                               struct graph *graph, struct ps_error *error) {
-    int made = graph_add(graph, node->id, node->name, attributes, node->inputs, node->input_count, error);
-    if (made < 0) return graph->status;
-    graph->nodes[made].random_number = node->random_number;
-    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++) {
-        if (!shape_equal(&graph->parameters[p].shape, &whole->parameters[p].shape))
-            return error_set(error, PS_USAGE, "node '%s': its parameters would be others", node->name);
-        graph->parameters[p] = whole->parameters[p];
-    }
-    return PS_OK;
-}
-
 /* The same nodes and parameters for other lengths. */
 static enum ps_status create_at(const struct ps_network *whole, int source, int target, struct ps_network **network,
                                 struct ps_error *error) {
@@ -299,7 +292,7 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++) {
         const struct node *node = &whole->graph->nodes[n];
         const struct attributes attributes = attributes_at(whole, node, source, target);
-        status = add_copy(whole->graph, node, &attributes, graph, error);
+        status = graph_add_copy(graph, whole->graph, node, &attributes, node->inputs, error) >= 0 ? PS_OK : graph->status;
     }
     if (status == PS_OK)
         status = network_create(whole->name, graph, whole->predicts, &made, error);
@@ -339,8 +332,10 @@ static enum ps_status copy_with_loss(const struct graph *whole, const char *loss
     const int end = whole->node_count - 1;
     graph->values = values_share(whole->values);
     memcpy(graph->target, whole->target, sizeof graph->target);
-    for (int n = 0; n < end + (loss == NULL); n++)
-        TRY(add_copy(whole, &whole->nodes[n], &whole->nodes[n].attributes, graph, error));
+    for (int n = 0; n < end + (loss == NULL); n++) {
+        const struct node *node = &whole->nodes[n];
+        if (graph_add_copy(graph, whole, node, &node->attributes, node->inputs, error) < 0) return graph->status;
+    }
     if (loss != NULL) TRY(network_add_loss(graph, loss, whole->nodes[end].inputs[0], error));
     if (count > 0) return graph_weigh_classes(graph, weights, count, error);
     const bool same = loss == NULL || graph->nodes[end].id == whole->nodes[end].id;
@@ -359,12 +354,8 @@ enum ps_status ps_network_set_loss(struct ps_network *network, const char *loss,
         status = network_create(network->name, graph, loss != NULL ? losses[number].predicts : network->predicts, &made, error);
     else
         graph_destroy(graph);
-    if (status != PS_OK) return status;
-    struct ps_network old = *network;
-    *network = *made;
-    *made = old;
-    ps_network_destroy(made);
-    return PS_OK;
+    if (status == PS_OK) network_replace(network, made);
+    return status;
 }
 
 /* ------------------------------------------------------------------ facts */

@@ -36,6 +36,8 @@ enum ps_status network_create(const char *name, struct graph *graph, enum networ
 /* The same with layers split inside as `splits` says (graph_split_all), and a name that says so. */
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
                                     struct ps_error *error);
+/* `network` becomes what `made` is; takes `made`. */
+void network_replace(struct ps_network *network, struct ps_network *made);
 enum ps_status network_parse(const char *text, size_t size, const char *source, struct ps_network **network,
                              struct ps_error *error);
 

@@ -53,10 +53,8 @@ static void copy_node(struct rewrite *rewrite, int node) {
     const struct node *original = &rewrite->from->nodes[node];
     int inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < original->input_count; i++) inputs[i] = rewrite->number[original->inputs[i]];
-    int made = rewrite->to->status == PS_OK ? add_copy(rewrite, node, original->name, &original->attributes, inputs) : -1;
-    rewrite->number[node] = made;
-    for (int p = 0; made >= 0 && p < original->parameter_count; p++)
-        rewrite->to->parameters[rewrite->to->nodes[made].parameter_first + p] = *parameter_of(rewrite->from, original, p);
+    rewrite->number[node] =
+        graph_add_copy(rewrite->to, rewrite->from, original, &original->attributes, inputs, rewrite->error);
 }
 
 /* Channels that a part holds, in those of its node and in those of the whole layer. */

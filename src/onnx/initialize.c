@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "graph/lora.h"
 #include "graph/operators.h"
 #include "graph/split.h"
 #include "onnx/onnx.h"
@@ -76,6 +77,19 @@ static bool is_parameter(const struct graph *graph, const char *name) {
     return false;
 }
 
+/* A tensor's name without what PEFT puts before it. */
+static const char *plain_name(const char *name) {
+    const size_t length = strlen(LORA_PREFIX);
+    return strncmp(name, LORA_PREFIX, length) == 0 ? name + length : name;
+}
+
+/* Has the file a tensor of this name, in one form or the other? */
+static bool in_file(const struct values *file, const char *name) {
+    char prefixed[sizeof LORA_PREFIX + sizeof((struct parameter *)0)->name];
+    snprintf(prefixed, sizeof prefixed, "%s%s", LORA_PREFIX, name);
+    return values_get(file, name) != NULL || values_get(file, prefixed) != NULL;
+}
+
 /* The values of the file over those that the network has. */
 static enum ps_status merge(const struct graph *graph, struct values *from, struct values *to, const char *path,
                             struct ps_error *error) {
@@ -83,18 +97,20 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
     int found = 0;
     for (int i = 0; i < values_count(graph->values); i++)
         TRY(values_set(to, values_at(graph->values, i), VALUES_BORROW, error));
+    for (int i = 0; i < values_count(from); i++) {
+        struct array array = *values_at(from, i);
+        const bool known = is_parameter(graph, array.name);
+        if (!known) array.name = plain_name(array.name);
+        if (!known && !is_parameter(graph, array.name)) {
+            if (!ends_with(array.name, "num_batches_tracked")) note(&unexpected, values_at(from, i)->name);
+            continue;
+        }
+        TRY(values_set(to, &array, VALUES_BORROW, error));
+        found++;
+    }
     for (int p = 0; p < graph->parameter_count; p++) {
         const char *name = split_whole_name(&graph->parameters[p]);
-        const struct array *array = values_get(from, name);
-        found += array != NULL;
-        if (array != NULL)
-            TRY(values_set(to, array, VALUES_BORROW, error));
-        else if (!graph->parameters[p].tied)
-            note(&missing, name);
-    }
-    for (int i = 0; i < values_count(from); i++) {
-        const char *name = values_at(from, i)->name;
-        if (!is_parameter(graph, name) && !ends_with(name, "num_batches_tracked")) note(&unexpected, name);
+        if (!graph->parameters[p].tied && !in_file(from, name)) note(&missing, name);
     }
     if (found == 0)
         return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,

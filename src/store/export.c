@@ -1,7 +1,11 @@
-/* Exporting trained weights: the stages of a run's newest checkpoint as one file. */
+/* Exporting trained weights: the stages of a run's newest checkpoint as one file; adapters alone, or added to the weights. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/json.h"
+#include "graph/lora.h"
+#include "graph/network.h"
 #include "store/checkpoint.h"
 
 static enum ps_status write_safetensors(const struct weight_files *weights, const char *path, struct ps_error *error) {
@@ -43,4 +47,130 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
         return status;
     }
     return error_unknown(error, PS_USAGE, "`format`", format, names, count);
+}
+
+/* ---------------------------------------------------------------- adapters */
+
+/* The run's weights as tensors to be written, by the parameters' numbers in its network's graph. */
+struct adapted {
+    struct arena arena;
+    struct ps_network *network;
+    struct weight_files weights;
+    struct safetensor_source *sources; /* name NULL: not written */
+};
+
+static enum ps_status open_adapted(const char *run_dir, struct adapted *adapted, struct ps_error *error) {
+    char path[4096];
+    file_join(path, run_dir, "network.json");
+    if (!file_exists(path)) return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
+    TRY(ps_network_open(path, &adapted->network, error));
+    const struct graph *graph = adapted->network->graph;
+    if (lora_count(graph, NULL) == 0) return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
+    TRY(weight_files_open_run(run_dir, &adapted->weights, error));
+    adapted->sources = arena_take(&adapted->arena, (size_t)graph->parameter_count, sizeof *adapted->sources);
+    TRY(arena_check(&adapted->arena, "weights", error));
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const struct parameter *parameter = &graph->parameters[p];
+        const struct safetensors *file = weight_files_find(&adapted->weights, parameter->name);
+        const float *values;
+        if (parameter->tied) continue;
+        TRY(safetensors_get(file ? file : &adapted->weights.files[0], parameter->name, parameter->shape.dim,
+                            parameter->shape.rank, &values, error));
+        adapted->sources[p] = (struct safetensor_source){
+            .name = parameter->name, .shape = parameter->shape.dim, .rank = parameter->shape.rank, .values = values};
+    }
+    return PS_OK;
+}
+
+static const float *values_of(const struct adapted *adapted, const struct node *node) {
+    return adapted->sources[node->parameter_first].values;
+}
+
+/* Adapters added to the weights of their layers; all under the names that they had without. */
+static enum ps_status merge(struct adapted *adapted, const char *path, struct ps_error *error) {
+    const struct graph *graph = adapted->network->graph;
+    struct lora lora;
+    (void)path;
+    for (int n = 0; n < graph->node_count; n++) {
+        if (!lora_at(graph, n, &lora)) continue;
+        const struct parameter *weight = &graph->parameters[lora.base->parameter_first];
+        struct safetensor_source *source = &adapted->sources[lora.base->parameter_first];
+        if (weight->shared)
+            return error_set(error, PS_USAGE,
+                             "lora: merged: two layers share '%s', and one has an adapter: only apart is accepted",
+                             weight->name);
+        float *merged = arena_copy(&adapted->arena, source->values, (size_t)shape_elements(&weight->shape), sizeof *merged);
+        TRY(arena_check(&adapted->arena, "weights", error));
+        lora_merge(&lora, graph, values_of(adapted, lora.a), values_of(adapted, lora.b), merged);
+        source->values = merged;
+        adapted->sources[lora.a->parameter_first].name = adapted->sources[lora.b->parameter_first].name = NULL;
+    }
+    return PS_OK;
+}
+
+/* What PEFT reads beside the tensors. */
+static enum ps_status write_config(const struct graph *graph, const char *path, struct ps_error *error) {
+    char place[4096];
+    const char *slash = strrchr(path, '/');
+    struct lora lora;
+    json_t *targets = json_array();
+    for (int n = graph->node_count - 1; n >= 0; n--)
+        if (lora_at(graph, n, &lora)) {
+            const char *name = graph->parameters[lora.base->parameter_first].name;
+            json_array_insert_new(targets, 0, json_stringn(name, (size_t)lora_module_length(name)));
+        }
+    json_t *config =
+        json_pack("{s:s, s:i, s:f, s:f, s:o, s:b, s:s, s:b, s:b}", "peft_type", "LORA", "r", lora.rank, "lora_alpha",
+                  lora.scale * lora.rank, "lora_dropout", lora.dropout ? (double)lora.dropout->attributes.rate : 0.0,
+                  "target_modules", targets, "fan_in_fan_out", lora.base->attributes.transposed, "bias", "none",
+                  "init_lora_weights", 1, "inference_mode", 1);
+    snprintf(place, sizeof place, "%.*sadapter_config.json", slash ? (int)(slash + 1 - path) : 0, path);
+    return json_write_file(config, place, error);
+}
+
+/* What was trained, and running statistics, under PEFT's names. */
+static enum ps_status separate(struct adapted *adapted, const char *path, struct ps_error *error) {
+    const struct graph *graph = adapted->network->graph;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        struct safetensor_source *source = &adapted->sources[p];
+        if (graph->parameters[p].role == PARAMETER_FIXED) source->name = NULL;
+        if (!source->name) continue;
+        char *name = arena_take(&adapted->arena, sizeof LORA_PREFIX + strlen(source->name), 1);
+        TRY(arena_check(&adapted->arena, "names", error));
+        strcat(strcpy(name, LORA_PREFIX), source->name);
+        source->name = name;
+    }
+    return write_config(graph, path, error);
+}
+
+static const struct {
+    const char *name;
+    enum ps_status (*make)(struct adapted *adapted, const char *path, struct ps_error *error);
+} forms[] = {{"merged", merge}, {"apart", separate}};
+
+static enum ps_status write_adapted(const char *run_dir, int form, const char *path, struct adapted *adapted,
+                                    struct ps_error *error) {
+    int count = 0;
+    TRY(open_adapted(run_dir, adapted, error));
+    TRY(forms[form].make(adapted, path, error));
+    for (int p = 0; p < adapted->network->graph->parameter_count; p++)
+        if (adapted->sources[p].name) adapted->sources[count++] = adapted->sources[p];
+    return safetensors_write(path, adapted->sources, count, NULL, error);
+}
+
+enum ps_status ps_export_lora(const char *run_dir, const char *form, const char *path, struct ps_error *error) {
+    enum { FORMS = sizeof forms / sizeof *forms };
+    const char *names[FORMS];
+    int found = -1;
+    for (int f = 0; f < FORMS; f++) {
+        names[f] = forms[f].name;
+        if (strcmp(form, names[f]) == 0) found = f;
+    }
+    if (found < 0) return error_unknown(error, PS_USAGE, "lora", form, names, FORMS);
+    struct adapted adapted = {0};
+    enum ps_status status = write_adapted(run_dir, found, path, &adapted, error);
+    weight_files_close(&adapted.weights);
+    ps_network_destroy(adapted.network);
+    arena_release(&adapted.arena);
+    return status;
 }

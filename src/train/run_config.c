@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/object.h"
+#include "graph/lora.h"
 #include "train/run_result.h"
 
 #define PATH_SIZE 4096
@@ -46,6 +47,17 @@ static json_t *cluster_options(const struct ps_cluster_options *options) {
     json_object_set_new(cluster, "overlap", json_boolean(!options->no_overlap));
     set_integer(cluster, "cores", options->cores);
     return cluster;
+}
+
+/* Adapters of the network, which its file has as nodes. */
+static void set_lora(json_t *config, const struct ps_network *network) {
+    struct lora first;
+    const int count = network ? lora_count(network->graph, &first) : 0;
+    if (count > 0)
+        json_object_set_new(config, "lora",
+                            json_pack("{s:i, s:i, s:f, s:f}", "adapters", count, "rank", first.rank, "alpha",
+                                      first.scale * first.rank, "dropout",
+                                      first.dropout ? (double)first.dropout->attributes.rate : 0.0));
 }
 
 /* The rule as it runs, defaults filled in. */
@@ -89,6 +101,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
     set_text(config, "model", job->plan->model);
     set_text(config, "network", job->plan->network[0] ? job->plan->network : NULL);
+    set_lora(config, job->network);
     if (options->cluster) set_text(config, "cluster", "cluster.json");
     json_object_set_new(config, "plan_options", plan_options(options->planning));
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
