@@ -8,6 +8,12 @@ if(NOT JANSSON_FOUND)
     message(FATAL_ERROR "jansson 2.12 or newer was not found; on Debian and Ubuntu: apt install libjansson-dev")
 endif()
 
+pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8>=10.32)
+pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
+if(NOT PCRE2_FOUND OR NOT UTF8PROC_FOUND)
+    message(FATAL_ERROR "PCRE2 or utf8proc was not found; on Debian and Ubuntu: apt install libpcre2-dev libutf8proc-dev")
+endif()
+
 # oneDNN by hand: the CMake files of Debian 12's package ask for OpenCL, which nothing here needs.
 find_path(ONEDNN_INCLUDE_DIR dnnl.h)
 find_library(ONEDNN_LIBRARY dnnl)

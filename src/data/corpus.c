@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "data/tokenizer.h"
 
 /* ------------------------------------------------------------- tokenisation */
 
@@ -157,17 +159,57 @@ size_t words_next(const char **position, const char **word) {
 
 /* ------------------------------------------------------------------ options */
 
+static void describe(const char *what, const char *name, char data[VOCABULARY_DATA]) {
+    snprintf(data, VOCABULARY_DATA, name ? "%s,tokens=%s" : "%s", what, name);
+}
+
+/* Reads a tokenizer.json. */
+static enum ps_status read_tokenizer(const char *path, const char *what, int first, struct vocabulary **vocabulary,
+                                     struct ps_error *error) {
+    char *json, data[VOCABULARY_DATA];
+    size_t size;
+    struct tokenizer *tokenizer;
+    TRY(file_read(path, JSON_FILE_LIMIT, &json, &size, error));
+    enum ps_status status = tokenizer_create(json, size, path, &tokenizer, error);
+    free(json);
+    if (status != PS_OK) return status;
+    *vocabulary = vocabulary_of_tokenizer(tokenizer, first, error);
+    if (!*vocabulary) return PS_OUT_OF_MEMORY;
+    describe(what, TOKENS_OF_TOKENIZER, data);
+    vocabulary_set_data(*vocabulary, data);
+    return PS_OK;
+}
+
+/* Reads the files that the spec names; *file becomes the one of the first vocabulary. */
+static enum ps_status read_named(const char *what, struct spec *options, int count, int first, const char **file,
+                                 struct text_vocabularies *vocabularies, struct ps_error *error) {
+    const char *names[2] = {NULL, NULL}, *words = NULL;
+    TRY(spec_string(options, "vocab", &words, error));
+    if (first >= 0) TRY(spec_string(options, "tokenizer", &names[0], error));
+    if (first >= 0 && count == 2) TRY(spec_string(options, "target_tokenizer", &names[1], error));
+    if ((words && names[0]) || (names[1] && !names[0]))
+        return error_set(error, PS_USAGE, "data '%s': %s", what,
+                         words ? "vocab= and tokenizer= exclude each other" : "target_tokenizer= needs tokenizer=, too");
+    *file = words ? words : names[0];
+    if (words) return vocabulary_read(words, vocabularies->own, error);
+    for (int v = 0; v < 2; v++)
+        if (names[v]) TRY(read_tokenizer(names[v], what, first, &vocabularies->own[v], error));
+    return PS_OK;
+}
+
 enum ps_status text_vocabularies_find(const char *what, struct spec *options, const struct dataset_shape *required, int count,
-                                      struct text_vocabularies *vocabularies, struct ps_error *error) {
+                                      int first, struct text_vocabularies *vocabularies, struct ps_error *error) {
     const char *file = NULL;
-    TRY(spec_string(options, "vocab", &file, error));
-    if (file) TRY(vocabulary_read(file, vocabularies->own, error));
+    TRY(read_named(what, options, count, first, &file, vocabularies, error));
     for (int v = 0; v < count; v++) {
         vocabularies->used[v] = file ? vocabularies->own[v] : required->words[v];
-        if (file && !vocabularies->used[v]) {
+        const struct vocabulary *source = vocabularies->used[0];
+        if (!vocabularies->used[v] && source && vocabulary_tokenizer(source)) {
+            vocabularies->used[v] = source;
+        } else if (file && !vocabularies->used[v]) {
             return error_set(error, PS_USAGE, "data '%s': %s has one vocabulary, but two languages need two", what, file);
         }
-        if (file && required->words[v] && !vocabulary_equal(vocabularies->own[v], required->words[v]))
+        if (file && required->words[0] && !vocabulary_equal(vocabularies->own[v], required->words[v]))
             return error_set(error, PS_USAGE, "data '%s': %s has other words than those that the network was trained with",
                              what, file);
         int size = v == 0 ? required->vocabulary : required->classes;
@@ -180,10 +222,6 @@ enum ps_status text_vocabularies_find(const char *what, struct spec *options, co
         }
     }
     return PS_OK;
-}
-
-static void describe(const char *what, const char *name, char data[VOCABULARY_DATA]) {
-    snprintf(data, VOCABULARY_DATA, name ? "%s,tokens=%s" : "%s", what, name);
 }
 
 /* The index in `names` of the tokenisation in `made`; -1: it is none of these. */
@@ -215,6 +253,8 @@ enum ps_status text_tokens_find(const char *what, struct spec *options, const st
     describe(what, count > 0 ? names[chosen] : NULL, data);
     if (*made && strcmp(made, data) != 0)
         return error_set(error, PS_USAGE, "data '%s': the vocabulary was made from %s", data, made);
+    if (given && strcmp(given, TOKENS_OF_TOKENIZER) == 0 && !*made)
+        return error_set(error, PS_USAGE, "data '%s' need ,tokenizer=FILE, a tokenizer.json of Hugging Face", data);
     *kind = chosen;
     return PS_OK;
 }
@@ -315,12 +355,26 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
     return status;
 }
 
+static enum ps_status number_lines(struct corpus *corpus, const struct vocabulary *vocabulary, struct ps_error *error) {
+    struct token_list list = {0};
+    enum ps_status status = PS_OK;
+    for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {
+        const char *line = corpus->lines[l];
+        status = tokenizer_encode(vocabulary_tokenizer(vocabulary), line, strlen(line), &list, error);
+        corpus->first[l + 1] = list.count;
+    }
+    for (size_t i = 0; i < list.count; i++) list.tokens[i] += vocabulary_first(vocabulary);
+    corpus->tokens = list.tokens;
+    return status;
+}
+
 enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const struct vocabulary *vocabulary,
                              struct ps_error *error) {
     size_t count = 0, capacity = 0;
     TRY(memory_new(&corpus->first, corpus->count + 1, "tokens", error));
     struct text words = {0};
     enum ps_status status = PS_OK;
+    if (vocabulary_tokenizer(vocabulary)) return number_lines(corpus, vocabulary, error);
     for (int64_t l = 0; l < corpus->count && status == PS_OK; l++) {
         const char *position = split_line(corpus, l, split, &words), *word;
         for (size_t length; status == PS_OK && (length = words_next(&position, &word)) > 0;) {

@@ -25,19 +25,23 @@ size_t words_next(const char **position, const char **word);
 
 /* ------------------------------------------------------------------ options */
 
-/* The options of all text datasets: the vocabulary (vocab=) and the tokenisation (tokens=). */
+/* The options of all text datasets: the vocabulary (vocab=, tokenizer=) and the tokenisation (tokens=). */
 
-/* The vocabularies of a dataset: read from the file that its spec names (vocab=FILE), or given by the caller, or made from its
- * own text. */
+/* The vocabularies of a dataset: read from the file that its spec names (vocab=FILE, tokenizer=FILE), or given by the caller,
+ * or made from its own text. */
 struct text_vocabularies {
     struct vocabulary *own[2]; /* read or made here */
     const struct vocabulary *used[2];
 };
 
+/* The tokenisation by a tokenizer (data/tokenizer.h): `tokens=` of the formats that take one. */
+#define TOKENS_OF_TOKENIZER "tokenizer"
+
 /* Sets `count` (1 or 2) vocabularies to those that the spec or `required` gives; one that stays NULL in `used` must still be
- * made. `what` names the format. PS_USAGE if the spec and `required` give different vocabularies. */
+ * made. One tokenizer serves for both. `what` names the format, and `first` the number of a tokenizer's first token in it (-1:
+ * it takes no tokenizers). PS_USAGE if the spec and `required` give different vocabularies. */
 enum ps_status text_vocabularies_find(const char *what, struct spec *options, const struct dataset_shape *required, int count,
-                                      struct text_vocabularies *vocabularies, struct ps_error *error);
+                                      int first, struct text_vocabularies *vocabularies, struct ps_error *error);
 /* Chooses the tokenisation: *kind is the index in `names` (`count` of them; 0: the format has only one tokenisation) of the one
  * that the spec gives (tokens=NAME), else of the one that the vocabulary was made with, else 0. `data` becomes the text for
  * vocabulary_set_data. PS_USAGE if the vocabulary was made from another format or with another tokenisation. */
@@ -74,6 +78,7 @@ void corpus_free(struct corpus *corpus);
 /* Makes a vocabulary of the most frequent words; the caller owns it. */
 enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *split, int size, struct vocabulary **vocabulary,
                                  struct ps_error *error);
+/* Numbers the words of all lines, or by the vocabulary's tokenizer the lines (`split` is not used). */
 enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const struct vocabulary *vocabulary,
                              struct ps_error *error);
 

@@ -1,8 +1,10 @@
 /*
- * Pairs of sentences for translation: "PREFIX:SRC:TGT[,tokens=words|given|pieces][,vocab=FILE]". Line n of PREFIX.TGT is the
+ * Pairs of sentences for translation: "PREFIX:SRC:TGT[,tokens=words|given|pieces][,vocab=FILE]
+ * [,tokenizer=FILE[,target_tokenizer=FILE]]". Line n of PREFIX.TGT is the
  * translation of line n of PREFIX.SRC. Tokens are words and punctuation (words_13a) or, for files that hold subwords, separated
  * by blanks. With tokens=given "@@" at the end of a token joins it to the next one; with tokens=pieces all tokens are joined,
- * and U+2581 at the beginning of one is a blank. Translations and references are spelled by these rules.
+ * and U+2581 at the beginning of one is a blank. Translations and references are spelled by these rules. A
+ * tokenizer's numbers follow the four of every vocabulary, and it spells its tokens itself.
  *
  * A sample is S tokens of the source, </s> at its end included, and T tokens of the target as the decoder reads it, beginning
  * with <s>. Its labels are the T next tokens, ending with </s>. Longer sentences are cut off, shorter ones padded; the network
@@ -16,6 +18,7 @@
 
 #include "base/memory.h"
 #include "data/corpus.h"
+#include "data/tokenizer.h"
 
 struct pairs {
     struct dataset dataset; /* first */
@@ -25,8 +28,9 @@ struct pairs {
 };
 
 /* Tokenisations of a sentence. */
-enum { WORDS, GIVEN, PIECES, TOKENISATIONS };
-static const char *const tokenisations[TOKENISATIONS] = {[WORDS] = "words", [GIVEN] = "given", [PIECES] = "pieces"};
+enum { WORDS, GIVEN, PIECES, TOKENIZER, TOKENISATIONS };
+static const char *const tokenisations[TOKENISATIONS] = {
+    [WORDS] = "words", [GIVEN] = "given", [PIECES] = "pieces", [TOKENIZER] = TOKENS_OF_TOKENIZER};
 static corpus_split *const splits[TOKENISATIONS] = {[WORDS] = words_13a, [GIVEN] = words_given, [PIECES] = words_given};
 
 static void close_pairs(struct dataset *dataset) {
@@ -53,13 +57,13 @@ static enum ps_status make_paths(const char *name, char paths[2][4096], struct p
 
 static enum ps_status load(struct pairs *pairs, struct spec *options, enum dataset_part part,
                            const struct dataset_shape *required, struct ps_error *error) {
-    static const char *const keys[] = {"tokens", "vocab"};
+    static const char *const keys[] = {"tokens", "vocab", "tokenizer", "target_tokenizer"};
     struct text_vocabularies *vocabularies = &pairs->vocabularies;
     char paths[2][4096], data[VOCABULARY_DATA];
     TRY(make_paths(options->name, paths, error));
-    TRY(text_vocabularies_find("pairs", options, required, 2, vocabularies, error));
+    TRY(text_vocabularies_find("pairs", options, required, 2, VOCABULARY_SPECIALS, vocabularies, error));
     TRY(text_tokens_find("pairs", options, vocabularies, tokenisations, TOKENISATIONS, &pairs->tokens, data, error));
-    TRY(spec_finish(options, "data", keys, 2, error));
+    TRY(spec_finish(options, "data", keys, 4, error));
     if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("pairs", error);
     for (int v = 0; v < 2; v++) {
@@ -74,6 +78,7 @@ static enum ps_status load(struct pairs *pairs, struct spec *options, enum datas
         TRY(corpus_number(corpus, splits[pairs->tokens], vocabularies->used[v], error));
         pairs->dataset.shape.words[v] = vocabularies->used[v];
     }
+    if (vocabularies->used[1] == vocabularies->used[0]) pairs->dataset.shape.words[1] = NULL; /* one tokenizer */
     pairs->dataset.samples = pairs->corpus[0].count;
     if (pairs->corpus[0].count == pairs->corpus[1].count) return PS_OK;
     return error_set(error, PS_BAD_INPUT,
@@ -170,7 +175,7 @@ void pairs_reference(const struct dataset *dataset, int64_t index, struct text *
     const struct pairs *pairs = (const struct pairs *)dataset;
     const char *line = pairs->corpus[1].lines[index], *word;
     text_add_raw(sentence, "", 0);
-    if (pairs->tokens == WORDS) {
+    if (pairs->tokens == WORDS || pairs->tokens == TOKENIZER) {
         text_add_raw(sentence, line, strlen(line));
         return;
     }
@@ -185,9 +190,24 @@ void pairs_reference(const struct dataset *dataset, int64_t index, struct text *
     text_free(&words);
 }
 
+/* The tokens up to the first </s> or padding, spelled by their tokenizer. */
+static void spell_by_tokenizer(const struct vocabulary *vocabulary, const int32_t *tokens, int64_t count,
+                               struct text *sentence) {
+    int32_t *own = calloc((size_t)count + 1, sizeof *own);
+    int64_t used = 0;
+    for (int64_t t = 0; own && t < count && tokens[t] != VOCABULARY_END && tokens[t] != VOCABULARY_PADDING; t++)
+        own[used++] = tokens[t] - vocabulary_first(vocabulary);
+    if (!own || tokenizer_decode(vocabulary_tokenizer(vocabulary), own, used, sentence, NULL) != PS_OK) sentence->failed = true;
+    free(own);
+}
+
 void pairs_spell(const struct dataset *dataset, const int32_t *tokens, int64_t count, struct text *sentence) {
     const struct pairs *pairs = (const struct pairs *)dataset;
     bool joined = true;
+    if (pairs->tokens == TOKENIZER) {
+        spell_by_tokenizer(pairs->vocabularies.used[1], tokens, count, sentence);
+        return;
+    }
     for (int64_t t = 0; t < count && tokens[t] != VOCABULARY_END && tokens[t] != VOCABULARY_PADDING; t++) {
         bool known = tokens[t] < vocabulary_size(pairs->vocabularies.used[1]);
         const char *word = vocabulary_token(pairs->vocabularies.used[1], known ? tokens[t] : VOCABULARY_UNKNOWN);

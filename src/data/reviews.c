@@ -51,7 +51,7 @@ static enum ps_status load(struct reviews *reviews, struct spec *options, enum d
     struct text_vocabularies *vocabularies = &reviews->vocabularies;
     char data[VOCABULARY_DATA];
     int kind;
-    TRY(text_vocabularies_find("reviews", options, required, 1, vocabularies, error));
+    TRY(text_vocabularies_find("reviews", options, required, 1, -1, vocabularies, error));
     TRY(text_tokens_find("reviews", options, vocabularies, NULL, 0, &kind, data, error));
     if (!vocabularies->used[0] && (part != DATASET_TRAIN || required->words_needed))
         return text_vocabulary_missing("reviews", error);

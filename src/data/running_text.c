@@ -1,5 +1,5 @@
 /*
- * Running text for language models: "FILE[,tokens=characters|words|bytes][,test=SHARE][,vocab=FILE]".
+ * Running text for language models: "FILE[,tokens=characters|words|bytes][,test=SHARE][,vocab=FILE][,tokenizer=FILE]".
  *
  * The file is one sequence of tokens. The last SHARE of them (0.1) are the test set, the others the training set. Each set is
  * cut into consecutive sequences of T tokens, which the network determines; a remainder at the end is not used. The labels of a
@@ -7,7 +7,8 @@
  * differently in each epoch of training.
  *
  * Words are separated by blanks, and the end of a line is the token </s>. The vocabulary is that of the training set: all its
- * characters or its most frequent words; for bytes, all 256 byte values ("<0x41>").
+ * characters or its most frequent words; for bytes, all 256 byte values ("<0x41>"). A tokenizer
+ * (data/tokenizer.h) numbers the whole file as one text, by its own numbers.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -17,17 +18,19 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/corpus.h"
+#include "data/tokenizer.h"
 #include "data/vocabulary.h"
 
 #define FILE_LIMIT ((size_t)1 << 34)
 
-enum level { CHARACTERS, WORDS, BYTES, LEVELS };
+enum level { CHARACTERS, WORDS, BYTES, TOKENIZER, LEVELS };
 
 struct running_text {
     struct dataset dataset; /* first */
     struct text_vocabularies vocabularies;
     int32_t *tokens; /* of the training or test set */
     bool masked;
+    struct masking masking;
 };
 
 /* The file and its options. */
@@ -38,6 +41,7 @@ struct source {
     double test;
     char *data;
     size_t size;
+    struct token_list list;   /* a tokenizer's numbers of the whole file */
     int64_t tokens, training; /* in the file; in the training set, which comes first */
 };
 
@@ -97,21 +101,22 @@ static enum ps_status count_words(const struct source *source, struct vocabulary
 
 static enum ps_status read_options(struct spec *options, const struct dataset_shape *required,
                                    struct text_vocabularies *vocabularies, struct source *source, struct ps_error *error) {
-    static const char *const levels[LEVELS] = {[CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes"};
-    static const char *const keys[] = {"tokens", "test", "vocab"};
+    static const char *const levels[LEVELS] = {
+        [CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes", [TOKENIZER] = TOKENS_OF_TOKENIZER};
+    static const char *const keys[] = {"tokens", "test", "vocab", "tokenizer"};
     source->path = options->name;
     source->test = 0.1;
-    TRY(text_vocabularies_find("text", options, required, 1, vocabularies, error));
+    TRY(text_vocabularies_find("text", options, required, 1, 0, vocabularies, error));
     TRY(text_tokens_find("text", options, vocabularies, levels, LEVELS, &source->level, source->data_kind, error));
     TRY(spec_number(options, "test", 0, 1, &source->test, error));
-    TRY(spec_finish(options, "data", keys, 3, error));
+    TRY(spec_finish(options, "data", keys, 4, error));
     /* The file always contains the training set, so the vocabulary can also be made when the test set is opened. That of bytes
      * is fixed. */
     if (vocabularies->used[0] || !required->words_needed || source->level == BYTES) return PS_OK;
     return text_vocabulary_missing("text", error);
 }
 
-static enum ps_status read_file(struct source *source, struct ps_error *error) {
+static enum ps_status read_file(struct source *source, const struct vocabulary *vocabulary, struct ps_error *error) {
     TRY(file_read(source->path, FILE_LIMIT, &source->data, &source->size, error));
     if (source->level != BYTES) source->size = utf8_drop_mark(source->data, source->size);
     const char *wrong = source->level == BYTES ? NULL : utf8_invalid(source->data, source->size);
@@ -119,7 +124,9 @@ static enum ps_status read_file(struct source *source, struct ps_error *error) {
         return error_set(error, PS_BAD_INPUT, "%s: byte %zu (0x%02x) is not UTF-8 text; ,tokens=bytes takes any file",
                          source->path, (size_t)(wrong - source->data) + 1, (unsigned)(unsigned char)*wrong);
     }
-    source->tokens = count_tokens(source);
+    if (source->level == TOKENIZER)
+        TRY(tokenizer_encode(vocabulary_tokenizer(vocabulary), source->data, source->size, &source->list, error));
+    source->tokens = source->level == TOKENIZER ? (int64_t)source->list.count : count_tokens(source);
     source->training = source->tokens - (int64_t)(source->test * (double)source->tokens);
     return PS_OK;
 }
@@ -153,7 +160,9 @@ static enum ps_status number_tokens(struct running_text *text, const struct sour
     TRY(memory_new(&text->tokens, end - first, source->path, error));
     size_t position = 0, size;
     char name[8];
-    for (int64_t i = 0; i < end; i++) {
+    if (source->level == TOKENIZER)
+        memcpy(text->tokens, source->list.tokens + first, (size_t)(end - first) * sizeof *text->tokens);
+    for (int64_t i = 0; i < end && source->level != TOKENIZER; i++) {
         const char *token = next_token(source, &position, name, &size);
         if (i >= first) text->tokens[i - first] = vocabulary_find(text->vocabularies.used[0], token, size);
     }
@@ -169,13 +178,29 @@ static void close_text(struct dataset *dataset) {
     free(text);
 }
 
+/* A tokenizer's own token for what is masked. */
+static enum ps_status find_mask(struct running_text *text, const struct source *source, int size, struct ps_error *error) {
+    static const char *const names[] = {"[MASK]", "<mask>"};
+    const struct tokenizer *tokenizer = vocabulary_tokenizer(text->vocabularies.used[0]);
+    text->masking = (struct masking){-1, 0, size};
+    for (int n = 0; n < 2 && text->masking.mask < 0; n++) text->masking.mask = tokenizer_find(tokenizer, names[n]);
+    if (text->masking.mask >= 0) return PS_OK;
+    return error_set(error, PS_USAGE, "%s: the network predicts masked tokens, but its tokenizer has no token [MASK] or <mask>",
+                     source->path);
+}
+
 static enum ps_status load(struct running_text *text, struct spec *options, enum dataset_part part,
                            const struct dataset_shape *required, struct source *source, struct ps_error *error) {
     TRY(read_options(options, required, &text->vocabularies, source, error));
-    TRY(read_file(source, error));
+    TRY(read_file(source, text->vocabularies.used[0], error));
     TRY(make_vocabulary(text, source, required->vocabulary, error));
     int size = vocabulary_size(text->vocabularies.used[0]);
     text->masked = required->masked;
+    text->masking = (struct masking){MASKING_TOKEN, VOCABULARY_SPECIALS, size};
+    if (source->level == TOKENIZER) {
+        if (text->masked) TRY(find_mask(text, source, size, error));
+        size = required->vocabulary; /* networks round the number of tokens up */
+    }
     text->dataset.shape = (struct dataset_shape){.channels = 1,
                                                  .height = required->height,
                                                  .width = 1,
@@ -196,6 +221,7 @@ static enum ps_status open_text(const char *rest, enum dataset_part part, const 
     struct source source = {0};
     enum ps_status status = load(text, &options, part, required, &source, error);
     free(source.data);
+    free(source.list.tokens);
     if (status == PS_OK)
         *dataset = &text->dataset;
     else
@@ -213,7 +239,7 @@ static enum ps_status read_augmented(const struct dataset *dataset, int64_t inde
     const int32_t *from = text->tokens + index * length;
     memcpy(tokens, from, (size_t)length * sizeof *tokens);
     if (text->masked)
-        masking_apply(key, length, dataset->shape.vocabulary, tokens, labels);
+        masking_apply(key, length, &text->masking, tokens, labels);
     else
         memcpy(labels, from + 1, (size_t)length * sizeof *labels);
     return PS_OK;
@@ -226,7 +252,7 @@ static enum ps_status read_text(const struct dataset *dataset, int64_t index, vo
 
 const struct dataset_class dataset_text = {
     .name = "text",
-    .summary = "FILE[,tokens=characters|words|bytes,test=0.1]: running text for language models",
+    .summary = "FILE[,tokens=characters|words|bytes,tokenizer=FILE,test=0.1]: running text for language models",
     .example = "FILE.txt",
     .task = DATASET_RUNNING_TEXT,
     .open = open_text,

@@ -310,8 +310,9 @@ static enum ps_status read_tokens(const struct dataset *dataset, int64_t index, 
         for (int64_t t = 0; t + 1 < length; t++) labels[t] = tokens[t + 1];
         labels[length - 1] = -1;
     } else if (count == length) {
+        const struct masking masking = {MASKING_TOKEN, VOCABULARY_SPECIALS, shape->vocabulary};
         masking_apply(random_key(s->seed, RANDOM_SYNTHETIC, SEQUENCES + 2 + (uint64_t)s->part, (uint64_t)index), length,
-                      shape->vocabulary, tokens, labels);
+                      &masking, tokens, labels);
     } else {
         translate(shape, source, tokens, labels);
     }

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "data/tokenizer.h"
 
 struct entry {
     char *token;
@@ -20,6 +21,8 @@ struct vocabulary {
     int *table; /* index in `entries` plus 1; 0: free. Its size is a power of two; at most half of it is in use. */
     size_t table_size;
     char data[VOCABULARY_DATA];
+    struct tokenizer *tokenizer; /* NULL: only the tokens above; else they are the ones before `first` */
+    int first;
 };
 
 /* FNV-1a */
@@ -91,8 +94,26 @@ void vocabulary_destroy(struct vocabulary *vocabulary) {
     for (int i = 0; i < vocabulary->count; i++) free(vocabulary->entries[i].token);
     free(vocabulary->entries);
     free(vocabulary->table);
+    tokenizer_destroy(vocabulary->tokenizer);
     free(vocabulary);
 }
+
+struct vocabulary *vocabulary_of_tokenizer(struct tokenizer *tokenizer, int first, struct ps_error *error) {
+    struct vocabulary *vocabulary = vocabulary_create(error);
+    if (!vocabulary) {
+        tokenizer_destroy(tokenizer);
+        return NULL;
+    }
+    vocabulary->tokenizer = tokenizer;
+    vocabulary->first = first;
+    return vocabulary;
+}
+
+struct tokenizer *vocabulary_tokenizer(const struct vocabulary *vocabulary) {
+    return vocabulary->tokenizer;
+}
+
+int vocabulary_first(const struct vocabulary *vocabulary) { return vocabulary->first; }
 
 enum ps_status vocabulary_count(struct vocabulary *vocabulary, const char *token, size_t length, struct ps_error *error) {
     int found = vocabulary->table[slot_of(vocabulary, token, length)];
@@ -128,9 +149,15 @@ int vocabulary_find(const struct vocabulary *vocabulary, const char *token, size
     return found > 0 ? found - 1 : VOCABULARY_UNKNOWN;
 }
 
-const char *vocabulary_token(const struct vocabulary *vocabulary, int number) { return vocabulary->entries[number].token; }
+const char *vocabulary_token(const struct vocabulary *vocabulary, int number) {
+    if (vocabulary->tokenizer && number >= vocabulary->first)
+        return tokenizer_token(vocabulary->tokenizer, number - vocabulary->first);
+    return vocabulary->entries[number].token;
+}
 
-int vocabulary_size(const struct vocabulary *vocabulary) { return vocabulary->count; }
+int vocabulary_size(const struct vocabulary *vocabulary) {
+    return vocabulary->tokenizer ? vocabulary->first + tokenizer_size(vocabulary->tokenizer) : vocabulary->count;
+}
 
 void vocabulary_set_data(struct vocabulary *vocabulary, const char *data) {
     snprintf(vocabulary->data, sizeof vocabulary->data, "%s", data);
@@ -140,6 +167,8 @@ const char *vocabulary_data(const struct vocabulary *vocabulary) { return vocabu
 
 bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b) {
     if (!a || !b || a->count != b->count) return a == b;
+    if (a->first != b->first || !a->tokenizer != !b->tokenizer) return false;
+    if (a->tokenizer && strcmp(tokenizer_json(a->tokenizer), tokenizer_json(b->tokenizer)) != 0) return false;
     for (int i = 0; i < a->count; i++)
         if (strcmp(a->entries[i].token, b->entries[i].token) != 0) return false;
     return true;
@@ -148,11 +177,18 @@ bool vocabulary_equal(const struct vocabulary *a, const struct vocabulary *b) {
 /* --------------------------------------------------------------------- file */
 
 static const char *const lists[2] = {"tokens", "target_tokens"};
+/* The contents of tokenizer.json are one string: read as a part of the file, tokens could be taken for fields. */
+static const char *const tokenizers[2] = {"tokenizer", "target_tokenizer"};
 
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error) {
     json_t *root = json_pack("{s:s, s:i}", "format", "penstock-vocabulary", "version", 1);
     if (*vocabularies[0]->data) json_object_set_new(root, "data", json_string(vocabularies[0]->data));
     for (int v = 0; v < 2 && vocabularies[v]; v++) {
+        if (vocabularies[v]->tokenizer) {
+            json_object_set_new(root, "first_token", json_integer(vocabularies[v]->first));
+            json_object_set_new(root, tokenizers[v], json_string(tokenizer_json(vocabularies[v]->tokenizer)));
+            continue;
+        }
         json_t *tokens = json_array();
         for (int i = 0; i < vocabularies[v]->count; i++) {
             json_array_append_new(tokens, json_string(vocabularies[v]->entries[i].token));
@@ -180,14 +216,33 @@ static enum ps_status read_list(const struct json_place *list, struct vocabulary
     return PS_OK;
 }
 
+static enum ps_status read_tokenizer(const struct json_place *place, int first, struct vocabulary **made,
+                                     struct ps_error *error) {
+    struct tokenizer *tokenizer;
+    const char *json = json_string_value(place->value);
+    if (!json) return json_error(place, error, "must be the contents of a tokenizer.json, as a string");
+    TRY(tokenizer_create(json, strlen(json), place->path, &tokenizer, error));
+    *made = vocabulary_of_tokenizer(tokenizer, first, error);
+    return *made ? PS_OK : PS_OUT_OF_MEMORY;
+}
+
 static enum ps_status read_lists(json_t *json, const char *path, struct vocabulary *made[2], struct ps_error *error) {
-    static const char *const fields[] = {"format", "version", "data", "tokens", "target_tokens"};
+    static const char *const fields[] = {"format",        "version",     "data",      "tokens",
+                                         "target_tokens", "first_token", "tokenizer", "target_tokenizer"};
     struct json_place root = json_root(json, path);
     const char *data = "";
-    TRY(json_object_fields(&root, fields, 5, error));
+    int first = 0;
+    TRY(json_object_fields(&root, fields, sizeof fields / sizeof *fields, error));
     TRY(json_get_string(&root, "data", false, &data, error));
+    TRY(json_get_int(&root, "first_token", false, 0, VOCABULARY_SPECIALS, &first, error));
     for (int v = 0; v < 2; v++) {
         struct json_place list;
+        TRY(json_field(&root, tokenizers[v], false, &list, error));
+        if (list.value) {
+            TRY(read_tokenizer(&list, first, &made[v], error));
+            vocabulary_set_data(made[v], data);
+            continue;
+        }
         TRY(json_field(&root, lists[v], v == 0, &list, error));
         if (!list.value) continue;
         made[v] = vocabulary_create(error);
@@ -219,15 +274,15 @@ enum ps_status vocabulary_read(const char *path, struct vocabulary *vocabularies
 #define HIDDEN 0.8f
 #define RANDOM 0.1f
 
-void masking_apply(struct random_key key, int64_t count, int vocabulary, int32_t *tokens, int32_t *labels) {
+void masking_apply(struct random_key key, int64_t count, const struct masking *masking, int32_t *tokens, int32_t *labels) {
     for (int64_t t = 0; t < count; t++) {
         float share = random_uniform(key, (uint64_t)(2 * t)) / CHOSEN;
         labels[t] = share < 1 ? tokens[t] : -1;
         if (share < HIDDEN) {
-            tokens[t] = MASKING_TOKEN;
+            tokens[t] = masking->mask;
         } else if (share < HIDDEN + RANDOM) {
-            float number = random_uniform(key, (uint64_t)(2 * t + 1)) * (float)(vocabulary - VOCABULARY_SPECIALS);
-            tokens[t] = VOCABULARY_SPECIALS + (int32_t)number;
+            float number = random_uniform(key, (uint64_t)(2 * t + 1)) * (float)(masking->end - masking->first);
+            tokens[t] = masking->first + (int32_t)number;
         }
     }
 }

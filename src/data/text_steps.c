@@ -1,0 +1,392 @@
+/* See the header. Hugging Face's library defines what each step does (tokenizers, src/normalizers and src/pre_tokenizers). */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "data/text_steps.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/memory.h"
+
+/* --------------------------------------------------------------- characters */
+
+size_t text_character(const char *text, size_t length, int32_t *character) {
+    const unsigned char first = (unsigned char)*text;
+    if (first < 0x80) {
+        *character = first;
+        return 1;
+    }
+    const utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, character);
+    return size > 0 ? (size_t)size : 1;
+}
+
+void text_add_character(struct text *text, int32_t character) {
+    utf8proc_uint8_t bytes[4];
+    text_add_raw(text, (const char *)bytes, (size_t)utf8proc_encode_char(character, bytes));
+}
+
+bool character_is_blank(int32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0d);
+    const utf8proc_category_t category = utf8proc_category(c);
+    return c == 0x85 || category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+           category == UTF8PROC_CATEGORY_ZP;
+}
+
+static bool is_mark(int32_t c) {
+    const utf8proc_category_t category = utf8proc_category(c);
+    return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
+}
+
+bool character_is_word(int32_t c) {
+    const utf8proc_category_t category = utf8proc_category(c);
+    const bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+    return letter || is_mark(c) || category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||
+           category == UTF8PROC_CATEGORY_PC;
+}
+
+/* Controls, formats and private characters; not what BERT calls white space. */
+static bool is_control(int32_t c) {
+    if (c == '\t' || c == '\n' || c == '\r') return false;
+    const utf8proc_category_t category = utf8proc_category(c);
+    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO ||
+           category == UTF8PROC_CATEGORY_CS;
+}
+
+static bool is_chinese(int32_t c) {
+    static const int32_t ranges[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
+                                        {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++)
+        if (c >= ranges[r][0] && c <= ranges[r][1]) return true;
+    return false;
+}
+
+/* GPT-2's characters for bytes: visible ones of Latin-1 stand for themselves, the others follow from U+0100 on. */
+static bool stands_for_itself(int byte) {
+    return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+static int32_t byte_character(int byte) {
+    if (stands_for_itself(byte)) return byte;
+    return 0x100 + (byte <= ' ' ? byte : byte < 0xad ? byte - 0x7f + 33 : 67);
+}
+
+int text_step_byte(int32_t character) {
+    if (character < 0x100) return stands_for_itself(character) ? character : -1;
+    const int32_t place = character - 0x100;
+    return place <= ' ' ? place : place < 67 ? place - 33 + 0x7f : place == 67 ? 0xad : -1;
+}
+
+/* ----------------------------------------------------------------- patterns */
+
+struct text_pattern {
+    pcre2_code *code;
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+void text_pattern_destroy(struct text_pattern *pattern) {
+    if (!pattern) return;
+    pcre2_jit_stack_free(pattern->stack);
+    pcre2_match_context_free(pattern->context);
+    pcre2_match_data_free(pattern->match);
+    pcre2_code_free(pattern->code);
+    free(pattern);
+}
+
+/* Writes \w as what Oniguruma and Rust take it for, and refuses what they read otherwise than PCRE2. */
+static enum ps_status translate(const char *expression, struct text *out, struct ps_error *error) {
+    bool inside = false; /* a character class */
+    for (const char *c = expression; *c != '\0'; c++) {
+        const bool escape = *c == '\\' && c[1] != '\0';
+        if ((escape && strchr("WbBhHRXKGyYO", c[1])) || (c[0] == '&' && c[1] == '&' && inside) ||
+            (inside && *c == '[' && c[1] != ':'))
+            return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s' has '%.2s', which is not supported",
+                             expression, c);
+        if (escape && c[1] == 'w') {
+            text_add(out, inside ? "%s" : "[%s]", TEXT_WORD);
+            c++;
+            continue;
+        }
+        text_add_raw(out, c, escape ? 2 : 1);
+        if (escape) {
+            c++;
+        } else if (!inside && *c == '[') {
+            inside = true;
+            for (; c[1] == '^' || c[1] == ']'; c++) { /* "[]a]", "[^]a]": the bracket is a member */
+                text_add_raw(out, c[1] == ']' ? "\\]" : "^", c[1] == ']' ? 2 : 1);
+                if (c[1] == ']') {
+                    c++;
+                    break;
+                }
+            }
+        } else if (inside && *c == ']') {
+            inside = false;
+        }
+    }
+    return out->failed ? error_memory(error, "a regular expression", strlen(expression)) : PS_OK;
+}
+
+static enum ps_status compile(const char *text, uint32_t options, const char *expression, struct text_pattern *made,
+                              struct ps_error *error) {
+    int code;
+    size_t place;
+    made->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, options, &code, &place, NULL);
+    if (!made->code) {
+        PCRE2_UCHAR message[128];
+        pcre2_get_error_message(code, message, sizeof message);
+        return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s': %s", expression, (const char *)message);
+    }
+    (void)pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE); /* without it matching is slower */
+    made->match = pcre2_match_data_create_from_pattern(made->code, NULL);
+    made->context = pcre2_match_context_create(NULL);
+    made->stack = pcre2_jit_stack_create(1 << 15, 1 << 20, NULL);
+    if (!made->match || !made->context) return error_memory(error, "a regular expression", sizeof *made);
+    if (made->stack) pcre2_jit_stack_assign(made->context, NULL, made->stack);
+    return PS_OK;
+}
+
+enum ps_status text_pattern_create(const char *expression, bool literal, struct text_pattern **pattern,
+                                   struct ps_error *error) {
+    struct text_pattern *made;
+    struct text text = {0};
+    TRY(memory_new(&made, 1, "a regular expression", error));
+    enum ps_status status = PS_OK;
+    if (literal)
+        status = compile(expression, PCRE2_LITERAL | PCRE2_UTF, expression, made, error);
+    else
+        status = translate(expression, &text, error);
+    if (status == PS_OK && !literal)
+        status = compile(text.data ? text.data : "", PCRE2_UTF | PCRE2_UCP, expression, made, error);
+    text_free(&text);
+    if (status == PS_OK)
+        *pattern = made;
+    else
+        text_pattern_destroy(made);
+    return status;
+}
+
+enum ps_status text_pattern_find(struct text_pattern *pattern, const char *text, size_t length, size_t from, bool *found,
+                                 size_t *start, size_t *end, struct ps_error *error) {
+    const int count =
+        pcre2_match(pattern->code, (PCRE2_SPTR)text, length, from, PCRE2_NO_UTF_CHECK, pattern->match, pattern->context);
+    *found = count > 0;
+    if (*found) {
+        const size_t *places = pcre2_get_ovector_pointer(pattern->match);
+        *start = places[0] < from ? from : places[0]; /* \K is refused */
+        *end = places[1] < *start ? *start : places[1];
+    }
+    if (count > 0 || count == PCRE2_ERROR_NOMATCH) return PS_OK;
+    PCRE2_UCHAR message[128];
+    pcre2_get_error_message(count, message, sizeof message);
+    return error_set(error, PS_BAD_INPUT, "a regular expression of the tokenizer fails at byte %zu of a text: %s", from,
+                     (const char *)message);
+}
+
+/* ------------------------------------------------------------------ changes */
+
+static enum ps_status add_normal_form(utf8proc_option_t options, const char *text, size_t length, struct text *out,
+                                      struct ps_error *error) {
+    utf8proc_uint8_t *made = NULL;
+    const utf8proc_ssize_t size = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, &made, options);
+    if (size < 0)
+        return error_set(error, size == UTF8PROC_ERROR_NOMEM ? PS_OUT_OF_MEMORY : PS_BAD_INPUT, "a normal form of a text: %s",
+                         utf8proc_errmsg(size));
+    text_add_raw(out, (const char *)made, (size_t)size);
+    free(made);
+    return PS_OK;
+}
+
+/* ASCII is normal in all forms, and nothing is composed across the end of a line: so lines are normalised one by one. */
+static enum ps_status normalise(enum text_step_kind kind, const char *text, size_t length, struct text *out,
+                                struct ps_error *error) {
+    static const int options[] = {[TEXT_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+                                  [TEXT_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+                                  [TEXT_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                                  [TEXT_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
+    for (const char *end = text + length; text < end;) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop ? stop + 1 : end;
+        bool plain = true;
+        for (const char *c = text; c < stop && plain; c++) plain = (unsigned char)*c < 0x80;
+        if (plain)
+            text_add_raw(out, text, (size_t)(stop - text));
+        else
+            TRY(add_normal_form((utf8proc_option_t)options[kind], text, (size_t)(stop - text), out, error));
+        text = stop;
+    }
+    return PS_OK;
+}
+
+static void add_changed(enum text_step_kind kind, int32_t c, struct text *out) {
+    switch (kind) {
+    case TEXT_LOWER:
+        if (c == 0x130)
+            text_add_raw(out, "i\xcc\x87", 3);
+        else
+            text_add_character(out, c < 0x80 ? (c >= 'A' && c <= 'Z' ? c + 32 : c) : utf8proc_tolower(c));
+        return;
+    case TEXT_DROP_MARKS:
+        if (c < 0x80 || !is_mark(c)) text_add_character(out, c);
+        return;
+    case TEXT_DROP_ACCENTS:
+        if (c < 0x80 || utf8proc_category(c) != UTF8PROC_CATEGORY_MN) text_add_character(out, c);
+        return;
+    case TEXT_CLEAN:
+        if (c != 0 && c != 0xfffd && !is_control(c)) text_add_character(out, character_is_blank(c) ? ' ' : c);
+        return;
+    case TEXT_SEPARATE_CHINESE:
+        if (is_chinese(c)) text_add_raw(out, " ", 1);
+        text_add_character(out, c);
+        if (is_chinese(c)) text_add_raw(out, " ", 1);
+        return;
+    default:
+        return;
+    }
+}
+
+static void add_bytes(const char *text, size_t length, struct text *out) {
+    char room[512];
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        const int32_t c = byte_character((unsigned char)text[i]);
+        if (c >= 0x80) room[used++] = (char)(0xc0 | c >> 6);
+        room[used++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
+        if (used < sizeof room - 2 && i + 1 < length) continue;
+        text_add_raw(out, room, used);
+        used = 0;
+    }
+}
+
+static void strip(const struct text_step *step, const char *text, size_t length, struct text *out) {
+    int32_t c;
+    size_t start = 0, kept = 0;
+    while (step->left && start < length) {
+        const size_t size = text_character(text + start, length - start, &c);
+        if (!character_is_blank(c)) break;
+        start += size;
+    }
+    for (size_t i = start; i < length;) {
+        i += text_character(text + i, length - i, &c);
+        if (!step->right || !character_is_blank(c)) kept = i;
+    }
+    if (kept > start) text_add_raw(out, text + start, kept - start);
+}
+
+static enum ps_status replace(const struct text_step *step, const char *text, size_t length, struct text *out,
+                              struct ps_error *error) {
+    size_t position = 0, search = 0, start, end;
+    for (bool found = true; found && search <= length;) {
+        TRY(text_pattern_find(step->pattern, text, length, search, &found, &start, &end, error));
+        if (!found) break;
+        text_add_raw(out, text + position, start - position);
+        text_add_raw(out, step->text, strlen(step->text));
+        position = search = end;
+        int32_t c;
+        if (end == start) search += end < length ? text_character(text + end, length - end, &c) : 1;
+    }
+    text_add_raw(out, text + position, length - position);
+    return PS_OK;
+}
+
+enum ps_status text_step_change(const struct text_step *step, const char *text, size_t length, bool first, struct text *out,
+                                struct ps_error *error) {
+    const size_t before = out->length;
+    enum ps_status status = PS_OK;
+    bool whole = false; /* the text follows as it is */
+    int32_t c;
+    switch (step->kind) {
+    case TEXT_NFC:
+    case TEXT_NFD:
+    case TEXT_NFKC:
+    case TEXT_NFKD:
+        status = normalise(step->kind, text, length, out, error);
+        break;
+    case TEXT_STRIP:
+        strip(step, text, length, out);
+        break;
+    case TEXT_PREPEND:
+    case TEXT_PREPEND_IF_MISSING: {
+        const size_t size = strlen(step->text);
+        const bool there = length >= size && memcmp(text, step->text, size) == 0;
+        if (length > 0 && (step->kind == TEXT_PREPEND || (!there && (first || !step->first_only))))
+            text_add_raw(out, step->text, size);
+        whole = true;
+        break;
+    }
+    case TEXT_REPLACE:
+        status = replace(step, text, length, out, error);
+        break;
+    case TEXT_BYTES:
+        add_bytes(text, length, out);
+        break;
+    default:
+        for (size_t i = 0; i < length;) {
+            i += text_character(text + i, length - i, &c);
+            add_changed(step->kind, c, out);
+        }
+    }
+    if (whole) text_add_raw(out, text, length);
+    if (status == PS_OK && out->failed) status = error_memory(error, "a text", before + length);
+    return status;
+}
+
+/* ------------------------------------------------------------------- pieces */
+
+struct text_pieces text_pieces_begin(const struct text_step *step, const char *text, size_t length) {
+    return (struct text_pieces){.step = step, .text = text, .length = length, .held = {.start = SIZE_MAX}};
+}
+
+/* The next stretch that matches, or lies between matches; start == SIZE_MAX at the end. */
+static enum ps_status next_segment(struct text_pieces *p, struct text_segment *segment, struct ps_error *error) {
+    *segment = (struct text_segment){.start = SIZE_MAX};
+    if (!p->found && !p->done && p->search <= p->length) {
+        TRY(text_pattern_find(p->step->pattern, p->text, p->length, p->search, &p->found, &p->start, &p->end, error));
+        p->done = !p->found;
+    }
+    const size_t next = p->found ? p->start : p->length;
+    if (p->position < next) {
+        *segment = (struct text_segment){p->position, next, p->step->inverted};
+        p->position = next;
+    } else if (p->found) {
+        int32_t c;
+        *segment = (struct text_segment){p->start, p->end, !p->step->inverted};
+        p->found = false;
+        p->position = p->search = p->end;
+        if (p->end == p->start) p->search += p->end < p->length ? text_character(p->text + p->end, p->length - p->end, &c) : 1;
+    }
+    return PS_OK;
+}
+
+static bool joins(enum text_behavior behavior, bool held, bool next) {
+    switch (behavior) {
+    case SPLIT_MERGED_WITH_PREVIOUS:
+        return next && !held;
+    case SPLIT_MERGED_WITH_NEXT:
+        return held && !next;
+    case SPLIT_CONTIGUOUS:
+        return held == next;
+    default:
+        return false;
+    }
+}
+
+enum ps_status text_pieces_next(struct text_pieces *p, const char **piece, size_t *size, struct ps_error *error) {
+    for (;;) {
+        struct text_segment next, done = p->held;
+        TRY(next_segment(p, &next, error));
+        if (next.start != SIZE_MAX && done.start != SIZE_MAX && joins(p->step->behavior, done.match, next.match)) {
+            p->held.end = next.end;
+            p->held.match = next.match;
+            continue;
+        }
+        p->held = next;
+        *size = 0;
+        if (done.start == SIZE_MAX && next.start == SIZE_MAX) return PS_OK;
+        if (done.start == SIZE_MAX || done.end == done.start || (p->step->behavior == SPLIT_REMOVED && done.match)) continue;
+        *piece = p->text + done.start;
+        *size = done.end - done.start;
+        return PS_OK;
+    }
+}

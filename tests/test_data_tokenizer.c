@@ -1,0 +1,326 @@
+/*
+ * Tokenizers against Hugging Face's library (golden/make_tokenizers.py made the numbers), texts and sentence pairs that are
+ * read by one, what a run keeps of it, and what is wrong with files.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "data/dataset.h"
+#include "data/pairs.h"
+#include "data/tokenizer.h"
+#include "data/vocabulary.h"
+#include "support.h"
+
+static json_t *goldens;
+
+static int set_up(void **state) {
+    assert_ok(json_read_file(TEST_DIRECTORY "/golden/tokenizers.json", NULL, &goldens, &test_error));
+    return test_directory_set_up(state);
+}
+
+static int tear_down(void **state) {
+    json_decref(goldens);
+    return test_directory_tear_down(state);
+}
+
+/* A copy of the document of a golden tokenizer. */
+static json_t *document_of(const char *name) {
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(goldens, "tokenizers"), i, entry) {
+        if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
+            return json_deep_copy(json_object_get(entry, "file"));
+    }
+    fail_msg("no tokenizer %s", name);
+    return NULL;
+}
+
+/* Consumes the document. */
+static enum ps_status create(json_t *document, struct tokenizer **tokenizer) {
+    char *text = json_dump_text(document, JSON_COMPACT);
+    assert_non_null(text);
+    json_decref(document);
+    enum ps_status status = tokenizer_create(text, strlen(text), "t.json", tokenizer, &test_error);
+    free(text);
+    return status;
+}
+
+static void write_tokenizer(const char *name, char path[4096]) {
+    char file[64];
+    json_t *document = document_of(name);
+    char *text = json_dump_text(document, JSON_INDENT(1));
+    snprintf(file, sizeof file, "%s.json", name);
+    test_file_write(file_join(path, test_directory, file), text, strlen(text));
+    free(text);
+    json_decref(document);
+}
+
+/* Every text twice: the second time its words come from the cache. */
+static void test_goldens(void **state) {
+    (void)state;
+    size_t i, n;
+    json_t *entry, *wanted;
+    const json_t *texts = json_object_get(goldens, "texts");
+    json_array_foreach(json_object_get(goldens, "tokenizers"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        struct tokenizer *tokenizer;
+        assert_ok(create(json_deep_copy(json_object_get(entry, "file")), &tokenizer));
+        for (int pass = 0; pass < 2; pass++) {
+            json_array_foreach(json_object_get(entry, "ids"), n, wanted) {
+                const char *text = json_string_value(json_array_get(texts, n));
+                struct token_list list = {0};
+                assert_ok(tokenizer_encode(tokenizer, text, strlen(text), &list, &test_error));
+                bool same = list.count == json_array_size(wanted);
+                for (size_t t = 0; t < list.count && same; t++)
+                    same = list.tokens[t] == json_integer_value(json_array_get(wanted, t));
+                if (!same) fail_msg("%s numbers '%s' otherwise than the library", name, text);
+                struct text decoded = {0};
+                assert_ok(tokenizer_decode(tokenizer, list.tokens, (int64_t)list.count, &decoded, &test_error));
+                char *got = text_take(&decoded);
+                const char *said = json_string_value(json_array_get(json_object_get(entry, "decoded"), n));
+                if (strcmp(got, said) != 0) fail_msg("%s spells '%s' as '%s', the library as '%s'", name, text, got, said);
+                free(got);
+                free(list.tokens);
+            }
+        }
+        tokenizer_destroy(tokenizer);
+    }
+    assert_true(i >= 10);
+}
+
+/* A word of 200,000 characters takes no quadratic time. */
+static void test_long_word(void **state) {
+    (void)state;
+    enum { LENGTH = 200000 };
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    for (int i = 0; i < LENGTH; i++) text[i] = (char)('a' + i * i % 7);
+    assert_ok(create(document_of("gpt2"), &tokenizer));
+    assert_ok(tokenizer_encode(tokenizer, text, LENGTH, &list, &test_error));
+    struct text decoded = {0};
+    assert_ok(tokenizer_decode(tokenizer, list.tokens, (int64_t)list.count, &decoded, &test_error));
+    assert_int_equal(decoded.length, LENGTH);
+    assert_memory_equal(decoded.data, text, LENGTH);
+    text_free(&decoded);
+    free(list.tokens);
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
+/* A change of a file, and the message. */
+static const struct {
+    const char *base, *part, *value, *message;
+} wrong[] = {
+    {"gpt2", "model", "{\"type\": \"Unigram\", \"vocab\": []}", "model: type 'Unigram' is not supported; supported are BPE"},
+    {"gpt2", "model", "7", "model: must be an object"},
+    {"gpt2", "model", "{\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}", "has no tokens"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 0, \"b\": 5000000}, \"merges\": []}", "token 'b': its number must be"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 0, \"b\": 0, \"c\": 1}, \"merges\": []}", "have the same number 0"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [\"a b\"]}", "merges: item 0: 'ab' is no token"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [\"a b c\"]}", "item 0 must be two tokens"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [[\"a\", 1]]}", "item 0 must be two tokens"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [], \"dropout\": 0.5}", "dropout 0.5 is not supported"},
+    {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [], \"unk_token\": \"?\"}", "unk_token '?' is no token"},
+    {"bert", "normalizer", "{\"type\": \"Precompiled\"}", "normalizer: type 'Precompiled' is not supported"},
+    {"bert", "normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Nmt\"}]}", "normalizers[0]: type 'Nmt' is"},
+    {"bert", "pre_tokenizer", "{\"type\": \"UnicodeScripts\"}", "pre_tokenizer: type 'UnicodeScripts' is not supported"},
+    {"bert", "decoder", "{\"type\": \"CTC\"}", "decoder: type 'CTC' is not supported"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": \"Isolated\"}",
+     "the regular expression '(a': missing closing parenthesis"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": \"Isolated\"}",
+     "has '&&', which is not supported"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\\\\b\"}, \"behavior\": \"Isolated\"}",
+     "has '\\b', which is not supported"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Somehow\"}",
+     "behavior 'Somehow' is not known"},
+    {"gpt2", "added_tokens", "[{\"id\": 1000000, \"content\": \"<x>\"}]", "its number must be an integer from 0"},
+    {"gpt2", "added_tokens", "[{\"id\": 5, \"content\": \"<x>\"}]", "have the same number 5"},
+    {"gpt2", "added_tokens", "[{\"content\": \"<x>\"}]", "its number must be an integer"},
+};
+
+static void test_wrong(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_t *document = document_of(wrong[i].base), *value = json_loads(wrong[i].value, JSON_DECODE_ANY, NULL);
+        assert_non_null(value);
+        json_object_set_new(document, wrong[i].part, value);
+        assert_status(create(document, &tokenizer), PS_BAD_INPUT, wrong[i].message);
+    }
+    assert_status(create(json_array(), &tokenizer), PS_BAD_INPUT, "must be an object");
+    /* an expression that takes exponential time gives up */
+    json_t *document = document_of("gpt2");
+    json_object_set_new(
+        document, "pre_tokenizer",
+        json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", "(?:a|aa)+[cd]", "behavior", "Isolated"));
+    assert_ok(create(document, &tokenizer));
+    struct token_list list = {0};
+    char text[201];
+    memset(text, 'a', 200);
+    assert_status(tokenizer_encode(tokenizer, text, 200, &list, &test_error), PS_BAD_INPUT,
+                  "a regular expression of the tokenizer");
+    free(list.tokens);
+    tokenizer_destroy(tokenizer);
+}
+
+static struct dataset_shape language(int length, int vocabulary, bool masked) {
+    return (struct dataset_shape){.channels = 1,
+                                  .height = length,
+                                  .width = 1,
+                                  .classes = vocabulary,
+                                  .labels = length,
+                                  .vocabulary = vocabulary,
+                                  .gives_tokens = true,
+                                  .masked = masked};
+}
+
+static enum ps_status open_data(const char *format, const char *rest, const struct dataset_shape *wanted,
+                                struct samples *samples) {
+    char spec[8400];
+    snprintf(spec, sizeof spec, "%s:%s/%s", format, test_directory, rest);
+    return samples_open(spec, DATASET_TRAIN, wanted, samples, &test_error);
+}
+
+static void test_running_text(void **state) {
+    (void)state;
+    static const char text[] = "The quick brown fox jumps over the lazy dog.<|endoftext|>The dog doesn't mind, naïvely.\n";
+    char path[4096], spec[8400];
+    struct samples samples;
+    int32_t tokens[8], labels[8];
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    write_tokenizer("gpt2", path);
+    test_file_write(file_join(path, test_directory, "a.txt"), text, strlen(text));
+    assert_ok(create(document_of("gpt2"), &tokenizer));
+    assert_ok(tokenizer_encode(tokenizer, text, strlen(text), &list, &test_error));
+    const int size = tokenizer_size(tokenizer);
+    struct dataset_shape wanted = language(8, size + 6, false); /* more tokens than the tokenizer has */
+    snprintf(spec, sizeof spec, "a.txt,tokenizer=%s/gpt2.json,test=0", test_directory);
+    assert_ok(open_data("text", spec, &wanted, &samples));
+    assert_int_equal(samples.count, (list.count - 1) / 8);
+    for (int64_t i = 0; i < samples.count; i++) {
+        assert_ok(samples.dataset->class->read(samples.dataset, i, tokens, labels, &test_error));
+        assert_memory_equal(tokens, list.tokens + 8 * i, sizeof tokens);
+        assert_memory_equal(labels, list.tokens + 8 * i + 1, sizeof labels);
+    }
+    /* What a run keeps numbers the same, without the tokenizer's file. */
+    char run[4096];
+    const struct vocabulary *both[2] = {samples.dataset->shape.words[0], NULL};
+    struct vocabulary *kept[2] = {NULL, NULL};
+    assert_ok(vocabulary_write(file_join(run, test_directory, "vocabulary.json"), both, &test_error));
+    assert_ok(vocabulary_read(run, kept, &test_error));
+    assert_true(vocabulary_equal(kept[0], both[0]));
+    assert_string_equal(vocabulary_data(kept[0]), "text,tokens=tokenizer");
+    samples_close(&samples);
+    wanted.words[0] = kept[0];
+    wanted.words_needed = true;
+    assert_ok(open_data("text", "a.txt,test=0", &wanted, &samples));
+    assert_ok(samples.dataset->class->read(samples.dataset, 1, tokens, labels, &test_error));
+    assert_memory_equal(tokens, list.tokens + 8, sizeof tokens);
+    samples_close(&samples);
+    assert_status(open_data("text", "a.txt,tokens=words", &wanted, &samples), PS_USAGE, "was made from text,tokens=tokenizer");
+    write_tokenizer("llama3", path);
+    snprintf(spec, sizeof spec, "a.txt,tokenizer=%s", path);
+    assert_status(open_data("text", spec, &wanted, &samples), PS_USAGE, "has other words than those");
+    vocabulary_destroy(kept[0]);
+
+    wanted = language(8, size - 1, false);
+    assert_status(open_data("text", spec, &wanted, &samples), PS_USAGE, "but the network's");
+    assert_status(open_data("text", "a.txt,tokens=tokenizer", &wanted, &samples), PS_USAGE, "need ,tokenizer=FILE");
+    wanted = language(8, size, true);
+    assert_status(open_data("text", spec, &wanted, &samples), PS_USAGE, "no token [MASK] or <mask>");
+    free(list.tokens);
+    tokenizer_destroy(tokenizer);
+}
+
+/* BERT's own token stands for what is masked. */
+static void test_masked(void **state) {
+    (void)state;
+    char path[4096], spec[8400], text[6000] = "";
+    struct samples samples;
+    int32_t tokens[50], labels[50];
+    int masked = 0, counted = 0;
+    while (strlen(text) < 5000) strcat(text, "The quick brown fox jumps over the lazy dog. ");
+    write_tokenizer("bert", path);
+    test_file_write(file_join(path, test_directory, "b.txt"), text, strlen(text));
+    snprintf(spec, sizeof spec, "b.txt,tokenizer=%s/bert.json,test=0", test_directory);
+    const struct dataset_shape wanted = language(50, 400, true);
+    assert_ok(open_data("text", spec, &wanted, &samples));
+    for (int64_t i = 0; i < samples.count; i++) {
+        assert_ok(samples.dataset->class->read(samples.dataset, i, tokens, labels, &test_error));
+        for (int t = 0; t < 50; t++) {
+            counted += labels[t] >= 0;
+            masked += tokens[t] == 4; /* [MASK] */
+            assert_true(labels[t] < 300 && tokens[t] < 300);
+        }
+    }
+    assert_true(counted > 20 && masked > counted / 2 && masked < counted);
+    samples_close(&samples);
+}
+
+static void test_pairs(void **state) {
+    (void)state;
+    static const char source[] = "The quick brown fox\nthe lazy dog\n", target[] = "Zwölf Boxkämpfer\nüber den Deich.\n";
+    char path[4096], spec[8400];
+    struct samples samples;
+    int32_t tokens[44], labels[20];
+    write_tokenizer("metaspace", path);
+    test_file_write(file_join(path, test_directory, "p.en"), source, strlen(source));
+    test_file_write(file_join(path, test_directory, "p.de"), target, strlen(target));
+    struct dataset_shape wanted = language(44, 500, false);
+    wanted.labels = 20;
+    snprintf(spec, sizeof spec, "p:en:de,tokenizer=%s/metaspace.json", test_directory);
+    assert_ok(open_data("pairs", spec, &wanted, &samples));
+    struct tokenizer *tokenizer = vocabulary_tokenizer(samples.dataset->shape.words[0]);
+    assert_null(samples.dataset->shape.words[1]); /* one for both */
+    struct token_list list = {0};
+    assert_ok(tokenizer_encode(tokenizer, "über den Deich.", strlen("über den Deich."), &list, &test_error));
+    assert_ok(samples.dataset->class->read(samples.dataset, 1, tokens, labels, &test_error));
+    assert_true(list.count < 19);
+    for (size_t t = 0; t < list.count; t++) {
+        assert_int_equal(labels[t], list.tokens[t] + VOCABULARY_SPECIALS);
+        assert_int_equal(tokens[24 + t + 1], labels[t]);
+    }
+    assert_int_equal(labels[list.count], VOCABULARY_END);
+    assert_int_equal(labels[list.count + 1], -1);
+    assert_int_equal(tokens[24], VOCABULARY_START);
+    struct text sentence = {0}, reference = {0};
+    pairs_spell(samples.dataset, labels, 20, &sentence);
+    pairs_reference(samples.dataset, 1, &reference);
+    assert_string_equal(sentence.data, "über den Deich.");
+    assert_string_equal(reference.data, "über den Deich.");
+    text_free(&sentence);
+    text_free(&reference);
+    free(list.tokens);
+    samples_close(&samples);
+
+    write_tokenizer("gpt2", path);
+    snprintf(spec, sizeof spec, "p:en:de,tokenizer=%s/metaspace.json,target_tokenizer=%s", test_directory, path);
+    assert_ok(open_data("pairs", spec, &wanted, &samples));
+    assert_int_equal(vocabulary_size(samples.dataset->shape.words[1]), VOCABULARY_SPECIALS + 330);
+    const struct vocabulary *both[2] = {samples.dataset->shape.words[0], samples.dataset->shape.words[1]};
+    struct vocabulary *kept[2] = {NULL, NULL};
+    assert_ok(vocabulary_write(file_join(path, test_directory, "v.json"), both, &test_error));
+    assert_ok(vocabulary_read(path, kept, &test_error));
+    for (int v = 0; v < 2; v++) {
+        assert_true(vocabulary_equal(kept[v], both[v]));
+        assert_int_equal(vocabulary_first(kept[v]), VOCABULARY_SPECIALS);
+        vocabulary_destroy(kept[v]);
+    }
+    samples_close(&samples);
+    snprintf(spec, sizeof spec, "p:en:de,target_tokenizer=%s/gpt2.json", test_directory);
+    assert_status(open_data("pairs", spec, &wanted, &samples), PS_USAGE, "needs tokenizer=, too");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),    cmocka_unit_test(test_pairs),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
