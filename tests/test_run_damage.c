@@ -139,11 +139,74 @@ static void test_faults(void **state) {
     assert_true(failures > tried / 2);
 }
 
+/* ------------------------------------------------------------------------ reading */
+
+static int accesses_until_fault;
+
+int access(const char *path, int mode) {
+    if (accesses_until_fault > 0 && --accesses_until_fault == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
+}
+
+/* A disk that does not say whether a file is there says not that it is absent: the run does not go on without its moments, its
+ * network or its log. */
+static void test_unknown_files(void **state) {
+    (void)state;
+    char out[4096], copy[4096];
+    int questions = 0;
+    bool asked = true;
+    train_whole(base, "unknown", out);
+    file_join(copy, test_directory, "unknown-copy");
+    for (int n = 1; asked; n++) {
+        interrupted_copy(out, 19, copy);
+        struct training options = resume_options(copy);
+        struct ps_run *run;
+        accesses_until_fault = n;
+        enum ps_status status = training_run(&options, &run, &test_error);
+        asked = accesses_until_fault == 0;
+        questions += asked;
+        accesses_until_fault = 0;
+        test_error = (struct ps_error){0};
+        if (status != PS_OK) continue;
+        ps_run_destroy(run);
+        assert_same_end("lenet5,input=16,classes=4", out, copy);
+        assert_same_log(out, copy);
+    }
+    assert_true(questions > 5);
+}
+
+/* What the optimizer has must be in config.json: a default in its place would train otherwise. */
+static void test_missing_settings(void **state) {
+    (void)state;
+    static const struct {
+        const char *optimizer, *field;
+    } settings[] = {{"sgdm", "lr"},     {"sgdm", "momentum"}, {"sgdm", "dampening"}, {"sgdm", "weight_decay"},
+                    {"adamw", "betas"}, {"adamw", "eps"},     {"adamw", "lr"}};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char out[4096], path[4096];
+        struct run_case wanted = base;
+        wanted.optimizer = settings[i].optimizer;
+        wanted.steps = 1;
+        wanted.valid = NULL;
+        train_whole(wanted, "settings", out);
+        json_t *config = json_load_file(file_join(path, out, "config.json"), 0, NULL);
+        assert_int_equal(json_object_del(config, settings[i].field), 0);
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        json_decref(config);
+        struct training options = resume_options(out);
+        struct ps_run *run;
+        assert_status(training_run(&options, &run, &test_error), PS_BAD_INPUT, settings[i].field);
+        shell("rm -r '%s'%s", out, "");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_passes_over),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_passes_over),      cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -282,7 +282,9 @@ enum ps_status file_sync_directory(const char *path, struct ps_error *error) {
     return status;
 }
 
-bool file_exists(const char *path) { return access(path, F_OK) == 0; }
+bool file_exists(const char *path) {
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
+}
 
 const char *file_join(char out[4096], const char *directory, const char *name) {
     size_t length = strlen(directory);

@@ -16,6 +16,8 @@
 #include "base/text.h"
 #include "base/units.h"
 
+static const char out_of_memory[] = "out of memory";
+
 static const char *kind_of(const json_t *value) {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -122,10 +124,45 @@ static enum ps_status read_old_names(json_t *root, const char *path, struct ps_e
     return PS_OK;
 }
 
+/*
+ * Where jansson gets no memory, a field is missing from the document: makers of documents do not check every call, and
+ * jansson's own json_pack omits an optional field then. So its allocations say when they fail, and no such document becomes
+ * text.
+ */
+static _Thread_local bool memory_failed;
+static json_malloc_t allocate_plain;
+
+static void *allocate(size_t size) {
+    void *memory = allocate_plain(size);
+    if (memory == NULL) memory_failed = true;
+    return memory;
+}
+
+/* Before any document is made, by whatever function of the library. */
+__attribute__((constructor)) static void watch_memory(void) {
+    json_free_t release;
+    json_get_alloc_funcs(&allocate_plain, &release);
+    json_set_alloc_funcs(allocate, release);
+}
+
+bool json_memory_failed(void) {
+    const bool failed = memory_failed;
+    memory_failed = false;
+    return failed;
+}
+
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble) {
+    const bool failed_before = memory_failed;
     const locale_t before = number_locale_enter();
+    memory_failed = false;
     json_t *root = json_loadb(text, size, flags, trouble);
     number_locale_leave(before);
+    if (memory_failed) {
+        json_decref(root);
+        root = NULL;
+        if (trouble != NULL) snprintf(trouble->text, sizeof trouble->text - 1, "%s", out_of_memory);
+    }
+    memory_failed = failed_before;
     return root;
 }
 
@@ -133,19 +170,25 @@ char *json_dump_text(const json_t *root, size_t flags) {
     const locale_t before = number_locale_enter();
     char *text = json_dumps(root, flags);
     number_locale_leave(before);
-    return text;
+    if (!json_memory_failed()) return text;
+    free(text);
+    return NULL;
 }
 
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error) {
     json_error_t trouble;
     json_t *document = json_load_text(text, size, JSON_REJECT_DUPLICATES, &trouble);
+    if (document == NULL && strcmp(trouble.text, out_of_memory) == 0) return error_memory(error, name, size);
     if (document == NULL) {
         return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", name, trouble.line, trouble.column, trouble.text);
     }
     if (format != NULL) {
+        const bool failed_before = json_memory_failed();
         enum ps_status status = check_format(document, name, format, error);
         if (status == PS_OK) status = read_old_names(document, name, error);
+        if (json_memory_failed() && status == PS_OK) status = error_memory(error, name, size);
+        memory_failed = failed_before;
         if (status != PS_OK) {
             json_decref(document);
             return status;
@@ -191,6 +234,7 @@ static size_t string_length(const char *quote) {
 char *json_text(json_t *root) {
     char *dump = root != NULL ? json_dump_text(root, JSON_INDENT(2) | JSON_ENCODE_ANY) : NULL;
     json_decref(root);
+    json_memory_failed(); /* a document that could not be made is reported here */
     if (dump == NULL) return NULL;
     /* jansson writes doubles with 17 digits, always: 0.10000000000000001. */
     struct text out = {0};

@@ -13,9 +13,12 @@
 /* Far above the size of any file that Penstock writes; a wrong file must not fill the memory. */
 #define JSON_FILE_LIMIT ((size_t)1 << 30)
 
-/* json_loadb and json_dumps, with a decimal point in numbers whatever the program's locale. */
+/* json_loadb and json_dumps, with a decimal point in numbers whatever the program's locale. The second also returns NULL if
+ * jansson got no memory since this thread's last text: something may be missing from the document. */
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble);
 char *json_dump_text(const json_t *root, size_t flags);
+/* Whether jansson got no memory in this thread since the last text or call, for documents that are not written as text. */
+bool json_memory_failed(void);
 
 /* Parses a file; syntax errors name line and column. `format` is the required value of its "format" field, with "version": 1;
  * NULL: neither is checked. */

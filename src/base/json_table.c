@@ -70,4 +70,5 @@ void json_table(struct text *rows, const json_t *array, const struct json_column
         snprintf(number, sizeof number, "%zu", r + (size_t)columns[0].first);
         json_table_row(rows, number, json_array_get(array, r), columns, count);
     }
+    if (json_memory_failed()) rows->failed = true;
 }

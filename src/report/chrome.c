@@ -52,7 +52,10 @@ static struct text *next(struct tracing *tracing) {
 static void add_string(struct text *text, const char *words) {
     json_t *string = json_string(words);
     char *quoted = string ? json_dump_text(string, JSON_ENCODE_ANY) : NULL;
-    text_add(text, "%s", quoted ? quoted : "\"\"");
+    if (quoted)
+        text_add(text, "%s", quoted);
+    else
+        text->failed = true;
     free(quoted);
     json_decref(string);
 }

@@ -58,6 +58,10 @@ enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, stru
             return PS_OK;
         }
         checkpoint_free(&checkpoint);
+        if (status != PS_BAD_INPUT) {
+            if (error) *error = trouble;
+            return status;
+        }
         log_warn("checkpoint %s is skipped: %s", name, trouble.message);
         skipped++;
     }

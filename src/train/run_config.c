@@ -170,9 +170,10 @@ static enum ps_status read_cluster_options(const struct json_place *root, struct
     return PS_OK;
 }
 
-static enum ps_status read_betas(const struct json_place *root, struct ps_train_options *options, struct ps_error *error) {
+static enum ps_status read_betas(const struct json_place *root, bool required, struct ps_train_options *options,
+                                 struct ps_error *error) {
     struct json_place betas;
-    TRY(json_field(root, "betas", false, &betas, error));
+    TRY(json_field(root, "betas", required, &betas, error));
     if (!betas.value) return PS_OK;
     if (json_array_size(betas.value) != 2) return json_error(&betas, error, "must be two numbers");
     options->beta1 = json_number_value(json_array_get(betas.value, 0));
@@ -180,31 +181,35 @@ static enum ps_status read_betas(const struct json_place *root, struct ps_train_
     return PS_OK;
 }
 
+/* What the optimizer has is required: a default in place of a missing field would silently train otherwise. */
 static enum ps_status read_rule(const struct json_place *root, struct ps_train_options *options,
                                 struct ps_plan_options *planning, struct ps_error *error) {
-    static const struct {
+    const struct optimizer *optimizer;
+    TRY(json_get_string(root, "optimizer", true, &planning->optimizer, error));
+    TRY(optimizer_find(planning->optimizer, &optimizer, error));
+    const struct {
         const char *name;
         size_t offset;
+        bool required;
     } settings[] = {
-        {"lr", offsetof(struct ps_train_options, lr)},
-        {"momentum", offsetof(struct ps_train_options, momentum)},
-        {"dampening", offsetof(struct ps_train_options, dampening)},
-        {"weight_decay", offsetof(struct ps_train_options, weight_decay)},
-        {"eps", offsetof(struct ps_train_options, eps)},
+        {"lr", offsetof(struct ps_train_options, lr), true},
+        {"momentum", offsetof(struct ps_train_options, momentum), optimizer->momentum_settings},
+        {"dampening", offsetof(struct ps_train_options, dampening), optimizer->momentum_settings},
+        {"weight_decay", offsetof(struct ps_train_options, weight_decay), true},
+        {"eps", offsetof(struct ps_train_options, eps), optimizer->adam_settings},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         double value = NAN;
-        TRY(json_get_number(root, settings[i].name, false, 0, 1e6, &value, error));
+        TRY(json_get_number(root, settings[i].name, settings[i].required, 0, 1e6, &value, error));
         memcpy((char *)options + settings[i].offset, &value, sizeof value);
     }
-    TRY(json_get_string(root, "optimizer", true, &planning->optimizer, error));
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
     TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
     TRY(json_get_bool(root, "lr_per_epoch", false, &options->lr_per_epoch, error));
     TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
     TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
     TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
-    return read_betas(root, options, error);
+    return read_betas(root, optimizer->adam_settings, options, error);
 }
 
 static enum ps_status read_data(const struct json_place *root, const char *field, struct ps_dataset **data,
