@@ -72,13 +72,25 @@ static enum ps_status check_types(const struct graph *graph, const struct node *
     return PS_OK;
 }
 
-static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct shape *inputs,
+struct operation node_operation(const struct graph *graph, struct node *node, struct shape inputs[GRAPH_INPUTS_MAX]) {
+    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
+    return (struct operation){&node->attributes, inputs, node->input_count, node->shape, NULL};
+}
+
+double node_flops(const struct graph *graph, struct node *node) {
+    struct shape inputs[GRAPH_INPUTS_MAX];
+    const struct operation operation = node_operation(graph, node, inputs);
+    double (*flops)(const struct operation *) = operator_get(node->id)->flops;
+    return flops != NULL ? flops(&operation) : (double)shape_elements(&node->shape);
+}
+
+static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct operation *operation,
                                      struct ps_error *error) {
     const struct operator_type *op = operator_get(node->id);
     node->parameter_first = graph->parameter_count;
     if (op->parameters == NULL) return PS_OK;
     struct parameter parameters[GRAPH_PARAMETERS_MAX] = {0};
-    int count = op->parameters(&node->attributes, inputs, parameters);
+    int count = op->parameters(operation, parameters);
     if (count == 0) return PS_OK;
     struct parameter *grown =
         reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count, sizeof *parameters, error);
@@ -114,9 +126,11 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
         return error_set(error, PS_USAGE, "a network may have %d inputs", NETWORK_INPUTS_MAX);
     TRY(check_types(graph, node, error));
     struct shape inputs[GRAPH_INPUTS_MAX];
-    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    TRY(op->infer(&node->attributes, inputs, node->input_count, &node->shape, error));
-    node->flags = op->flags | (op->more_flags != NULL ? op->more_flags(&node->attributes, node->input_count) : 0);
+    struct operation operation = node_operation(graph, node, inputs);
+    operation.error = error;
+    TRY(op->infer(&operation));
+    node->shape = operation.output;
+    node->flags = op->flags | (op->more_flags != NULL ? op->more_flags(&operation) : 0);
     node->data = input || (node->flags & OPERATOR_MOVES) != 0;
     node->sources = input ? 1u << graph->node_count : 0;
     for (int i = 0; i < node->input_count; i++) {
@@ -130,7 +144,7 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
     if (!elements_fit(&node->shape)) {
         return error_set(error, PS_USAGE, "its output would have more than %lld elements", (long long)ELEMENTS_MAX);
     }
-    return add_parameters(graph, node, inputs, error);
+    return add_parameters(graph, node, &operation, error);
 }
 
 int graph_add(struct graph *graph, enum operator_id id, const char *name, const struct attributes *attributes,

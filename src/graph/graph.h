@@ -91,6 +91,11 @@ enum ps_status graph_name_parameter(struct graph *graph, int node, int parameter
  * tensor with the owner's name and initial values. Any number of nodes may share one. Each use has a gradient of its own;
  * whoever updates the parameter adds them up (graph/ties.h). PS_USAGE at graph_finish where the shapes differ. */
 void graph_tie(struct graph *graph, int use, int parameter, int owner, int own);
+
+/* The node for the functions of its operator; `inputs` gets the shapes. */
+struct operation node_operation(const struct graph *graph, struct node *node, struct shape inputs[GRAPH_INPUTS_MAX]);
+double node_flops(const struct graph *graph, struct node *node); /* of its forward for one sample */
+
 /* Does the parameter with this number in graph.parameters belong to the node? */
 static inline bool graph_has_parameter(const struct node *node, int parameter) {
     return parameter >= node->parameter_first && parameter < node->parameter_first + node->parameter_count;

@@ -369,13 +369,6 @@ static int64_t trained_elements(const struct graph *graph, const struct node *no
     return elements;
 }
 
-static double node_flops(const struct graph *graph, const struct node *node) {
-    struct shape inputs[GRAPH_INPUTS_MAX];
-    for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    double (*flops)(const struct attributes *, const struct shape *, const struct shape *) = operator_get(node->id)->flops;
-    return flops != NULL ? flops(&node->attributes, inputs, &node->shape) : (double)shape_elements(&node->shape);
-}
-
 static struct ps_network_info make_network_info(const struct ps_network *network) {
     const struct graph *graph = network->graph;
     struct ps_network_info info = {.name = network->name,
@@ -404,7 +397,7 @@ static struct ps_layer_info make_network_layer(const struct ps_network *network,
     if (number < 0 || number >= graph->layer_count) return (struct ps_layer_info){0};
     const struct layer *layer = &graph->layers[number];
     struct ps_layer_info info = {.name = layer->name, .kind = layer->kind};
-    const struct node *node = &graph->nodes[layer->node_first];
+    struct node *node = &graph->nodes[layer->node_first];
     for (int i = 0; i < layer->node_count; i++, node++) {
         info.parameters += trained_elements(graph, node);
         info.forward_flops += node_flops(graph, node);

@@ -535,15 +535,13 @@ static void put_names(json_t *object, const struct graph *graph, const struct no
 }
 
 /* Initial values that are not the operator's own, and whether a parameter is frozen, shared or was split. */
-static void put_parameters(json_t *object, const struct graph *graph, const struct node *node) {
+static void put_parameters(json_t *object, const struct graph *graph, struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     struct parameter usual[GRAPH_PARAMETERS_MAX] = {0};
     struct shape inputs[GRAPH_INPUTS_MAX];
     json_t *initial = json_object(), *frozen = json_array();
-    if (node->parameter_count > 0) {
-        for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-        op->parameters(&node->attributes, inputs, usual);
-    }
+    const struct operation operation = node_operation(graph, node, inputs);
+    if (node->parameter_count > 0) op->parameters(&operation, usual);
     for (int p = 0; p < node->parameter_count; p++) {
         const struct parameter *parameter = &graph->parameters[node->parameter_first + p];
         const struct initial *own = &parameter->initial;
@@ -570,7 +568,7 @@ static void put_parameters(json_t *object, const struct graph *graph, const stru
 }
 
 static json_t *node_json(const struct graph *graph, int number) {
-    const struct node *node = &graph->nodes[number];
+    struct node *node = &graph->nodes[number];
     json_t *object = json_pack("{s:s, s:s}", "name", node->name, "operator", operator_get(node->id)->name);
     if (node->input_count > 0 && (node->input_count != 1 || node->inputs[0] != number - 1)) {
         json_t *inputs = json_array();

@@ -177,24 +177,31 @@ struct attribute {
 };
 enum { ATTRIBUTES_MAX = 12 };
 
+/* An operator with its attributes and the shapes of its inputs, for the functions of its kind. */
+struct operation {
+    struct attributes *attributes;
+    const struct shape *inputs;
+    int input_count;
+    struct shape output; /* infer sets it */
+    struct ps_error *error;
+};
+
 struct operator_type {
     const char *name;
     struct attribute attributes[ATTRIBUTES_MAX]; /* up to the first without a name */
     unsigned flags;
     /* More flags, that depend on the attributes; NULL: none. */
-    unsigned (*more_flags)(const struct attributes *attributes, int input_count);
+    unsigned (*more_flags)(const struct operation *op);
     int inputs_min, inputs_max;
     /* The types that an input may have, of so many, as bits 1 << TYPE. NULL: f32 alone. */
     unsigned (*types)(int input, int input_count);
     /* Output shape with its type, f32 where nothing is said; completes attributes (0 strides become kernels or 1, and so on).
      * Errors name what does not fit. */
-    enum ps_status (*infer)(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error);
+    enum ps_status (*infer)(struct operation *op);
     /* Parameters and statistics with PyTorch's default initial values; names without the node's name. NULL: none. */
-    int (*parameters)(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]);
+    int (*parameters)(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]);
     /* Forward arithmetic of one sample, a multiply-add counted as two. NULL: one per output element. */
-    double (*flops)(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+    double (*flops)(const struct operation *op);
     /* Of a loss: what it reads beside its input, of one sample: i32 for labels, else f32. */
     void (*target)(const struct shape *input, struct shape *target);
 };

@@ -326,22 +326,21 @@ static enum ps_status check_windows(const struct attributes *a, enum pool_side s
     return PS_OK;
 }
 
-enum ps_status pool_infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
-                          struct ps_error *error) {
-    (void)input_count;
-    TRY(require_image(inputs, error));
+enum ps_status pool_infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_image(op->inputs, op->error));
     window_complete(a);
     if (a->out_h > 0 && a->out_w > 0) {
-        *output = (struct shape){.rank = 3, .dim = {inputs->dim[0], a->out_h, a->out_w}};
-        a->kernel_h = (int)((inputs->dim[1] + a->out_h - 1) / a->out_h);
-        a->kernel_w = (int)((inputs->dim[2] + a->out_w - 1) / a->out_w);
+        op->output = (struct shape){.rank = 3, .dim = {op->inputs->dim[0], a->out_h, a->out_w}};
+        a->kernel_h = (int)((op->inputs->dim[1] + a->out_h - 1) / a->out_h);
+        a->kernel_w = (int)((op->inputs->dim[2] + a->out_w - 1) / a->out_w);
         return PS_OK;
     }
     if (a->stride_h == 0) a->stride_h = a->kernel_h;
     if (a->stride_w == 0) a->stride_w = a->kernel_w;
-    TRY(window_output(a, inputs, inputs->dim[0], output, error));
-    TRY(check_windows(a, POOL_ROWS, inputs->dim[1], output->dim[1], error));
-    return check_windows(a, POOL_COLUMNS, inputs->dim[2], output->dim[2], error);
+    TRY(window_output(a, op->inputs, op->inputs->dim[0], &op->output, op->error));
+    TRY(check_windows(a, POOL_ROWS, op->inputs->dim[1], op->output.dim[1], op->error));
+    return check_windows(a, POOL_COLUMNS, op->inputs->dim[2], op->output.dim[2], op->error);
 }
 
 /* How many of the window's elements, which begin at `start`, lie before `limit`. */
@@ -366,13 +365,12 @@ struct pool_window pool_window(const struct attributes *a, enum pool_side side, 
     return (struct pool_window){first, end, 1, end - first};
 }
 
-double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)inputs;
-    return (double)shape_elements(output) * attributes->kernel_h * attributes->kernel_w;
+double pool_flops(const struct operation *op) {
+    return (double)shape_elements(&op->output) * op->attributes->kernel_h * op->attributes->kernel_w;
 }
 
-double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs, (void)output;
+double no_flops(const struct operation *op) {
+    (void)op;
     return 0;
 }
 

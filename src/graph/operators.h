@@ -64,10 +64,9 @@ enum ps_status window_output(const struct attributes *attributes, const struct s
 unsigned any_type(int input, int input_count);
 
 /* For pooling, and for what computes nothing. */
-enum ps_status pool_infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                          struct ps_error *error);
-double pool_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
-double no_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output);
+enum ps_status pool_infer(struct operation *op);
+double pool_flops(const struct operation *op);
+double no_flops(const struct operation *op);
 
 /* A value of `sides` as a parameter, `weight`: its elements are in the order of memory, and so are its sides where `shape` does
  * not say others. Returns 1. Before: PS_USAGE where the two do not fit. */

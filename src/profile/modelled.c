@@ -19,14 +19,8 @@ const struct modelled_device *modelled_find(const char *name) {
 /* Multiply-adds of a layer's forward for one sample. */
 static double layer_multiply_adds(const struct graph *graph, const struct layer *layer) {
     double flops = 0;
-    for (int n = layer->node_first; n < layer->node_first + layer->node_count; n++) {
-        const struct node *node = &graph->nodes[n];
-        const struct operator_type *operator= operator_get(node->id);
-        struct shape inputs[GRAPH_INPUTS_MAX];
-        for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-        flops += operator->flops ? operator->flops(&node->attributes, inputs, &node->shape)
-                                 : (double)shape_elements(&node->shape);
-    }
+    for (int n = layer->node_first; n < layer->node_first + layer->node_count; n++)
+        flops += node_flops(graph, &graph->nodes[n]);
     return flops / 2;
 }
 

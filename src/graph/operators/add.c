@@ -1,21 +1,19 @@
 /* Sum of values of one shape: where a skip connection ends. */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes;
-    for (int i = 1; i < input_count; i++) {
+static enum ps_status infer(struct operation *op) {
+    for (int i = 1; i < op->input_count; i++) {
         char first[96], other[96];
-        if (!shape_equal(&inputs[0], &inputs[i])) {
-            return error_set(error, PS_USAGE, "its inputs must have one shape, and have %s and %s",
-                             shape_text(&inputs[0], first), shape_text(&inputs[i], other));
+        if (!shape_equal(&op->inputs[0], &op->inputs[i])) {
+            return error_set(op->error, PS_USAGE, "its inputs must have one shape, and have %s and %s",
+                             shape_text(&op->inputs[0], first), shape_text(&op->inputs[i], other));
         }
-        bool one_order = memcmp(inputs[0].image, inputs[i].image, sizeof inputs[0].image) == 0;
-        if (!one_order && (shape_permuted(&inputs[0]) || shape_permuted(&inputs[i]))) {
-            return error_set(error, PS_USAGE, "its inputs are vectors flattened from unlike images: add before flattening");
+        bool one_order = memcmp(op->inputs[0].image, op->inputs[i].image, sizeof op->inputs[0].image) == 0;
+        if (!one_order && (shape_permuted(&op->inputs[0]) || shape_permuted(&op->inputs[i]))) {
+            return error_set(op->error, PS_USAGE, "its inputs are vectors flattened from unlike images: add before flattening");
         }
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 

@@ -12,28 +12,24 @@
 
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes;
-    for (int i = 0; i < 3; i++) TRY(require_sequence(&inputs[i], error));
-    const int64_t *query = inputs[0].dim, *key = inputs[1].dim, *value = inputs[2].dim;
+static enum ps_status infer(struct operation *op) {
+    for (int i = 0; i < 3; i++) TRY(require_sequence(&op->inputs[i], op->error));
+    const int64_t *query = op->inputs[0].dim, *key = op->inputs[1].dim, *value = op->inputs[2].dim;
     if (query[0] != key[0] || key[1] != value[1]) {
         char a[96], b[96], c[96];
-        return error_set(error, PS_USAGE,
+        return error_set(op->error, PS_USAGE,
                          "queries of %s, keys of %s and values of %s: queries and keys must have the same "
                          "features, keys and values the same positions",
-                         shape_text(&inputs[0], a), shape_text(&inputs[1], b), shape_text(&inputs[2], c));
+                         shape_text(&op->inputs[0], a), shape_text(&op->inputs[1], b), shape_text(&op->inputs[2], c));
     }
-    if (input_count > 3) TRY(require_tokens_of(&inputs[2], &inputs[3], error));
-    *output = (struct shape){.rank = 3, .dim = {value[0], query[1], 1}};
+    if (op->input_count > 3) TRY(require_tokens_of(&op->inputs[2], &op->inputs[3], op->error));
+    op->output = (struct shape){.rank = 3, .dim = {value[0], query[1], 1}};
     return PS_OK;
 }
 
 /* The reference implementation's: linear_att uniform, the normalisation begins as 1/sqrt(U) and 0. */
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)attributes;
-    int64_t units = inputs->dim[0];
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    int64_t units = op->inputs->dim[0];
     struct initial scale = {INITIAL_CONSTANT, (float)(1 / sqrt((double)units))};
     struct shape vector = {.rank = 1, .dim = {units}}, one = {.rank = 1, .dim = {1}};
     parameters[0] = (struct parameter){.name = "linear_att", .shape = vector, .initial = initial_fan_in(units)};
@@ -43,10 +39,9 @@ static int parameters(const struct attributes *attributes, const struct shape *i
 }
 
 /* A hyperbolic tangent counts as ten. */
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes;
-    double pairs = (double)output->dim[1] * (double)inputs[1].dim[1];
-    return pairs * (14.0 * (double)inputs->dim[0] + 2.0 * (double)output->dim[0]);
+static double flops(const struct operation *op) {
+    double pairs = (double)op->output.dim[1] * (double)op->inputs[1].dim[1];
+    return pairs * (14.0 * (double)op->inputs->dim[0] + 2.0 * (double)op->output.dim[0]);
 }
 
 static unsigned types(int input, int input_count) {

@@ -4,13 +4,12 @@
 /* -------------------------------------------------------------------- view */
 
 /* The same memory with other sides, `sides`. */
-static enum ps_status view_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                 struct shape *output, struct ps_error *error) {
-    (void)input_count;
+static enum ps_status view_infer(struct operation *op) {
     char from[96], to[96];
-    TRY(shape_of_sides(&attributes->sides, inputs->type, output, error));
-    if (shape_elements(output) == shape_elements(inputs)) return PS_OK;
-    return error_set(error, PS_USAGE, "%s is no view of its input of %s", shape_text(output, to), shape_text(inputs, from));
+    TRY(shape_of_sides(&op->attributes->sides, op->inputs->type, &op->output, op->error));
+    if (shape_elements(&op->output) == shape_elements(op->inputs)) return PS_OK;
+    return error_set(op->error, PS_USAGE, "%s is no view of its input of %s", shape_text(&op->output, to),
+                     shape_text(op->inputs, from));
 }
 
 const struct operator_type operator_view = {
@@ -27,18 +26,17 @@ const struct operator_type operator_view = {
 /* ----------------------------------------------------------------- permute */
 
 /* Dims in another order: output dim i is input dim order[i]. */
-static enum ps_status permute_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                    struct shape *output, struct ps_error *error) {
-    const struct integers *order = &attributes->order;
+static enum ps_status permute_infer(struct operation *op) {
+    const struct integers *order = &op->attributes->order;
     unsigned seen = 0;
-    TRY(require_plain(inputs, input_count, error));
-    *output = (struct shape){.rank = inputs->rank, .type = inputs->type};
-    for (int d = 0; d < order->count && d < inputs->rank; d++) {
+    TRY(require_plain(op->inputs, op->input_count, op->error));
+    op->output = (struct shape){.rank = op->inputs->rank, .type = op->inputs->type};
+    for (int d = 0; d < order->count && d < op->inputs->rank; d++) {
         seen |= 1u << order->at[d];
-        if (order->at[d] < inputs->rank) output->dim[d] = inputs->dim[order->at[d]];
+        if (order->at[d] < op->inputs->rank) op->output.dim[d] = op->inputs->dim[order->at[d]];
     }
-    if (order->count == inputs->rank && seen == (1u << inputs->rank) - 1) return PS_OK;
-    return error_set(error, PS_USAGE, "order: must have each of 0 to %d once", inputs->rank - 1);
+    if (order->count == op->inputs->rank && seen == (1u << op->inputs->rank) - 1) return PS_OK;
+    return error_set(op->error, PS_USAGE, "order: must have each of 0 to %d once", op->inputs->rank - 1);
 }
 
 const struct operator_type operator_permute = {
@@ -55,16 +53,14 @@ const struct operator_type operator_permute = {
 /* ------------------------------------------------------------------ expand */
 
 /* Repeated along sides of 1, to the shape `sides`. */
-static enum ps_status expand_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                   struct shape *output, struct ps_error *error) {
-    (void)input_count;
-    struct shape both[2] = {inputs[0]};
-    TRY(shape_of_sides(&attributes->sides, inputs->type, &both[1], error));
-    TRY(shape_broadcast(both, 2, output, error));
-    if (shape_equal(output, &both[1])) return PS_OK;
+static enum ps_status expand_infer(struct operation *op) {
+    struct shape both[2] = {op->inputs[0]};
+    TRY(shape_of_sides(&op->attributes->sides, op->inputs->type, &both[1], op->error));
+    TRY(shape_broadcast(both, 2, &op->output, op->error));
+    if (shape_equal(&op->output, &both[1])) return PS_OK;
     char from[96], to[96];
-    return error_set(error, PS_USAGE, "sides of %s are less than those of its input, %s", shape_text(&both[1], to),
-                     shape_text(inputs, from));
+    return error_set(op->error, PS_USAGE, "sides of %s are less than those of its input, %s", shape_text(&both[1], to),
+                     shape_text(op->inputs, from));
 }
 
 static unsigned expand_types(int input, int input_count) {

@@ -60,36 +60,34 @@ static enum ps_status check_heads(const struct attributes *a, const struct shape
                      shape_text(&inputs[0], text), shape_text(&inputs[1], other), shape_text(&inputs[2], third));
 }
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    int parts = packed(input_count) ? 1 : 3;
-    for (int i = 0; i < parts; i++) TRY(require_sequence(&inputs[i], error));
-    if (attributes->key_heads == attributes->heads) attributes->key_heads = 0;
-    TRY(check_heads(attributes, inputs, input_count, error));
-    int64_t queries = inputs[0].dim[1], keys = inputs[parts > 1].dim[1];
-    if (input_count > parts) TRY(check_mask(attributes, &inputs[parts], queries, keys, error));
-    if (attributes->causal && queries != keys) {
-        return error_set(error, PS_USAGE, "causal attention needs as many keys as queries, and has %lld and %lld",
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    int parts = packed(op->input_count) ? 1 : 3;
+    for (int i = 0; i < parts; i++) TRY(require_sequence(&op->inputs[i], op->error));
+    if (a->key_heads == a->heads) a->key_heads = 0;
+    TRY(check_heads(a, op->inputs, op->input_count, op->error));
+    int64_t queries = op->inputs[0].dim[1], keys = op->inputs[parts > 1].dim[1];
+    if (op->input_count > parts) TRY(check_mask(a, &op->inputs[parts], queries, keys, op->error));
+    if (a->causal && queries != keys) {
+        return error_set(op->error, PS_USAGE, "causal attention needs as many keys as queries, and has %lld and %lld",
                          (long long)keys, (long long)queries);
     }
-    if (!(attributes->rate >= 0 && attributes->rate < 1)) {
-        return error_set(error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)attributes->rate);
+    if (!(a->rate >= 0 && a->rate < 1)) {
+        return error_set(op->error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)a->rate);
     }
-    if (!(attributes->scale >= 0 && attributes->cap >= 0)) {
-        return error_set(error, PS_USAGE, "scale %g and cap %g must not be negative", (double)attributes->scale,
-                         (double)attributes->cap);
+    if (!(a->scale >= 0 && a->cap >= 0)) {
+        return error_set(op->error, PS_USAGE, "scale %g and cap %g must not be negative", (double)a->scale, (double)a->cap);
     }
-    int64_t heads = attributes->heads, key_heads = attributes->key_heads > 0 ? attributes->key_heads : heads;
-    int64_t each = packed(input_count) ? inputs->dim[0] / (heads + 2 * key_heads) : inputs[2].dim[0] / key_heads;
-    *output = (struct shape){.rank = 3, .dim = {heads * each, queries, 1}};
+    int64_t heads = a->heads, key_heads = a->key_heads > 0 ? a->key_heads : heads;
+    int64_t each = packed(op->input_count) ? op->inputs->dim[0] / (heads + 2 * key_heads) : op->inputs[2].dim[0] / key_heads;
+    op->output = (struct shape){.rank = 3, .dim = {heads * each, queries, 1}};
     return PS_OK;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
+static double flops(const struct operation *op) {
     /* Inputs behind the first are not looked at, so that it holds for both forms: one key for each query. */
-    (void)inputs;
-    double scores = (double)attributes->heads * (double)output->dim[1] * (double)output->dim[1];
-    return 4.0 * (double)output->dim[0] * (double)output->dim[1] * (double)output->dim[1] + 5.0 * scores;
+    double scores = (double)op->attributes->heads * (double)op->output.dim[1] * (double)op->output.dim[1];
+    return 4.0 * (double)op->output.dim[0] * (double)op->output.dim[1] * (double)op->output.dim[1] + 5.0 * scores;
 }
 
 static unsigned types(int input, int input_count) {

@@ -5,26 +5,22 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (attributes->epsilon == 0) attributes->epsilon = 1e-5f;
-    if (attributes->momentum == 0) attributes->momentum = 0.1f;
-    if (!(attributes->epsilon > 0) || !(attributes->momentum > 0 && attributes->momentum <= 1)) {
-        return error_set(error, PS_USAGE, "epsilon %g must be positive, momentum %g above 0 and at most 1",
-                         (double)attributes->epsilon, (double)attributes->momentum);
+static enum ps_status infer(struct operation *op) {
+    if (op->attributes->epsilon == 0) op->attributes->epsilon = 1e-5f;
+    if (op->attributes->momentum == 0) op->attributes->momentum = 0.1f;
+    if (!(op->attributes->epsilon > 0) || !(op->attributes->momentum > 0 && op->attributes->momentum <= 1)) {
+        return error_set(op->error, PS_USAGE, "epsilon %g must be positive, momentum %g above 0 and at most 1",
+                         (double)op->attributes->epsilon, (double)op->attributes->momentum);
     }
-    if (shape_permuted(inputs)) {
-        return error_set(error, PS_USAGE, "its input is a flattened image: normalise before flattening");
+    if (shape_permuted(op->inputs)) {
+        return error_set(op->error, PS_USAGE, "its input is a flattened image: normalise before flattening");
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)attributes;
-    struct shape shape = {.rank = 1, .dim = {inputs->dim[0]}};
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    struct shape shape = {.rank = 1, .dim = {op->inputs->dim[0]}};
     struct initial zero = {INITIAL_CONSTANT, 0}, one = {INITIAL_CONSTANT, 1};
     parameters[0] = (struct parameter){.name = "weight", .shape = shape, .initial = one};
     parameters[1] = (struct parameter){.name = "bias", .shape = shape, .initial = zero};
@@ -33,9 +29,8 @@ static int parameters(const struct attributes *attributes, const struct shape *i
     return 4;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
+static double flops(const struct operation *op) {
+    return 7.0 * (double)shape_elements(&op->output); /* mean 1, variance 3, normalisation and scale 3 */
 }
 
 const struct operator_type operator_batch_norm = {

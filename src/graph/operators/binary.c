@@ -20,40 +20,39 @@ static const struct {
 #include "graph/functions.def"
 };
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    struct shape both[2] = {inputs[0]};
-    if (input_count == 2 && attributes->sides.count > 0)
-        return error_set(error, PS_USAGE, "sides: of a parameter, beside one input; there are two");
-    if (input_count == 2) return shape_broadcast(inputs, input_count, output, error);
-    TRY(check_own_parameter(attributes, error));
-    TRY(shape_of_sides(&attributes->sides, TYPE_F32, &both[1], error));
-    TRY(shape_broadcast(both, 2, output, error));
-    if (!shape_equal(output, &inputs[0])) {
+static enum ps_status infer(struct operation *op) {
+    struct shape both[2] = {op->inputs[0]};
+    if (op->input_count == 2 && op->attributes->sides.count > 0)
+        return error_set(op->error, PS_USAGE, "sides: of a parameter, beside one input; there are two");
+    if (op->input_count == 2) return shape_broadcast(op->inputs, op->input_count, &op->output, op->error);
+    TRY(check_own_parameter(op->attributes, op->error));
+    TRY(shape_of_sides(&op->attributes->sides, TYPE_F32, &both[1], op->error));
+    TRY(shape_broadcast(both, 2, &op->output, op->error));
+    if (!shape_equal(&op->output, &op->inputs[0])) {
         char text[96];
-        return error_set(error, PS_USAGE, "its parameter may not be larger than its input of %s", shape_text(inputs, text));
+        return error_set(op->error, PS_USAGE, "its parameter may not be larger than its input of %s",
+                         shape_text(op->inputs, text));
     }
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)inputs;
-    const bool factor = attributes->kind == BINARY_MUL || attributes->kind == BINARY_DIV || attributes->kind == BINARY_POWER;
-    return attributes->sides.count > 0 ? own_parameter(attributes, factor ? 1 : 0, parameters) : 0;
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    const struct attributes *a = op->attributes;
+    const bool factor = a->kind == BINARY_MUL || a->kind == BINARY_DIV || a->kind == BINARY_POWER;
+    return a->sides.count > 0 ? own_parameter(a, factor ? 1 : 0, parameters) : 0;
 }
 
 /* The gradient of x p and x / p is made of p alone. */
-static unsigned more_flags(const struct attributes *attributes, int input_count) {
-    const bool scales = attributes->kind == BINARY_MUL || (attributes->kind == BINARY_DIV && !attributes->swapped);
-    unsigned flags = kinds[attributes->kind].flags;
-    if (input_count == 1 && !attributes->trained && scales) flags = 0;
+static unsigned more_flags(const struct operation *op) {
+    const struct attributes *a = op->attributes;
+    const bool scales = a->kind == BINARY_MUL || (a->kind == BINARY_DIV && !a->swapped);
+    unsigned flags = kinds[a->kind].flags;
+    if (op->input_count == 1 && !a->trained && scales) flags = 0;
     return flags & OPERATOR_USES_INPUT ? flags : flags | OPERATOR_IN_PLACE;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)inputs;
-    return kinds[attributes->kind].flops * (double)shape_elements(output);
+static double flops(const struct operation *op) {
+    return kinds[op->attributes->kind].flops * (double)shape_elements(&op->output);
 }
 
 const struct operator_type operator_binary = {

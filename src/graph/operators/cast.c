@@ -5,14 +5,12 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (attributes->type != TYPE_F32 && inputs->type != TYPE_F32 && attributes->type != inputs->type)
-        return error_set(error, PS_USAGE, "a cast from %s to %s: one of them must be f32", number_types[inputs->type].name,
-                         number_types[attributes->type].name);
-    *output = inputs[0];
-    output->type = attributes->type;
+static enum ps_status infer(struct operation *op) {
+    if (op->attributes->type != TYPE_F32 && op->inputs->type != TYPE_F32 && op->attributes->type != op->inputs->type)
+        return error_set(op->error, PS_USAGE, "a cast from %s to %s: one of them must be f32",
+                         number_types[op->inputs->type].name, number_types[op->attributes->type].name);
+    op->output = op->inputs[0];
+    op->output.type = op->attributes->type;
     return PS_OK;
 }
 

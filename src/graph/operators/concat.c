@@ -1,31 +1,30 @@
 /* Values one after the other along an axis: usually the channels (images of one height and width) or the features (vectors). */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    const int axis = attributes->axis;
-    TRY(require_axis(inputs, axis, error));
-    struct shape sum = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    const int axis = op->attributes->axis;
+    TRY(require_axis(op->inputs, axis, op->error));
+    struct shape sum = op->inputs[0];
     memset(sum.image, 0, sizeof sum.image);
-    for (int i = 0; i < input_count; i++) {
-        struct shape aligned = inputs[i];
-        if (inputs[i].rank > axis) aligned.dim[axis] = inputs[0].dim[axis];
-        if (inputs[i].type != inputs[0].type) {
-            return error_set(error, PS_USAGE, "its inputs must have one type, and are %s and %s",
-                             number_types[inputs[0].type].name, number_types[inputs[i].type].name);
+    for (int i = 0; i < op->input_count; i++) {
+        struct shape aligned = op->inputs[i];
+        if (op->inputs[i].rank > axis) aligned.dim[axis] = op->inputs[0].dim[axis];
+        if (op->inputs[i].type != op->inputs[0].type) {
+            return error_set(op->error, PS_USAGE, "its inputs must have one type, and are %s and %s",
+                             number_types[op->inputs[0].type].name, number_types[op->inputs[i].type].name);
         }
-        if (!shape_equal(&inputs[0], &aligned)) {
+        if (!shape_equal(&op->inputs[0], &aligned)) {
             char first[96], other[96];
-            return error_set(error, PS_USAGE, "its inputs may differ in %s only, and are %s and %s",
-                             axis == 0 ? "their channels" : "the sides along the axis", shape_text(&inputs[0], first),
-                             shape_text(&inputs[i], other));
+            return error_set(op->error, PS_USAGE, "its inputs may differ in %s only, and are %s and %s",
+                             axis == 0 ? "their channels" : "the sides along the axis", shape_text(&op->inputs[0], first),
+                             shape_text(&op->inputs[i], other));
         }
-        if (shape_permuted(&inputs[i])) {
-            return error_set(error, PS_USAGE, "an input is a flattened image: concatenate before flattening");
+        if (shape_permuted(&op->inputs[i])) {
+            return error_set(op->error, PS_USAGE, "an input is a flattened image: concatenate before flattening");
         }
-        if (i > 0) sum.dim[axis] += inputs[i].dim[axis];
+        if (i > 0) sum.dim[axis] += op->inputs[i].dim[axis];
     }
-    *output = sum;
+    op->output = sum;
     return PS_OK;
 }
 

@@ -6,33 +6,31 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_image(inputs, error));
-    convolution_complete(attributes);
-    TRY(convolution_check(attributes, inputs, error));
-    return window_output(attributes, inputs, attributes->channels, output, error);
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_image(op->inputs, op->error));
+    convolution_complete(a);
+    TRY(convolution_check(a, op->inputs, op->error));
+    return window_output(a, op->inputs, a->channels, &op->output, op->error);
 }
 
 static int64_t fan_in(const struct attributes *attributes, const struct shape *input) {
     return input->dim[0] / attributes->groups * attributes->kernel_h * attributes->kernel_w;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    struct initial initial = initial_fan_in(fan_in(attributes, inputs));
-    parameters[0] = (struct parameter){.name = "weight",
-                                       .shape = {.rank = 2 + attributes->dims,
-                                                 .dim = {attributes->channels, inputs->dim[0] / attributes->groups,
-                                                         attributes->kernel_h, attributes->kernel_w}},
-                                       .initial = initial};
-    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
-    return attributes->bias ? 2 : 1;
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    const struct attributes *a = op->attributes;
+    struct initial initial = initial_fan_in(fan_in(a, op->inputs));
+    parameters[0] = (struct parameter){
+        .name = "weight",
+        .shape = {.rank = 2 + a->dims, .dim = {a->channels, op->inputs->dim[0] / a->groups, a->kernel_h, a->kernel_w}},
+        .initial = initial};
+    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {a->channels}}, .initial = initial};
+    return a->bias ? 2 : 1;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    return 2.0 * (double)shape_elements(output) * (double)fan_in(attributes, inputs);
+static double flops(const struct operation *op) {
+    return 2.0 * (double)shape_elements(&op->output) * (double)fan_in(op->attributes, op->inputs);
 }
 
 const struct operator_type operator_convolution = {

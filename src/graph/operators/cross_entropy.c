@@ -5,16 +5,15 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (shape_permuted(inputs)) {
-        return error_set(error, PS_USAGE, "its input is a flattened image: put a linear layer between");
+static enum ps_status infer(struct operation *op) {
+    if (shape_permuted(op->inputs)) {
+        return error_set(op->error, PS_USAGE, "its input is a flattened image: put a linear layer between");
     }
-    if (!(attributes->smoothing >= 0 && attributes->smoothing < 1)) {
-        return error_set(error, PS_USAGE, "label smoothing %g must be at least 0 and below 1", (double)attributes->smoothing);
+    if (!(op->attributes->smoothing >= 0 && op->attributes->smoothing < 1)) {
+        return error_set(op->error, PS_USAGE, "label smoothing %g must be at least 0 and below 1",
+                         (double)op->attributes->smoothing);
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
@@ -26,9 +25,8 @@ static void target(const struct shape *input, struct shape *target) {
     for (int d = 1; d < rank; d++) target->dim[d - 1] = input->dim[d];
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 5.0 * (double)shape_elements(output); /* largest, difference, exponential, sum, division */
+static double flops(const struct operation *op) {
+    return 5.0 * (double)shape_elements(&op->output); /* largest, difference, exponential, sum, division */
 }
 
 const struct operator_type operator_cross_entropy = {

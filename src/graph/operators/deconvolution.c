@@ -22,36 +22,36 @@ static enum ps_status check_output(const struct attributes *a, const struct shap
     return error_set(error, PS_USAGE, "padding %dx%d leaves nothing of its output", a->pad_h, a->pad_w);
 }
 
-static enum ps_status infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_image(inputs, error));
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_image(op->inputs, op->error));
     convolution_complete(a);
-    TRY(convolution_check(a, inputs, error));
-    TRY(window_check(a, error));
-    int64_t height = output_side(inputs->dim[1], a->kernel_h, a->stride_h, a->dilation_h,
+    TRY(convolution_check(a, op->inputs, op->error));
+    TRY(window_check(a, op->error));
+    int64_t height = output_side(op->inputs->dim[1], a->kernel_h, a->stride_h, a->dilation_h,
                                  2 * (int64_t)a->pad_h + a->pad_extra_h, a->output_pad_h);
-    int64_t width = output_side(inputs->dim[2], a->kernel_w, a->stride_w, a->dilation_w, 2 * (int64_t)a->pad_w + a->pad_extra_w,
-                                a->output_pad_w);
-    *output = (struct shape){.rank = 3, .dim = {a->channels, height, width}};
-    return check_output(a, output, error);
+    int64_t width = output_side(op->inputs->dim[2], a->kernel_w, a->stride_w, a->dilation_w,
+                                2 * (int64_t)a->pad_w + a->pad_extra_w, a->output_pad_w);
+    op->output = (struct shape){.rank = 3, .dim = {a->channels, height, width}};
+    return check_output(a, &op->output, op->error);
 }
 
 /* Uniform as PyTorch has them, which takes the weights' second side for the fan in. */
-static int parameters(const struct attributes *a, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    const struct attributes *a = op->attributes;
     int64_t out = a->channels / a->groups;
     struct initial initial = initial_fan_in(out * a->kernel_h * a->kernel_w);
-    parameters[0] = (struct parameter){.name = "weight",
-                                       .shape = {.rank = 2 + a->dims, .dim = {inputs->dim[0], out, a->kernel_h, a->kernel_w}},
-                                       .initial = initial};
+    parameters[0] =
+        (struct parameter){.name = "weight",
+                           .shape = {.rank = 2 + a->dims, .dim = {op->inputs->dim[0], out, a->kernel_h, a->kernel_w}},
+                           .initial = initial};
     parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {a->channels}}, .initial = initial};
     return a->bias ? 2 : 1;
 }
 
-static double flops(const struct attributes *a, const struct shape *inputs, const struct shape *output) {
-    (void)output;
-    return 2.0 * (double)shape_elements(inputs) * (double)(a->channels / a->groups) * a->kernel_h * a->kernel_w;
+static double flops(const struct operation *op) {
+    const struct attributes *a = op->attributes;
+    return 2.0 * (double)shape_elements(op->inputs) * (double)(a->channels / a->groups) * a->kernel_h * a->kernel_w;
 }
 
 const struct operator_type operator_deconvolution = {

@@ -5,13 +5,11 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (!(attributes->rate >= 0 && attributes->rate < 1)) {
-        return error_set(error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)attributes->rate);
+static enum ps_status infer(struct operation *op) {
+    if (!(op->attributes->rate >= 0 && op->attributes->rate < 1)) {
+        return error_set(op->error, PS_USAGE, "rate %g must be at least 0 and below 1", (double)op->attributes->rate);
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 

@@ -4,33 +4,31 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_sequence(inputs, error));
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_sequence(op->inputs, op->error));
     char text[96];
-    if (inputs->dim[0] != 1) {
-        return error_set(error, PS_USAGE, "its input must be tokens (1 x positions x 1), and is %s", shape_text(inputs, text));
+    if (op->inputs->dim[0] != 1) {
+        return error_set(op->error, PS_USAGE, "its input must be tokens (1 x positions x 1), and is %s",
+                         shape_text(op->inputs, text));
     }
-    if (attributes->channels < 1 || attributes->vocabulary < 1) {
-        return error_set(error, PS_USAGE, "%d features for %d tokens: at least 1 of each is needed", attributes->channels,
-                         attributes->vocabulary);
+    if (a->channels < 1 || a->vocabulary < 1) {
+        return error_set(op->error, PS_USAGE, "%d features for %d tokens: at least 1 of each is needed", a->channels,
+                         a->vocabulary);
     }
-    if (attributes->padded && (attributes->padding < 0 || attributes->padding >= attributes->vocabulary)) {
-        return error_set(error, PS_USAGE, "padding token %d: the tokens are 0 to %d", attributes->padding,
-                         attributes->vocabulary - 1);
+    if (a->padded && (a->padding < 0 || a->padding >= a->vocabulary)) {
+        return error_set(op->error, PS_USAGE, "padding token %d: the tokens are 0 to %d", a->padding, a->vocabulary - 1);
     }
-    *output = (struct shape){.rank = 3, .dim = {attributes->channels, inputs->dim[1], 1}};
+    op->output = (struct shape){.rank = 3, .dim = {a->channels, op->inputs->dim[1], 1}};
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)inputs;
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    const struct attributes *a = op->attributes;
     parameters[0] = (struct parameter){.name = "weight",
-                                       .shape = {.rank = 2, .dim = {attributes->vocabulary, attributes->channels}},
+                                       .shape = {.rank = 2, .dim = {a->vocabulary, a->channels}},
                                        .initial = {INITIAL_NORMAL, 1},
-                                       .zero_row = attributes->padded ? attributes->padding + 1 : 0};
+                                       .zero_row = a->padded ? a->padding + 1 : 0};
     return 1;
 }
 

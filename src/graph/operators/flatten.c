@@ -4,16 +4,14 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes, (void)input_count, (void)error;
-    *output = inputs[0];
-    if (inputs->rank > 1) {
-        const int64_t elements = shape_elements(inputs), channels = inputs->dim[0];
-        *output =
-            (struct shape){.rank = 1, .type = inputs->type, .dim = {elements}, .image = {channels, elements / channels, 1}};
+static enum ps_status infer(struct operation *op) {
+    op->output = op->inputs[0];
+    if (op->inputs->rank > 1) {
+        const int64_t elements = shape_elements(op->inputs), channels = op->inputs->dim[0];
+        op->output =
+            (struct shape){.rank = 1, .type = op->inputs->type, .dim = {elements}, .image = {channels, elements / channels, 1}};
     }
-    if (inputs->rank == 3) memcpy(output->image, inputs->dim, sizeof output->image);
+    if (op->inputs->rank == 3) memcpy(op->output.image, op->inputs->dim, sizeof op->output.image);
     return PS_OK;
 }
 

@@ -5,36 +5,33 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_features(inputs, error));
-    if (attributes->channels < 1) {
-        return error_set(error, PS_USAGE, "%d output features: at least 1 is needed", attributes->channels);
+static enum ps_status infer(struct operation *op) {
+    TRY(require_features(op->inputs, op->error));
+    if (op->attributes->channels < 1) {
+        return error_set(op->error, PS_USAGE, "%d output features: at least 1 is needed", op->attributes->channels);
     }
-    if (attributes->transposed && shape_permuted(inputs)) {
-        return error_set(error, PS_USAGE,
+    if (op->attributes->transposed && shape_permuted(op->inputs)) {
+        return error_set(op->error, PS_USAGE,
                          "its input is a flattened image, and its weights are transposed: only one of both is accepted");
     }
-    *output = inputs[0];
-    output->dim[0] = attributes->channels;
-    memset(output->image, 0, sizeof output->image);
+    op->output = op->inputs[0];
+    op->output.dim[0] = op->attributes->channels;
+    memset(op->output.image, 0, sizeof op->output.image);
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    struct initial initial = initial_fan_in(inputs->dim[0]);
-    const int64_t rows = attributes->channels, columns = inputs->dim[0];
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    const struct attributes *a = op->attributes;
+    struct initial initial = initial_fan_in(op->inputs->dim[0]);
+    const int64_t rows = a->channels, columns = op->inputs->dim[0];
     parameters[0] = (struct parameter){.name = "weight", .shape = {.rank = 2, .dim = {rows, columns}}, .initial = initial};
-    if (attributes->transposed) parameters[0].shape = (struct shape){.rank = 2, .dim = {columns, rows}};
-    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {attributes->channels}}, .initial = initial};
-    return attributes->bias ? 2 : 1;
+    if (a->transposed) parameters[0].shape = (struct shape){.rank = 2, .dim = {columns, rows}};
+    parameters[1] = (struct parameter){.name = "bias", .shape = {.rank = 1, .dim = {a->channels}}, .initial = initial};
+    return a->bias ? 2 : 1;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes;
-    return 2.0 * (double)inputs->dim[0] * (double)shape_elements(output);
+static double flops(const struct operation *op) {
+    return 2.0 * (double)op->inputs->dim[0] * (double)shape_elements(&op->output);
 }
 
 const struct operator_type operator_linear = {

@@ -9,26 +9,24 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_image(inputs, error));
-    if (attributes->window == 0) attributes->window = 5;
-    if (attributes->alpha == 0) attributes->alpha = 1e-4f;
-    if (attributes->beta == 0) attributes->beta = 0.75f;
-    if (attributes->shift == 0) attributes->shift = 1;
-    bool positive = attributes->alpha > 0 && attributes->beta > 0 && attributes->shift > 0;
-    if (attributes->window < 1 || !positive) {
-        return error_set(error, PS_USAGE, "window %d, alpha %g, beta %g, shift %g: all must be positive", attributes->window,
-                         (double)attributes->alpha, (double)attributes->beta, (double)attributes->shift);
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_image(op->inputs, op->error));
+    if (a->window == 0) a->window = 5;
+    if (a->alpha == 0) a->alpha = 1e-4f;
+    if (a->beta == 0) a->beta = 0.75f;
+    if (a->shift == 0) a->shift = 1;
+    bool positive = a->alpha > 0 && a->beta > 0 && a->shift > 0;
+    if (a->window < 1 || !positive) {
+        return error_set(op->error, PS_USAGE, "window %d, alpha %g, beta %g, shift %g: all must be positive", a->window,
+                         (double)a->alpha, (double)a->beta, (double)a->shift);
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)inputs;
-    return (double)shape_elements(output) * (attributes->window + 5.0); /* squares, their sum, scale, power, product */
+static double flops(const struct operation *op) {
+    return (double)shape_elements(&op->output) * (op->attributes->window + 5.0); /* squares, their sum, scale, power, product */
 }
 
 const struct operator_type operator_local_response_norm = {

@@ -21,16 +21,15 @@ static enum ps_status require_one_type(const struct shape *a, const struct shape
 }
 
 /* Two values, or one with the number alpha; isnan and isinf are of one alone. */
-static enum ps_status compare_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                    struct shape *output, struct ps_error *error) {
-    if (attributes->kind >= COMPARE_ISNAN && input_count > 1)
-        return error_set(error, PS_USAGE, "%s: of one value", comparisons[attributes->kind]);
-    if (input_count == 1 && inputs->type == TYPE_I32 && attributes->alpha != floorf(attributes->alpha))
-        return error_set(error, PS_USAGE, "alpha %g: whole numbers are compared with a whole number",
-                         (double)attributes->alpha);
-    TRY(require_one_type(&inputs[0], &inputs[input_count - 1], error));
-    TRY(shape_broadcast(inputs, input_count, output, error));
-    output->type = TYPE_I32;
+static enum ps_status compare_infer(struct operation *op) {
+    if (op->attributes->kind >= COMPARE_ISNAN && op->input_count > 1)
+        return error_set(op->error, PS_USAGE, "%s: of one value", comparisons[op->attributes->kind]);
+    if (op->input_count == 1 && op->inputs->type == TYPE_I32 && op->attributes->alpha != floorf(op->attributes->alpha))
+        return error_set(op->error, PS_USAGE, "alpha %g: whole numbers are compared with a whole number",
+                         (double)op->attributes->alpha);
+    TRY(require_one_type(&op->inputs[0], &op->inputs[op->input_count - 1], op->error));
+    TRY(shape_broadcast(op->inputs, op->input_count, &op->output, op->error));
+    op->output.type = TYPE_I32;
     return PS_OK;
 }
 
@@ -53,12 +52,12 @@ static unsigned conditions(int input, int input_count) {
     return 1u << TYPE_I32;
 }
 
-static enum ps_status logical_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                    struct shape *output, struct ps_error *error) {
-    const int wanted = attributes->kind == LOGICAL_NOT ? 1 : 2;
-    if (input_count != wanted)
-        return error_set(error, PS_USAGE, "%s: %d inputs; %d is accepted", connections[attributes->kind], input_count, wanted);
-    return shape_broadcast(inputs, input_count, output, error);
+static enum ps_status logical_infer(struct operation *op) {
+    const int wanted = op->attributes->kind == LOGICAL_NOT ? 1 : 2;
+    if (op->input_count != wanted)
+        return error_set(op->error, PS_USAGE, "%s: %d inputs; %d is accepted", connections[op->attributes->kind],
+                         op->input_count, wanted);
+    return shape_broadcast(op->inputs, op->input_count, &op->output, op->error);
 }
 
 const struct operator_type operator_logical = {
@@ -75,12 +74,10 @@ const struct operator_type operator_logical = {
 static unsigned where_types(int input, int input_count) { return input == 0 ? conditions(0, 0) : numbers(input, input_count); }
 
 /* The second value where the condition holds, else the third. */
-static enum ps_status where_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                  struct shape *output, struct ps_error *error) {
-    (void)attributes;
-    TRY(require_one_type(&inputs[1], &inputs[2], error));
-    TRY(shape_broadcast(inputs, input_count, output, error));
-    output->type = inputs[1].type;
+static enum ps_status where_infer(struct operation *op) {
+    TRY(require_one_type(&op->inputs[1], &op->inputs[2], op->error));
+    TRY(shape_broadcast(op->inputs, op->input_count, &op->output, op->error));
+    op->output.type = op->inputs[1].type;
     return PS_OK;
 }
 

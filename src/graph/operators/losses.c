@@ -10,11 +10,10 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes, (void)input_count;
-    if (shape_permuted(inputs)) return error_set(error, PS_USAGE, "its input is a flattened image: put a linear layer between");
-    *output = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    if (shape_permuted(op->inputs))
+        return error_set(op->error, PS_USAGE, "its input is a flattened image: put a linear layer between");
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
@@ -23,10 +22,7 @@ static void target(const struct shape *input, struct shape *target) {
     memset(target->image, 0, sizeof target->image);
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 3.0 * (double)shape_elements(output);
-}
+static double flops(const struct operation *op) { return 3.0 * (double)shape_elements(&op->output); }
 
 #define LOSS(NAME)                                                                                                             \
     const struct operator_type operator_##NAME = {.name = #NAME,                                                               \

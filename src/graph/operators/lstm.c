@@ -19,14 +19,13 @@
 
 enum { LSTM_GATES = 4, GRU_GATES = 3 };
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    TRY(require_sequence(inputs, error));
-    if (input_count > 1) TRY(require_tokens_of(inputs, inputs + 1, error));
-    if (attributes->channels < 1) {
-        return error_set(error, PS_USAGE, "a hidden size of %d: at least 1 is needed", attributes->channels);
+static enum ps_status infer(struct operation *op) {
+    TRY(require_sequence(op->inputs, op->error));
+    if (op->input_count > 1) TRY(require_tokens_of(op->inputs, op->inputs + 1, op->error));
+    if (op->attributes->channels < 1) {
+        return error_set(op->error, PS_USAGE, "a hidden size of %d: at least 1 is needed", op->attributes->channels);
     }
-    *output = (struct shape){.rank = 3, .dim = {attributes->channels, inputs->dim[1], 1}};
+    op->output = (struct shape){.rank = 3, .dim = {op->attributes->channels, op->inputs->dim[1], 1}};
     return PS_OK;
 }
 
@@ -44,22 +43,20 @@ static int gate_parameters(int gates, const struct attributes *attributes, const
     return 4;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    return gate_parameters(LSTM_GATES, attributes, inputs, parameters);
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    return gate_parameters(LSTM_GATES, op->attributes, op->inputs, parameters);
 }
 
-static int gru_parameters(const struct attributes *attributes, const struct shape *inputs,
-                          struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    return gate_parameters(GRU_GATES, attributes, inputs, parameters);
+static int gru_parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    return gate_parameters(GRU_GATES, op->attributes, op->inputs, parameters);
 }
 
-static double gru_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    return 2.0 * GRU_GATES * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
+static double gru_flops(const struct operation *op) {
+    return 2.0 * GRU_GATES * (double)shape_elements(&op->output) * (double)(op->inputs->dim[0] + op->attributes->channels);
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    return 8.0 * (double)shape_elements(output) * (double)(inputs->dim[0] + attributes->channels);
+static double flops(const struct operation *op) {
+    return 8.0 * (double)shape_elements(&op->output) * (double)(op->inputs->dim[0] + op->attributes->channels);
 }
 
 static unsigned types(int input, int input_count) {

@@ -5,28 +5,28 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    const struct shape *a = &inputs[0], *b = &inputs[1];
+static enum ps_status infer(struct operation *op) {
+    const struct shape *a = &op->inputs[0], *b = &op->inputs[1];
     const int last = a->rank - 1;
     char first[96], second[96];
-    TRY(require_plain(inputs, input_count, error));
+    TRY(require_plain(op->inputs, op->input_count, op->error));
     if (a->rank < 2 || a->rank != b->rank)
-        return error_set(error, PS_USAGE, "values of %s and %s: two of one rank, at least 2, are accepted",
+        return error_set(op->error, PS_USAGE, "values of %s and %s: two of one rank, at least 2, are accepted",
                          shape_text(a, first), shape_text(b, second));
     struct shape batch[2] = {*a, *b};
     for (int i = 0; i < 2; i++) batch[i].dim[0] = batch[i].dim[last] = 1;
-    TRY(shape_broadcast(batch, 2, output, error));
-    if (a->dim[attributes->transpose_a ? last : 0] != b->dim[attributes->transpose_b ? 0 : last])
-        return error_set(error, PS_USAGE, "the columns of %s are not as many as the rows of %s", shape_text(a, first),
+    TRY(shape_broadcast(batch, 2, &op->output, op->error));
+    if (a->dim[op->attributes->transpose_a ? last : 0] != b->dim[op->attributes->transpose_b ? 0 : last])
+        return error_set(op->error, PS_USAGE, "the columns of %s are not as many as the rows of %s", shape_text(a, first),
                          shape_text(b, second));
-    output->dim[0] = b->dim[attributes->transpose_b ? last : 0];
-    output->dim[last] = a->dim[attributes->transpose_a ? 0 : last];
+    op->output.dim[0] = b->dim[op->attributes->transpose_b ? last : 0];
+    op->output.dim[last] = a->dim[op->attributes->transpose_a ? 0 : last];
     return PS_OK;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    return 2.0 * (double)inputs->dim[attributes->transpose_a ? inputs->rank - 1 : 0] * (double)shape_elements(output);
+static double flops(const struct operation *op) {
+    return 2.0 * (double)op->inputs->dim[op->attributes->transpose_a ? op->inputs->rank - 1 : 0] *
+           (double)shape_elements(&op->output);
 }
 
 const struct operator_type operator_matmul = {

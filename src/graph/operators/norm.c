@@ -10,44 +10,39 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (shape_permuted(inputs))
-        return error_set(error, PS_USAGE, "its input is a flattened image: normalise before flattening");
-    if (attributes->epsilon == 0) attributes->epsilon = 1e-5f;
-    if (!(attributes->epsilon > 0))
-        return error_set(error, PS_USAGE, "epsilon %g must be positive", (double)attributes->epsilon);
-    if (attributes->bias && !attributes->weight) return error_set(error, PS_USAGE, "it has a bias, but no weight");
-    *output = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    if (shape_permuted(op->inputs))
+        return error_set(op->error, PS_USAGE, "its input is a flattened image: normalise before flattening");
+    if (op->attributes->epsilon == 0) op->attributes->epsilon = 1e-5f;
+    if (!(op->attributes->epsilon > 0))
+        return error_set(op->error, PS_USAGE, "epsilon %g must be positive", (double)op->attributes->epsilon);
+    if (op->attributes->bias && !op->attributes->weight) return error_set(op->error, PS_USAGE, "it has a bias, but no weight");
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static enum ps_status group_infer(struct attributes *attributes, const struct shape *inputs, int input_count,
-                                  struct shape *output, struct ps_error *error) {
-    if (attributes->groups == 0) attributes->groups = 1;
-    if (attributes->groups < 1 || inputs->dim[0] % attributes->groups != 0)
-        return error_set(error, PS_USAGE, "%d groups do not share %lld channels equally", attributes->groups,
-                         (long long)inputs->dim[0]);
-    return infer(attributes, inputs, input_count, output, error);
+static enum ps_status group_infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    if (a->groups == 0) a->groups = 1;
+    if (a->groups < 1 || op->inputs->dim[0] % a->groups != 0)
+        return error_set(op->error, PS_USAGE, "%d groups do not share %lld channels equally", a->groups,
+                         (long long)op->inputs->dim[0]);
+    return infer(op);
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    struct shape shape = {.rank = 1, .dim = {inputs->dim[0]}};
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    struct shape shape = {.rank = 1, .dim = {op->inputs->dim[0]}};
     parameters[0] = (struct parameter){.name = "weight", .shape = shape, .initial = {INITIAL_CONSTANT, 1}};
     parameters[1] = (struct parameter){.name = "bias", .shape = shape, .initial = {INITIAL_CONSTANT, 0}};
-    return attributes->weight + attributes->bias;
+    return op->attributes->weight + op->attributes->bias;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 7.0 * (double)shape_elements(output); /* mean 1, variance 3, normalisation and scale 3 */
+static double flops(const struct operation *op) {
+    return 7.0 * (double)shape_elements(&op->output); /* mean 1, variance 3, normalisation and scale 3 */
 }
 
-static double rms_flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 4.0 * (double)shape_elements(output); /* squares 2, normalisation and scale 2 */
+static double rms_flops(const struct operation *op) {
+    return 4.0 * (double)shape_elements(&op->output); /* squares 2, normalisation and scale 2 */
 }
 
 const struct operator_type operator_layer_norm = {

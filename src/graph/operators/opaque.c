@@ -4,27 +4,24 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)inputs, (void)input_count;
-    const struct attributes *a = attributes;
+static enum ps_status infer(struct operation *op) {
+    const struct attributes *a = op->attributes;
     if (!layer_times_valid(&a->time) || !(a->sum_s >= 0)) {
-        return error_set(error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->time.forward_s,
+        return error_set(op->error, PS_USAGE, "times of %g, %g, %g and %g s must not be negative", a->time.forward_s,
                          a->time.backward_input_s, a->time.backward_weight_s, a->time.update_s);
     }
     if (a->value_bytes < 0 || a->parameter_bytes < 0 || a->inner_bytes < 0) {
-        return error_set(error, PS_USAGE, "sizes of %lld, %lld and %lld bytes must not be negative", (long long)a->value_bytes,
-                         (long long)a->parameter_bytes, (long long)a->inner_bytes);
+        return error_set(op->error, PS_USAGE, "sizes of %lld, %lld and %lld bytes must not be negative",
+                         (long long)a->value_bytes, (long long)a->parameter_bytes, (long long)a->inner_bytes);
     }
-    *output = (struct shape){.rank = 1, .dim = {(a->value_bytes + 3) / 4}};
+    op->output = (struct shape){.rank = 1, .dim = {(a->value_bytes + 3) / 4}};
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)inputs;
-    parameters[0] = (struct parameter){.name = "weight", .shape = {.rank = 1, .dim = {(attributes->parameter_bytes + 3) / 4}}};
-    return attributes->parameter_bytes > 0 ? 1 : 0;
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    parameters[0] =
+        (struct parameter){.name = "weight", .shape = {.rank = 1, .dim = {(op->attributes->parameter_bytes + 3) / 4}}};
+    return op->attributes->parameter_bytes > 0 ? 1 : 0;
 }
 
 const struct operator_type operator_opaque = {

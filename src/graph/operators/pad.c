@@ -24,19 +24,19 @@ static enum ps_status check_side(const struct attributes *a, int64_t size, int d
                      (long long)after, dim, (long long)size);
 }
 
-static enum ps_status infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (a->before.count > inputs->rank || a->after.count > inputs->rank) {
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    if (a->before.count > op->inputs->rank || a->after.count > op->inputs->rank) {
         char text[96];
-        return error_set(error, PS_USAGE, "before and after have %d and %d numbers, and its input is %s", a->before.count,
-                         a->after.count, shape_text(inputs, text));
+        return error_set(op->error, PS_USAGE, "before and after have %d and %d numbers, and its input is %s", a->before.count,
+                         a->after.count, shape_text(op->inputs, text));
     }
-    if (shape_permuted(inputs)) return error_set(error, PS_USAGE, "its input is a flattened image: pad before flattening");
-    *output = (struct shape){.rank = inputs->rank};
-    for (int d = 0; d < inputs->rank; d++) {
-        TRY(check_side(a, inputs->dim[d], d, error));
-        output->dim[d] = inputs->dim[d] + a->before.at[d] + a->after.at[d];
+    if (shape_permuted(op->inputs))
+        return error_set(op->error, PS_USAGE, "its input is a flattened image: pad before flattening");
+    op->output = (struct shape){.rank = op->inputs->rank};
+    for (int d = 0; d < op->inputs->rank; d++) {
+        TRY(check_side(a, op->inputs->dim[d], d, op->error));
+        op->output.dim[d] = op->inputs->dim[d] + a->before.at[d] + a->after.at[d];
     }
     return PS_OK;
 }

@@ -4,21 +4,17 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)inputs, (void)input_count;
-    if (attributes->sides.count == 0) return error_set(error, PS_USAGE, "a parameter without sides");
-    if (attributes->type == TYPE_BF16 || (attributes->type == TYPE_I32 && attributes->trained))
-        return error_set(error, PS_USAGE, "type %s: f32, and with trained=false i32, is accepted",
-                         number_types[attributes->type].name);
-    TRY(check_own_parameter(attributes, error));
-    return shape_of_sides(&attributes->sides, attributes->type, output, error);
+static enum ps_status infer(struct operation *op) {
+    if (op->attributes->sides.count == 0) return error_set(op->error, PS_USAGE, "a parameter without sides");
+    if (op->attributes->type == TYPE_BF16 || (op->attributes->type == TYPE_I32 && op->attributes->trained))
+        return error_set(op->error, PS_USAGE, "type %s: f32, and with trained=false i32, is accepted",
+                         number_types[op->attributes->type].name);
+    TRY(check_own_parameter(op->attributes, op->error));
+    return shape_of_sides(&op->attributes->sides, op->attributes->type, &op->output, op->error);
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    (void)inputs;
-    return own_parameter(attributes, 0, parameters);
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    return own_parameter(op->attributes, 0, parameters);
 }
 
 const struct operator_type operator_parameter = {

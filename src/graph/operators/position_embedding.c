@@ -4,22 +4,21 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_sequence(inputs, error));
-    if (attributes->count < 1 || (!attributes->everywhere && attributes->count < inputs->dim[1])) {
-        return error_set(error, PS_USAGE, "%d vectors for %lld positions: at least one each is needed", attributes->count,
-                         (long long)inputs->dim[1]);
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_sequence(op->inputs, op->error));
+    if (a->count < 1 || (!a->everywhere && a->count < op->inputs->dim[1])) {
+        return error_set(op->error, PS_USAGE, "%d vectors for %lld positions: at least one each is needed", a->count,
+                         (long long)op->inputs->dim[1]);
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static int parameters(const struct attributes *attributes, const struct shape *inputs,
-                      struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
-    parameters[0] = (struct parameter){
-        .name = "weight", .shape = {.rank = 2, .dim = {attributes->count, inputs->dim[0]}}, .initial = {INITIAL_NORMAL, 1}};
+static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
+    parameters[0] = (struct parameter){.name = "weight",
+                                       .shape = {.rank = 2, .dim = {op->attributes->count, op->inputs->dim[0]}},
+                                       .initial = {INITIAL_NORMAL, 1}};
     return 1;
 }
 

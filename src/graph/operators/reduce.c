@@ -7,23 +7,20 @@ static const char *const names[] = {[REDUCE_SUM] = "sum",         [REDUCE_MEAN] 
                                     [REDUCE_L2] = "l2",           [REDUCE_SUM_SQUARE] = "sum_square",
                                     [REDUCE_LOG_SUM] = "log_sum", [REDUCE_LOG_SUM_EXP] = "log_sum_exp"};
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    struct integers *axes = &attributes->axes;
-    *output = inputs[0];
-    memset(output->image, 0, sizeof output->image);
-    if (axes->count > 0) TRY(require_plain(inputs, input_count, error));
-    for (int d = 0; d < inputs->rank && axes->count == 0; d++) output->dim[d] = 1;
+static enum ps_status infer(struct operation *op) {
+    struct integers *axes = &op->attributes->axes;
+    op->output = op->inputs[0];
+    memset(op->output.image, 0, sizeof op->output.image);
+    if (axes->count > 0) TRY(require_plain(op->inputs, op->input_count, op->error));
+    for (int d = 0; d < op->inputs->rank && axes->count == 0; d++) op->output.dim[d] = 1;
     for (int i = 0; i < axes->count; i++) {
-        TRY(require_axis(inputs, axes->at[i], error));
-        output->dim[axes->at[i]] = 1;
+        TRY(require_axis(op->inputs, axes->at[i], op->error));
+        op->output.dim[axes->at[i]] = 1;
     }
     return PS_OK;
 }
 
-static unsigned more_flags(const struct attributes *attributes, int input_count) {
-    (void)input_count;
+static unsigned more_flags(const struct operation *op) {
     static const unsigned flags[] = {
         [REDUCE_SUM] = 0,
         [REDUCE_MEAN] = 0,
@@ -36,12 +33,11 @@ static unsigned more_flags(const struct attributes *attributes, int input_count)
         [REDUCE_LOG_SUM] = OPERATOR_USES_OUTPUT,
         [REDUCE_LOG_SUM_EXP] = OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT,
     };
-    return flags[attributes->kind];
+    return flags[op->attributes->kind];
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)output;
-    return (attributes->kind == REDUCE_LOG_SUM_EXP ? 10.0 : 2.0) * (double)shape_elements(inputs);
+static double flops(const struct operation *op) {
+    return (op->attributes->kind == REDUCE_LOG_SUM_EXP ? 10.0 : 2.0) * (double)shape_elements(op->inputs);
 }
 
 const struct operator_type operator_reduce = {

@@ -1,10 +1,8 @@
 /* max(x, 0). Its backward reads only where the output is positive. */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes, (void)input_count, (void)error;
-    *output = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    op->output = op->inputs[0];
     return PS_OK;
 }
 

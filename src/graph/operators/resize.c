@@ -18,22 +18,20 @@ static const char *const resize_modes[] = {"nearest", "linear", "cubic"};
 static const char *const coordinate_names[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"};
 static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
 
-static enum ps_status infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    TRY(require_image(inputs, error));
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_image(op->inputs, op->error));
     if (a->cubic == 0) a->cubic = -0.75f;
     if (a->out_h < 1 || a->out_w < 1) {
-        return error_set(error, PS_USAGE, "out %dx%d: an image has at least one pixel", a->out_h, a->out_w);
+        return error_set(op->error, PS_USAGE, "out %dx%d: an image has at least one pixel", a->out_h, a->out_w);
     }
-    *output = (struct shape){.rank = 3, .dim = {inputs->dim[0], a->out_h, a->out_w}};
+    op->output = (struct shape){.rank = 3, .dim = {op->inputs->dim[0], a->out_h, a->out_w}};
     return PS_OK;
 }
 
-static double flops(const struct attributes *a, const struct shape *inputs, const struct shape *output) {
-    (void)inputs;
+static double flops(const struct operation *op) {
     const double pixels[] = {1, 4, 16};
-    return 2 * pixels[a->mode] * (double)shape_elements(output);
+    return 2 * pixels[op->attributes->mode] * (double)shape_elements(&op->output);
 }
 
 const struct operator_type operator_resize = {

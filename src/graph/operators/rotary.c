@@ -10,41 +10,37 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *a, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
     char text[96];
-    TRY(require_sequence(inputs, error));
+    TRY(require_sequence(op->inputs, op->error));
     if (a->base == 0) a->base = 10000;
-    if (a->heads < 1 || inputs->dim[0] % a->heads != 0) {
-        return error_set(error, PS_USAGE, "%d heads do not share %lld features equally", a->heads, (long long)inputs->dim[0]);
+    if (a->heads < 1 || op->inputs->dim[0] % a->heads != 0) {
+        return error_set(op->error, PS_USAGE, "%d heads do not share %lld features equally", a->heads,
+                         (long long)op->inputs->dim[0]);
     }
-    int64_t each = inputs->dim[0] / a->heads, turned = a->features > 0 ? a->features : each;
+    int64_t each = op->inputs->dim[0] / a->heads, turned = a->features > 0 ? a->features : each;
     if (turned % 2 != 0 || turned > each) {
-        return error_set(error, PS_USAGE, "%lld features of a head to be turned in pairs: an even number up to %lld is needed",
+        return error_set(op->error, PS_USAGE,
+                         "%lld features of a head to be turned in pairs: an even number up to %lld is needed",
                          (long long)turned, (long long)each);
     }
-    if (input_count == 2) return error_set(error, PS_USAGE, "2 inputs: cosines need sines, too");
-    for (int i = 1; i < input_count; i++) {
-        const struct shape *table = &inputs[i];
+    if (op->input_count == 2) return error_set(op->error, PS_USAGE, "2 inputs: cosines need sines, too");
+    for (int i = 1; i < op->input_count; i++) {
+        const struct shape *table = &op->inputs[i];
         bool fits = table->rank == 3 && (table->dim[0] == turned || table->dim[0] == turned / 2) && table->dim[2] == 1;
-        if (fits && table->dim[1] == inputs->dim[1] && table->dim[0] == inputs[1].dim[0]) continue;
-        return error_set(error, PS_USAGE, "cosines and sines must be %lldx%lldx1 or %lldx%lldx1, and are %s",
-                         (long long)turned / 2, (long long)inputs->dim[1], (long long)turned, (long long)inputs->dim[1],
+        if (fits && table->dim[1] == op->inputs->dim[1] && table->dim[0] == op->inputs[1].dim[0]) continue;
+        return error_set(op->error, PS_USAGE, "cosines and sines must be %lldx%lldx1 or %lldx%lldx1, and are %s",
+                         (long long)turned / 2, (long long)op->inputs->dim[1], (long long)turned, (long long)op->inputs->dim[1],
                          shape_text(table, text));
     }
-    *output = inputs[0];
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static unsigned more_flags(const struct attributes *attributes, int input_count) {
-    (void)attributes;
-    return input_count > 1 ? OPERATOR_USES_INPUT : OPERATOR_IN_PLACE;
-}
+static unsigned more_flags(const struct operation *op) { return op->input_count > 1 ? OPERATOR_USES_INPUT : OPERATOR_IN_PLACE; }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 3.0 * (double)shape_elements(output);
-}
+static double flops(const struct operation *op) { return 3.0 * (double)shape_elements(&op->output); }
 
 const struct operator_type operator_rotary = {
     .name = "rotary",

@@ -4,19 +4,19 @@
  */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    TRY(require_axis(inputs, attributes->axis, error));
-    TRY(require_plain(inputs, input_count, error));
-    if (attributes->step == 0) attributes->step = 1;
-    int64_t first = attributes->first, count = attributes->count, all = inputs->dim[attributes->axis];
-    int64_t last = first + (count - 1) * attributes->step;
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    TRY(require_axis(op->inputs, a->axis, op->error));
+    TRY(require_plain(op->inputs, op->input_count, op->error));
+    if (a->step == 0) a->step = 1;
+    int64_t first = a->first, count = a->count, all = op->inputs->dim[a->axis];
+    int64_t last = first + (count - 1) * a->step;
     if (first < 0 || count < 1 || first >= all || last < 0 || last >= all)
-        return error_set(error, PS_USAGE, "%lld positions from position %lld on in steps of %d: its input has %lld",
-                         (long long)count, (long long)first, attributes->step, (long long)all);
-    *output = inputs[0];
-    output->dim[attributes->axis] = count;
-    memset(output->image, 0, sizeof output->image);
+        return error_set(op->error, PS_USAGE, "%lld positions from position %lld on in steps of %d: its input has %lld",
+                         (long long)count, (long long)first, a->step, (long long)all);
+    op->output = op->inputs[0];
+    op->output.dim[a->axis] = count;
+    memset(op->output.image, 0, sizeof op->output.image);
     return PS_OK;
 }
 

@@ -1,16 +1,13 @@
 /* `softmax` along dim 0, and its logarithm, `log_softmax`. */
 #include "graph/operators.h"
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)attributes, (void)input_count, (void)error;
-    *output = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)attributes, (void)inputs;
-    return 12.0 * (double)shape_elements(output); /* an exponential of about 8, the largest, the sum and the share */
+static double flops(const struct operation *op) {
+    return 12.0 * (double)shape_elements(&op->output); /* an exponential of about 8, the largest, the sum and the share */
 }
 
 #define SOFTMAX(text)                                                                                                          \

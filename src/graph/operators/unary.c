@@ -14,27 +14,24 @@ static const struct {
 #include "graph/functions.def"
 };
 
-static enum ps_status infer(struct attributes *attributes, const struct shape *inputs, int input_count, struct shape *output,
-                            struct ps_error *error) {
-    (void)input_count;
-    if (attributes->kind == UNARY_CLIP && !(attributes->alpha <= attributes->beta))
-        return error_set(error, PS_USAGE, "clip: the least, alpha=%g, is more than the largest, beta=%g",
-                         (double)attributes->alpha, (double)attributes->beta);
-    if (attributes->kind == UNARY_CELU && attributes->alpha == 0) return error_set(error, PS_USAGE, "celu: alpha is 0");
-    *output = inputs[0];
+static enum ps_status infer(struct operation *op) {
+    struct attributes *a = op->attributes;
+    if (a->kind == UNARY_CLIP && !(a->alpha <= a->beta))
+        return error_set(op->error, PS_USAGE, "clip: the least, alpha=%g, is more than the largest, beta=%g", (double)a->alpha,
+                         (double)a->beta);
+    if (a->kind == UNARY_CELU && a->alpha == 0) return error_set(op->error, PS_USAGE, "celu: alpha is 0");
+    op->output = op->inputs[0];
     return PS_OK;
 }
 
 /* What does not read its input may write over it. */
-static unsigned more_flags(const struct attributes *attributes, int input_count) {
-    (void)input_count;
-    const unsigned flags = kinds[attributes->kind].flags;
+static unsigned more_flags(const struct operation *op) {
+    const unsigned flags = kinds[op->attributes->kind].flags;
     return flags & OPERATOR_USES_INPUT ? flags : flags | OPERATOR_IN_PLACE;
 }
 
-static double flops(const struct attributes *attributes, const struct shape *inputs, const struct shape *output) {
-    (void)inputs;
-    return kinds[attributes->kind].flops * (double)shape_elements(output);
+static double flops(const struct operation *op) {
+    return kinds[op->attributes->kind].flops * (double)shape_elements(&op->output);
 }
 
 const struct operator_type operator_unary = {
