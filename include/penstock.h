@@ -405,11 +405,14 @@ struct ps_simulation_worker {
 /* Runs the plan's programs for `batches` mini-batches (0: enough for a steady state) under the cost model. */
 enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
                            int batches, struct ps_simulation **simulation, struct ps_error *error);
-/* The same beside a measured run: `trace_path` is a trace.json of ps_train. The result also says how far the prediction is
- * from it, as a whole and instruction by instruction. `batches` 0: as many as the trace's segment has. PS_BAD_INPUT: the
- * trace is not one of these programs. */
+/* What a run measured: a trace.json of ps_train. PS_BAD_INPUT names the place in it. */
+struct ps_trace;
+enum ps_status ps_trace_read(const char *path, struct ps_trace **trace, struct ps_error *error);
+void ps_trace_destroy(struct ps_trace *trace);
+/* The same beside a measured run. The result also says how far the prediction is from it, as a whole and instruction by
+ * instruction. `batches` 0: as many as the trace's segment has. PS_BAD_INPUT: the trace is not one of these programs. */
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
-                                   const struct ps_cluster *cluster, int batches, const char *trace_path,
+                                   const struct ps_cluster *cluster, int batches, const struct ps_trace *trace,
                                    struct ps_simulation **simulation, struct ps_error *error);
 /* Of a simulation of this plan, likewise as ps_programs_check_memory. */
 enum ps_status ps_simulation_check_memory(const struct ps_simulation *simulation, const struct ps_plan *plan,
@@ -708,7 +711,6 @@ void ps_run_destroy(struct ps_run *run);
 struct ps_evaluate_options {
     size_t struct_size;               /* ps_evaluate_options_init sets it */
     const char *run;                  /* a run directory, or */
-    const char *weights;              /* a safetensors file and the network that it belongs to, or */
     const struct ps_network *network; /* a network with its own weights (ps_network_initialize); of a run: NULL */
     const struct ps_dataset *data;    /* text is numbered by the run's words */
     const char *device;               /* NULL: "cpu" */

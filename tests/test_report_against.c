@@ -61,9 +61,18 @@ static void leave_trace(const struct work *work, double factor, double from_s) {
     ps_simulation_destroy(simulation);
 }
 
+/* Simulates the plan beside the trace at the path. */
+static enum ps_status simulate_against(const struct work *work, struct ps_simulation **simulation) {
+    struct ps_trace *trace;
+    TRY(ps_trace_read(work->path, &trace, &test_error));
+    enum ps_status status = ps_simulate_against(work->plan, work->profile, work->cluster, 0, trace, simulation, &test_error);
+    ps_trace_destroy(trace);
+    return status;
+}
+
 static struct against compare(const struct work *work) {
     struct ps_simulation *simulation;
-    assert_ok(ps_simulate_against(work->plan, work->profile, work->cluster, 0, work->path, &simulation, &test_error));
+    assert_ok(simulate_against(work, &simulation));
     assert_int_equal(ps_simulation_info(simulation).batches, BATCHES);
     struct against against = *simulation->against;
     ps_simulation_destroy(simulation);
@@ -149,7 +158,7 @@ static void test_memory(void **state) {
     simulation->timeline.memory_bytes = measured;
     assert_ok(ps_simulation_write_trace(simulation, work.path, &test_error));
     ps_simulation_destroy(simulation);
-    assert_ok(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error));
+    assert_ok(simulate_against(&work, &simulation));
     assert_near(simulation->against->memory_error, -0.2);
     char *table = ps_simulation_table(simulation), *text = ps_simulation_json(simulation);
     assert_non_null(strstr(table, "memory of worker 1"));
@@ -169,7 +178,7 @@ static void test_shown(void **state) {
     struct ps_simulation *simulation;
     work_make(&work, "1f1b", "sync", 4);
     leave_trace(&work, 1.25, 0);
-    assert_ok(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error));
+    assert_ok(simulate_against(&work, &simulation));
     char *table = ps_simulation_table(simulation), *text = ps_simulation_json(simulation);
     assert_non_null(strstr(table, "-20.0%"));
     json_t *root = json_loads(text, 0, NULL);
@@ -216,8 +225,7 @@ static void test_refused(void **state) {
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         struct ps_simulation *simulation;
         test_file_write(work.path, broken[i].text, strlen(broken[i].text));
-        assert_status(ps_simulate_against(work.plan, work.profile, work.cluster, 0, work.path, &simulation, &test_error),
-                      PS_BAD_INPUT, broken[i].part);
+        assert_status(simulate_against(&work, &simulation), PS_BAD_INPUT, broken[i].part);
     }
     work_free(&work);
 }

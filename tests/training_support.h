@@ -93,9 +93,9 @@ static inline enum ps_status evaluating_run(const struct evaluating *evaluating,
     enum ps_status status = PS_OK;
     ps_evaluate_options_init(&options);
     if (evaluating->model) status = ps_network_open(evaluating->model, &network, error);
+    if (status == PS_OK && evaluating->weights) status = ps_network_initialize(network, evaluating->weights, error);
     if (status == PS_OK) status = ps_dataset_open(evaluating->data, NULL, &data, error);
     options.run = evaluating->run;
-    options.weights = evaluating->weights;
     options.network = network;
     options.data = data;
     options.device = evaluating->device;

@@ -10,14 +10,14 @@ struct evaluate_arguments {
     struct common_arguments common;
     struct network_arguments network;
     struct ps_evaluate_options options; /* without objects */
-    const char *model, *data;
+    const char *model, *data, *weights;
 };
 
 #define OF(member) offsetof(struct evaluate_arguments, member)
 
 static const struct argument rows[] = {
     OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model init"),
-    OPTION("weights", 0, "FILE", text, options.weights, "older name of --init", .excludes = "init"),
+    OPTION("weights", 0, "FILE", text, weights, "older name of --init", .excludes = "init"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model, "the network that the weights of --init belong to"),
     OPTION("data", 'd', "SPEC", text, data, "what to evaluate on; of a format with two parts the test part", .required = true),
     OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
@@ -36,10 +36,9 @@ static enum ps_status evaluate(const struct evaluate_arguments *arguments, struc
     struct ps_network *network = NULL;
     struct ps_dataset *data = NULL;
     struct network_arguments of = arguments->network;
-    if (options.weights != NULL) {
+    if (arguments->weights != NULL) {
         fprintf(stderr, "warning: --weights FILE is now called --init FILE\n");
-        of.init = options.weights;
-        options.weights = NULL;
+        of.init = arguments->weights;
     }
     if (options.run == NULL && of.init == NULL)
         return message_set(error, PS_USAGE, "--run RUN_DIR, or --model NAME and --init FILE, must be given");

@@ -43,11 +43,14 @@ static enum ps_status put_simulation(const struct simulate_arguments *arguments,
 static enum ps_status simulate(const struct simulate_arguments *arguments, const struct ps_plan *plan,
                                const struct ps_profile *profile, const struct ps_cluster *cluster, struct ps_error *error) {
     struct ps_simulation *simulation;
-    if (arguments->against != NULL)
-        CHECK(ps_simulate_against(plan, profile, cluster, arguments->batches, arguments->against, &simulation, error));
-    else
-        CHECK(ps_simulate(plan, profile, cluster, arguments->batches, &simulation, error));
-    enum ps_status status = put_simulation(arguments, simulation, error);
+    struct ps_trace *trace = NULL;
+    if (arguments->against != NULL) CHECK(ps_trace_read(arguments->against, &trace, error));
+    enum ps_status status = trace != NULL
+                                ? ps_simulate_against(plan, profile, cluster, arguments->batches, trace, &simulation, error)
+                                : ps_simulate(plan, profile, cluster, arguments->batches, &simulation, error);
+    ps_trace_destroy(trace);
+    if (status != PS_OK) return status;
+    status = put_simulation(arguments, simulation, error);
     if (status == PS_OK) status = ps_simulation_check_memory(simulation, plan, profile, cluster, error);
     ps_simulation_destroy(simulation);
     return status;

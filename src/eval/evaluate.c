@@ -41,14 +41,9 @@ struct evaluator {
 };
 
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
-    if (options->run && options->weights)
-        return error_set(error, PS_USAGE, "one of `run` and `weights`, a file of them, can be given");
-    if (!options->run && !options->weights && !options->network)
-        return error_set(error, PS_USAGE, "one of `run` and `network` must be given");
+    if (!options->run && !options->network) return error_set(error, PS_USAGE, "one of `run` and `network` must be given");
     if (options->run && options->network)
         return error_set(error, PS_USAGE, "`network`: cannot be given with `run`, which determines it");
-    if (options->weights && !options->network)
-        return error_set(error, PS_USAGE, "`network`: missing; %s needs it", options->weights);
     if (!options->data) return error_set(error, PS_USAGE, "`data`: missing");
     if (options->beam < 0) return error_set(error, PS_USAGE, "`beam`: %d is less than 1", options->beam);
     if (options->batch < 0) return error_set(error, PS_USAGE, "`batch`: %d is less than 1", options->batch);
@@ -62,8 +57,7 @@ static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *e
     const char *data = dataset_spec(evaluator->options->data);
     file_join(path, evaluator->options->run, "vocabulary.json");
     if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
-    if (evaluator->network->vocabulary == 0 || !data || !samples_have_words(data) || strstr(data, ",vocab="))
-        return PS_OK;
+    if (evaluator->network->vocabulary == 0 || !data || !samples_have_words(data) || strstr(data, ",vocab=")) return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: missing; the run's token numbers are defined by this vocabulary file", path);
     error_hint(error, "where it was moved, add ,vocab=FILE to the data");
     return PS_BAD_INPUT;
@@ -86,12 +80,8 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
 
 static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
-    if (options->run) {
-        TRY(open_run(evaluator, error));
-    } else {
-        evaluator->network = options->network;
-        if (options->weights) TRY(weight_files_open(options->weights, &evaluator->weights, error));
-    }
+    evaluator->network = options->network;
+    if (options->run) TRY(open_run(evaluator, error));
     struct dataset_shape wanted = dataset_shape_of(evaluator->network);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     wanted.words_needed = true;

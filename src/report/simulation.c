@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "program/lower.h"
 
@@ -97,7 +98,28 @@ static void report_explain_json(const struct ps_simulation *simulation, json_t *
 
 /* ------------------------------------------------------ comparison with a measured run */
 
-/* Compares a prediction with the trace of a run: reads the trace, simulates the same, and shows the differences. */
+struct ps_trace {
+    struct timeline timeline;
+};
+
+enum ps_status ps_trace_read(const char *path, struct ps_trace **trace, struct ps_error *error) {
+    struct ps_trace *made;
+    TRY(memory_new(&made, 1, "a trace", error));
+    enum ps_status status = report_trace_read(path, &made->timeline, error);
+    if (status == PS_OK)
+        *trace = made;
+    else
+        ps_trace_destroy(made);
+    return status;
+}
+
+void ps_trace_destroy(struct ps_trace *trace) {
+    if (trace == NULL) return;
+    timeline_free(&trace->timeline);
+    free(trace);
+}
+
+/* Compares a prediction with the trace of a run: simulates the same, and shows the differences. */
 
 static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
                               struct ps_error *error) {
@@ -115,25 +137,19 @@ static enum ps_status compare(const struct ps_plan *plan, const struct timeline 
 }
 
 enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
-                                   const struct ps_cluster *cluster, int batches, const char *trace_path,
+                                   const struct ps_cluster *cluster, int batches, const struct ps_trace *trace,
                                    struct ps_simulation **out, struct ps_error *error) {
-    struct timeline measured;
-    struct ps_simulation *simulation = NULL;
-    TRY(report_trace_read(trace_path, &measured, error));
-    enum ps_status status = PS_OK;
-    if (measured.workers != plan->workers)
-        status = error_set(error, PS_BAD_INPUT, "%s: is of %d workers; the plan has %d", trace_path, measured.workers,
-                           plan->workers);
-    if (batches == 0) batches = measured.batches;
-    if (status == PS_OK) status = ps_simulate(plan, profile, cluster, batches, &simulation, error);
-    if (status == PS_OK) status = compare(plan, &measured, simulation, error);
-    timeline_free(&measured);
-    if (status != PS_OK) {
+    const struct timeline *measured = &trace->timeline;
+    struct ps_simulation *simulation;
+    if (measured->workers != plan->workers)
+        return error_set(error, PS_BAD_INPUT, "the trace is of %d workers; the plan has %d", measured->workers, plan->workers);
+    TRY(ps_simulate(plan, profile, cluster, batches > 0 ? batches : measured->batches, &simulation, error));
+    enum ps_status status = compare(plan, measured, simulation, error);
+    if (status == PS_OK)
+        *out = simulation;
+    else
         ps_simulation_destroy(simulation);
-        return status;
-    }
-    *out = simulation;
-    return PS_OK;
+    return status;
 }
 
 static json_t *quantiles_json(const double quantiles[AGAINST_QUANTILES]) {
