@@ -156,6 +156,8 @@ enum ps_status ps_network_lora(struct ps_network *network, const char *adapters,
  * them. Logs which parameters are missing
  * and which tensors are no parameters. PS_BAD_INPUT where a shape differs, or nothing fits. */
 enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error);
+/* A network file, with the values of parameters that it has in a file beside it; or, where the path ends in ".onnx", the ONNX
+ * file that the network came from with these values, for inference. PS_USAGE: it came from elsewhere. */
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error);
 char *ps_network_json(const struct ps_network *network);
 /* Gives the network another loss, before anything else takes the network: "cross-entropy" (against labels), "next-token" and
@@ -761,7 +763,25 @@ char *ps_check_json(const struct ps_check *check);
 char *ps_check_table(const struct ps_check *check);
 void ps_check_destroy(struct ps_check *check);
 
-/* Writes a run's trained weights, in PyTorch's canonical layout, as one file. Formats: "safetensors". */
+/* ------------------------------------------------------------------ export */
+
+struct ps_export_options {
+    size_t struct_size; /* ps_export_options_init sets it */
+    const char *run;    /* a run directory */
+    const char *format; /* NULL: "safetensors"; "onnx": see below */
+    const char *path;   /* of the file */
+    /* of ONNX */
+    bool training;        /* batch norm and dropout stay as they compute in training; else they are as at inference */
+    bool annotate_stages; /* each node has its stage in the run's plan (pipeline_stage) */
+    bool external_data;   /* weights go into `path`.data; without it only where the file would have 2 GB or more */
+};
+
+void ps_export_options_init(struct ps_export_options *options);
+/* Writes the weights of a run's newest checkpoint as one file. "safetensors": the parameters, in PyTorch's canonical layout.
+ * "onnx": the graph of the ONNX file that the network came from, which the run keeps, with weights and running statistics in
+ * place of its own, adapters added to the weights; PS_USAGE where the network came from elsewhere. */
+enum ps_status ps_export_run(const struct ps_export_options *options, struct ps_error *error);
+/* The same with nothing but these. */
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error);
 /* Of a network with low-rank adapters, as safetensors: "merged", all weights under the network's own names, with the adapters
  * added to those of their layers (PS_USAGE where two layers share such weights); or "apart", the adapters, whatever else was

@@ -21,7 +21,8 @@ static const struct argument rows[] = {
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
            "the layers of this network; those of images take input= (pixels), channels=, classes=; those of texts seq= "
            "(tokens), vocab=; or a network file"),
-    OPTION("output", 'o', "FILE", output, output, "write it as a network file, to be given wherever a model is named"),
+    OPTION("output", 'o', "FILE", output, output,
+           "write it as a network file, to be given wherever a model is named; FILE.onnx: as the ONNX file that it came from"),
     FLAG("operators", 0, operators, "the operators of network files, with their attributes and usual values",
          .excludes = "model"),
 };

@@ -43,6 +43,8 @@ enum ps_status network_parse(const char *text, size_t size, const char *source, 
 
 /* Reads a network file (network_json.c); ps_network_read takes other formats, too. */
 enum ps_status network_read_json(const char *path, struct ps_network **network, struct ps_error *error);
+/* Writes one; ps_network_write writes other formats, too. */
+enum ps_status network_write_json(const struct ps_network *network, const char *path, struct ps_error *error);
 
 /* Appends a loss to a graph that ends in `output`: one of those of ps_network_set_loss; NULL, where nobody has
  * said it: cross-entropy, or mse where the output's first side is 1. PS_USAGE names what is known. */

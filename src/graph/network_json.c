@@ -632,7 +632,7 @@ static char *network_text(const struct ps_network *network, const char *values) 
 char *ps_network_json(const struct ps_network *network) { return network_text(network, NULL); }
 
 /* The values stand beside the network's file: those of net.json in net.safetensors. */
-enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error) {
+enum ps_status network_write_json(const struct ps_network *network, const char *path, struct ps_error *error) {
     const struct values *values = network->graph->values;
     char place[4096];
     const size_t length = strlen(path), stem = length > 5 && strcmp(path + length - 5, ".json") == 0 ? length - 5 : length;

@@ -26,6 +26,9 @@ struct values {
     size_t mapping_count, mapping_capacity;
     struct values **others; /* owned together with others */
     size_t other_count, other_capacity;
+    void *own_origin;
+    const void *origin; /* or another's */
+    size_t origin_size;
 };
 
 struct values *values_create(void) {
@@ -47,6 +50,7 @@ void values_release(struct values *values) {
     }
     for (size_t i = 0; i < values->mapping_count; i++) file_unmap(&values->mappings[i]);
     for (size_t i = 0; i < values->other_count; i++) values_release(values->others[i]);
+    free(values->own_origin);
     free(values->others);
     free(values->mappings);
     free(values->entries);
@@ -125,11 +129,28 @@ enum ps_status values_keep_mapping(struct values *values, struct file_map mappin
 enum ps_status values_keep_values(struct values *values, struct values *other, struct ps_error *error) {
     enum ps_status status =
         memory_grow(&values->others, &values->other_capacity, values->other_count + 1, "values of parameters", error);
-    if (status == PS_OK)
-        values->others[values->other_count++] = other;
-    else
+    if (status != PS_OK) {
         values_release(other);
-    return status;
+        return status;
+    }
+    values->others[values->other_count++] = other;
+    if (values->origin == NULL) {
+        values->origin = other->origin;
+        values->origin_size = other->origin_size;
+    }
+    return PS_OK;
+}
+
+void values_set_origin(struct values *values, void *bytes, size_t size) {
+    free(values->own_origin);
+    values->origin = values->own_origin = bytes;
+    values->origin_size = size;
+}
+
+const void *values_origin(const struct values *values, size_t *size) {
+    if (values == NULL || values->origin == NULL) return NULL;
+    *size = values->origin_size;
+    return values->origin;
 }
 
 enum ps_status values_read(struct values *values, const char *path, struct ps_error *error) {

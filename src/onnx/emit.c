@@ -35,6 +35,7 @@ static void make_name(struct emitting *e, const char *base, const char *what, ch
     const size_t most = 48, length = strlen(base);
     while (*base == '/') base++;
     const char *tail = length > most ? base + strlen(base) - (strlen(base) > most ? most : strlen(base)) : base;
+    while (*tail == '/') tail++;
     snprintf(name, 64, "%.48s%s%.8s", tail, what[0] != '\0' ? "/" : "", what);
     for (char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f || *c == ',' || *c == '"') *c = '_';
@@ -606,8 +607,10 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
 static enum ps_status emit_step(struct emitting *e, struct step *step) {
     if (e->layouts[step->output.step] != NULL) return PS_OK;
     for (int i = 0; i < step->input_count; i++) TRY(emit_step(e, e->l->steps[step->inputs[i]->step]));
+    const int before = e->graph->node_count;
     e->step = step;
     enum ps_status status = emitters[step->kind](e);
+    if (step->node != NULL && e->graph->node_count > before) step->made = e->graph->node_count - 1;
     if (status == PS_BAD_INPUT || status == PS_USAGE)
         error_prefix(e->l->error, "%s: node '%.100s' (%.40s)", e->l->path, step->node != NULL ? step->node->name : "",
                      step->node != NULL ? step->node->op : "constant");

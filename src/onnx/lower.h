@@ -108,6 +108,7 @@ struct step {
     bool marks[ONNX_RANK_MAX];
     int uses;  /* by steps that are needed; -1: not needed */
     int alias; /* another step has taken its place: its number + 1 */
+    int made;  /* the last node that it was emitted as; 0: none */
 };
 
 /* What a name stands for. */
@@ -181,5 +182,7 @@ enum ps_status lower_fuse(struct lowering *l);
 void lower_count_uses(struct lowering *l);
 /* Adds the nodes, without a loss; `output` is the node of the network's output, classes or features as its first side. */
 enum ps_status lower_emit(struct lowering *l, struct graph *graph, int *output);
+/* Keeps the model without the values of the network's parameters beside them (write.c). */
+enum ps_status onnx_keep_origin(struct lowering *l, struct graph *graph);
 
 #endif

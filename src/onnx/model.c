@@ -11,73 +11,7 @@
 
 #include "base/number.h"
 #include "base/number_type.h"
-
-/* ---------------------------------------------------------------- protobuf */
-
-enum wire { WIRE_VARINT = 0, WIRE_8 = 1, WIRE_BYTES = 2, WIRE_4 = 5 };
-
-/* A field of a message: a varint or a fixed number in `number`, or bytes. */
-struct field {
-    uint32_t id;
-    enum wire wire;
-    uint64_t number;
-    struct onnx_bytes bytes;
-};
-
-static bool next_varint(struct onnx_bytes *rest, uint64_t *number) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        if (rest->size == 0) return false;
-        uint8_t byte = *rest->data++;
-        rest->size--;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte & 0x80) continue;
-        *number = value;
-        return true;
-    }
-    return false;
-}
-
-static bool next_fixed(struct onnx_bytes *rest, size_t size, uint64_t *number) {
-    if (rest->size < size) return false;
-    *number = 0;
-    for (size_t b = 0; b < size; b++) *number |= (uint64_t)rest->data[b] << 8 * b;
-    rest->data += size;
-    rest->size -= size;
-    return true;
-}
-
-/* The next field of the message; false at its end, or where it is broken: then `*broken` is set. */
-static bool next_field(struct onnx_bytes *rest, struct field *field, bool *broken) {
-    uint64_t tag, length;
-    bool fine = false;
-    if (rest->size == 0 || *broken) return false;
-    if (next_varint(rest, &tag) && tag >> 3 != 0 && tag >> 3 < 1u << 29) {
-        *field = (struct field){.id = (uint32_t)(tag >> 3), .wire = (enum wire)(tag & 7)};
-        switch (tag & 7) {
-        case WIRE_VARINT:
-            fine = next_varint(rest, &field->number);
-            break;
-        case WIRE_8:
-            fine = next_fixed(rest, 8, &field->number);
-            break;
-        case WIRE_4:
-            fine = next_fixed(rest, 4, &field->number);
-            break;
-        case WIRE_BYTES:
-            if (!next_varint(rest, &length) || length > rest->size) break;
-            field->bytes = (struct onnx_bytes){rest->data, (size_t)length};
-            rest->data += length;
-            rest->size -= (size_t)length;
-            fine = true;
-            break;
-        default: /* groups, which nobody writes */
-            break;
-        }
-    }
-    if (!fine) *broken = true;
-    return fine;
-}
+#include "onnx/protobuf.h"
 
 static float float_of(uint64_t bits) {
     uint32_t low = (uint32_t)bits;
@@ -106,6 +40,7 @@ struct reading {
     struct onnx_attribute *attributes;
     size_t attribute_count;
     bool broken;
+    bool stripped; /* tensors may lack their data */
     struct ps_error *error;
 };
 
@@ -256,6 +191,7 @@ static enum ps_status check_data(struct reading *reading, struct onnx_tensor *te
     size_t found = tensor->bytes.size, size = tensor->varints ? 1 : type_bytes(tensor->type);
     if (type_bytes(tensor->type) == 0)
         return bad(reading, "tensor '%.80s': data type %d is not known", tensor->name, tensor->type);
+    if (reading->stripped && tensor->bytes.data == NULL) return PS_OK;
     if (tensor->varints) {
         found = 0;
         for (size_t i = 0; i < tensor->bytes.size; i++) found += tensor->bytes.data[i] < 0x80;
@@ -616,7 +552,7 @@ static enum ps_status read_model(struct reading *reading, struct onnx_bytes rest
     struct onnx_model *model = reading->model;
     struct onnx_bytes graph = {0};
     struct field field, inner;
-    model->file_bytes = rest.size;
+    model->contents = rest;
     model->producer = "";
     while (next_field(&rest, &field, &reading->broken)) {
         if (field.wire != WIRE_BYTES) continue;
@@ -637,11 +573,11 @@ static enum ps_status read_model(struct reading *reading, struct onnx_bytes rest
     return settle(reading);
 }
 
-enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, struct onnx_model **model,
+enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, bool stripped, struct onnx_model **model,
                                struct ps_error *error) {
     struct onnx_model *made = calloc(1, sizeof *made);
     if (made == NULL) return error_memory(error, "an ONNX file", sizeof *made);
-    struct reading reading = {.model = made, .path = path, .error = error};
+    struct reading reading = {.model = made, .path = path, .stripped = stripped, .error = error};
     struct onnx_mapped *mapped = NULL;
     enum ps_status status = bytes == NULL ? map_file(&reading, path, NULL, 0, &mapped) : PS_OK;
     if (mapped != NULL)

@@ -115,13 +115,13 @@ struct onnx_model {
     struct onnx_value *values;               /* value 0 has the name "" */
     struct onnx_interface *inputs, *outputs; /* inputs: without those that are initializers */
     int node_count, initializer_count, value_count, input_count, output_count;
-    size_t file_bytes;
-    bool marked; /* some initializer's kind is said */
+    struct onnx_bytes contents; /* of the file */
+    bool marked;                /* some initializer's kind is said */
 };
 
-/* Reads the file, or `bytes` as its contents, which then stay as long as the model. PS_BAD_INPUT names the file and what is
- * wrong in it. */
-enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, struct onnx_model **model,
+/* Reads the file, or `bytes` as its contents, which then stay as long as the model. In a `stripped` one tensors may lack their
+ * data (onnx/write.c). PS_BAD_INPUT names the file and what is wrong in it. */
+enum ps_status onnx_model_read(const char *path, const struct onnx_bytes *bytes, bool stripped, struct onnx_model **model,
                                struct ps_error *error);
 void onnx_model_destroy(struct onnx_model *model);
 /* Gives the mappings of its files to the caller, one at a time; false where none is left. The model can only be destroyed then.

@@ -14,4 +14,16 @@ enum ps_status onnx_read_network(const char *path, struct ps_network **network, 
 enum ps_status onnx_parse_network(const char *path, const void *data, size_t size, struct ps_network **network,
                                   struct ps_error *error);
 
+struct onnx_write_options {
+    bool training;     /* batch norm and dropout stay as they compute in training; else they are as at inference */
+    bool external;     /* weights in a file of their own, FILE.data; else only where a file would have more than 2 GB */
+    const int *stages; /* of each node of the network's graph, as annotations; NULL: none */
+    int devices;       /* that the stages are for */
+};
+#define ONNX_OUTSIDE ".data"
+/* Writes a network that came from an ONNX file as one: the same graph, with the network's values (graph->values) in place of
+ * the initializers that became parameters. PS_USAGE: it did not come from one; PS_BAD_INPUT: it lacks the values of some. */
+enum ps_status onnx_write_network(const struct ps_network *network, const struct onnx_write_options *options, const char *path,
+                                  struct ps_error *error);
+
 #endif

@@ -40,3 +40,8 @@ enum ps_status ps_network_open(const char *text, struct ps_network **network, st
 enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
     return onnx_is_file(path) ? onnx_read_network(path, network, error) : network_read_json(path, network, error);
 }
+
+enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error) {
+    const struct onnx_write_options usual = {0};
+    return onnx_is_file(path) ? onnx_write_network(network, &usual, path, error) : network_write_json(network, path, error);
+}

@@ -75,16 +75,17 @@ static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     TRY(find_output(l));
     TRY(lower_fuse(l));
     TRY(lower_emit(l, graph, &output));
-    return network_add_loss(graph, NULL, output, l->error);
+    TRY(network_add_loss(graph, NULL, output, l->error));
+    return onnx_keep_origin(l, graph);
 }
 
 static enum ps_status read_network(const char *path, const struct onnx_bytes *bytes, struct ps_network **network,
                                    struct ps_error *error) {
     struct onnx_model *model;
-    TRY(onnx_model_read(path, bytes, &model, error));
+    TRY(onnx_model_read(path, bytes, false, &model, error));
     struct lowering l = {.model = model, .path = path, .error = error};
     struct graph *graph = graph_create();
-    l.fold = (struct fold){.arena = &l.arena, .budget = (int64_t)(1 << 24) + 4 * (int64_t)model->file_bytes, .error = error};
+    l.fold = (struct fold){.arena = &l.arena, .budget = (int64_t)(1 << 24) + 4 * (int64_t)model->contents.size, .error = error};
     struct file_map mapping;
     if (graph != NULL) graph->values = values_create();
     const bool room = graph != NULL && graph->values != NULL;

@@ -3,12 +3,18 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
+#include "base/versioned.h"
 #include "graph/lora.h"
 #include "graph/network.h"
+#include "graph/split.h"
+#include "onnx/onnx.h"
+#include "plan/plan.h"
 #include "store/checkpoint.h"
 
-static enum ps_status write_safetensors(const struct weight_files *weights, const char *path, struct ps_error *error) {
+static enum ps_status write_tensors(const struct weight_files *weights, const char *path, struct ps_error *error) {
     int count = 0;
     for (int i = 0; i < weights->count; i++) count += weights->files[i].count;
     struct safetensor_source *sources = calloc((size_t)count + 1, sizeof *sources);
@@ -29,24 +35,12 @@ static enum ps_status write_safetensors(const struct weight_files *weights, cons
     return status;
 }
 
-static const struct export_format {
-    const char *name;
-    enum ps_status (*write)(const struct weight_files *weights, const char *path, struct ps_error *error);
-} formats[] = {{"safetensors", write_safetensors}};
-
-enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error) {
-    const char *names[8];
-    size_t count = 0;
-    for (; count < sizeof formats / sizeof *formats; count++) {
-        names[count] = formats[count].name;
-        if (strcmp(names[count], format) != 0) continue;
-        struct weight_files weights;
-        TRY(weight_files_open_run(run_dir, &weights, error));
-        enum ps_status status = formats[count].write(&weights, path, error);
-        weight_files_close(&weights);
-        return status;
-    }
-    return error_unknown(error, PS_USAGE, "`format`", format, names, count);
+static enum ps_status write_safetensors(const struct ps_export_options *options, struct ps_error *error) {
+    struct weight_files weights;
+    TRY(weight_files_open_run(options->run, &weights, error));
+    enum ps_status status = write_tensors(&weights, options->path, error);
+    weight_files_close(&weights);
+    return status;
 }
 
 /* ---------------------------------------------------------------- adapters */
@@ -54,6 +48,7 @@ enum ps_status ps_export(const char *run_dir, const char *format, const char *pa
 /* The run's weights as tensors to be written, by the parameters' numbers in its network's graph. */
 struct adapted {
     struct arena arena;
+    struct ps_plan *plan;
     struct ps_network *network;
     struct weight_files weights;
     struct safetensor_source *sources; /* name NULL: not written */
@@ -61,12 +56,11 @@ struct adapted {
 
 static enum ps_status open_adapted(const char *run_dir, struct adapted *adapted, struct ps_error *error) {
     char path[4096];
-    file_join(path, run_dir, "network.json");
-    if (!file_exists(path)) return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
-    TRY(ps_network_open(path, &adapted->network, error));
-    const struct graph *graph = adapted->network->graph;
-    if (lora_count(graph, NULL) == 0) return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
     TRY(weight_files_open_run(run_dir, &adapted->weights, error));
+    TRY(ps_plan_read(file_join(path, run_dir, "plan.json"), &adapted->plan, error));
+    file_join(path, run_dir, "network.json");
+    TRY(ps_network_open(file_exists(path) ? path : adapted->plan->model, &adapted->network, error));
+    const struct graph *graph = adapted->network->graph;
     adapted->sources = arena_take(&adapted->arena, (size_t)graph->parameter_count, sizeof *adapted->sources);
     TRY(arena_check(&adapted->arena, "weights", error));
     for (int p = 0; p < graph->parameter_count; p++) {
@@ -80,6 +74,13 @@ static enum ps_status open_adapted(const char *run_dir, struct adapted *adapted,
             .name = parameter->name, .shape = parameter->shape.dim, .rank = parameter->shape.rank, .values = values};
     }
     return PS_OK;
+}
+
+static void close_adapted(struct adapted *adapted) {
+    weight_files_close(&adapted->weights);
+    ps_network_destroy(adapted->network);
+    ps_plan_destroy(adapted->plan);
+    arena_release(&adapted->arena);
 }
 
 static const float *values_of(const struct adapted *adapted, const struct node *node) {
@@ -152,6 +153,8 @@ static enum ps_status write_adapted(const char *run_dir, int form, const char *p
                                     struct ps_error *error) {
     int count = 0;
     TRY(open_adapted(run_dir, adapted, error));
+    if (lora_count(adapted->network->graph, NULL) == 0)
+        return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
     TRY(forms[form].make(adapted, path, error));
     for (int p = 0; p < adapted->network->graph->parameter_count; p++)
         if (adapted->sources[p].name) adapted->sources[count++] = adapted->sources[p];
@@ -169,8 +172,100 @@ enum ps_status ps_export_lora(const char *run_dir, const char *form, const char 
     if (found < 0) return error_unknown(error, PS_USAGE, "lora", form, names, FORMS);
     struct adapted adapted = {0};
     enum ps_status status = write_adapted(run_dir, found, path, &adapted, error);
-    weight_files_close(&adapted.weights);
-    ps_network_destroy(adapted.network);
-    arena_release(&adapted.arena);
+    close_adapted(&adapted);
     return status;
+}
+
+/* -------------------------------------------------------------------- ONNX */
+
+/* The values of a parameter; slices of one go into the whole. */
+static enum ps_status take_value(const struct safetensor_source *source, const struct parameter *parameter,
+                                 struct values *values, struct ps_error *error) {
+    const struct shape whole = split_whole_shape(parameter);
+    struct array array = {.name = split_whole_name(parameter), .type = ARRAY_F32, .rank = whole.rank, .data = source->values};
+    memcpy(array.shape, whole.dim, (size_t)whole.rank * sizeof *array.shape);
+    if (parameter->slice.rows == 0) return values_set(values, &array, VALUES_BORROW, error);
+    if (!values_get(values, array.name)) {
+        float *all;
+        TRY(memory_new(&all, shape_elements(&whole), array.name, error));
+        array.data = all;
+        TRY(values_set(values, &array, VALUES_TAKE, error));
+    }
+    float *to = (float *)values_get(values, array.name)->data + split_offset(parameter);
+    memcpy(to, source->values, (size_t)shape_elements(&parameter->shape) * sizeof *to);
+    return PS_OK;
+}
+
+/* The network's values become those of the run, and its origin the one that the run keeps. */
+static enum ps_status take_values(const char *run, struct adapted *adapted, struct ps_error *error) {
+    struct graph *graph = adapted->network->graph;
+    char path[4096], *origin;
+    size_t size;
+    values_release(graph->values);
+    graph->values = values_create();
+    if (!graph->values) return error_memory(error, "values of parameters", 1);
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (adapted->sources[p].name) TRY(take_value(&adapted->sources[p], &graph->parameters[p], graph->values, error));
+    if (!file_exists(file_join(path, run, "network.onnx"))) return PS_OK;
+    TRY(file_read(path, SIZE_MAX, &origin, &size, error));
+    values_set_origin(graph->values, origin, size);
+    return PS_OK;
+}
+
+/* Adapters are added to the weights: the graph that was given has none. */
+static enum ps_status write_network(const struct ps_export_options *options, struct adapted *adapted, struct ps_error *error) {
+    TRY(open_adapted(options->run, adapted, error));
+    TRY(merge(adapted, options->path, error));
+    TRY(take_values(options->run, adapted, error));
+    const struct graph *graph = adapted->network->graph;
+    struct onnx_write_options write = {
+        .training = options->training, .external = options->external_data, .devices = adapted->plan->workers};
+    int *stages = arena_take(&adapted->arena, (size_t)graph->node_count, sizeof *stages);
+    TRY(arena_check(&adapted->arena, "stages", error));
+    for (int n = 0; n < graph->node_count; n++)
+        stages[n] = graph->nodes[n].layer >= 0 ? plan_stage_of(adapted->plan, graph->nodes[n].layer) : 0;
+    if (options->annotate_stages) write.stages = stages;
+    return onnx_write_network(adapted->network, &write, options->path, error);
+}
+
+static enum ps_status write_onnx(const struct ps_export_options *options, struct ps_error *error) {
+    struct adapted adapted = {0};
+    enum ps_status status = write_network(options, &adapted, error);
+    close_adapted(&adapted);
+    return status;
+}
+
+/* ----------------------------------------------------------------- formats */
+
+static const struct export_format {
+    const char *name;
+    enum ps_status (*write)(const struct ps_export_options *options, struct ps_error *error);
+} formats[] = {{"safetensors", write_safetensors}, {"onnx", write_onnx}};
+
+void ps_export_options_init(struct ps_export_options *options) {
+    *options = (struct ps_export_options){.struct_size = sizeof *options};
+}
+
+enum ps_status ps_export_run(const struct ps_export_options *given, struct ps_error *error) {
+    struct ps_export_options options = {0};
+    const char *names[sizeof formats / sizeof *formats];
+    size_t count = 0;
+    TRY(VERSIONED_TAKE(ps_export_options, given, &options, error));
+    if (!options.run || !options.path) return error_set(error, PS_USAGE, "`%s`: missing", options.run ? "path" : "run");
+    const char *format = options.format ? options.format : formats[0].name;
+    if (strcmp(format, "onnx") != 0 && (options.training || options.external_data || options.annotate_stages))
+        return error_set(error, PS_USAGE, "`%s`: needs the format onnx",
+                         options.training        ? "training"
+                         : options.external_data ? "external_data"
+                                                 : "annotate_stages");
+    for (; count < sizeof formats / sizeof *formats; count++) {
+        names[count] = formats[count].name;
+        if (strcmp(names[count], format) == 0) return formats[count].write(&options, error);
+    }
+    return error_unknown(error, PS_USAGE, "`format`", format, names, count);
+}
+
+enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error) {
+    const struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .format = format, .path = path};
+    return ps_export_run(&options, error);
 }

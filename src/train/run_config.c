@@ -368,11 +368,17 @@ static enum ps_status read_cluster(const struct ps_train_options *requested, str
 /* The network that the run keeps. Older runs keep none; a built-in one has the name that the plan says. */
 static enum ps_status read_network(const struct ps_train_options *requested, struct resumption *resumption,
                                    struct ps_error *error) {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], *origin;
+    size_t size;
     file_join(path, requested->resume, "network.json");
     if (resumption->request.options.network || !file_exists(path)) return PS_OK;
     TRY(ps_network_read(path, &resumption->network, error));
     resumption->request.options.network = resumption->network;
+    if (!file_exists(file_join(path, requested->resume, "network.onnx"))) return PS_OK;
+    struct graph *graph = resumption->network->graph;
+    if (!graph->values && !(graph->values = values_create())) return error_memory(error, "values of parameters", 1);
+    TRY(file_read(path, SIZE_MAX, &origin, &size, error));
+    values_set_origin(graph->values, origin, size);
     return PS_OK;
 }
 

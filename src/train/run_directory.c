@@ -100,13 +100,17 @@ static enum ps_status write_profiles(const struct job *job, const char *path, st
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error) {
     const char *path = directory->path;
+    const void *origin;
     char place[PATH_SIZE];
+    size_t size;
     if (!path) return PS_OK;
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     TRY(write_profiles(job, path, error));
     if (job->options->cluster) TRY(ps_cluster_write(job->options->cluster, file_join(place, path, "cluster.json"), error));
     if (job->network_text)
         TRY(file_write(file_join(place, path, "network.json"), job->network_text, strlen(job->network_text), error));
+    origin = values_origin(job->values, &size);
+    if (origin) TRY(file_write(file_join(place, path, "network.onnx"), origin, size, error));
     file_join(place, path, "log.jsonl");
     if (before->document) return open_log_again(directory, place, step, error);
     directory->log = fopen(place, "we");

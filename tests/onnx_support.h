@@ -1,0 +1,107 @@
+/* ONNX files of a test's own: protobuf as it is written. */
+#ifndef PENSTOCK_TESTS_ONNX_SUPPORT_H
+#define PENSTOCK_TESTS_ONNX_SUPPORT_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+struct bytes {
+    unsigned char *data;
+    size_t size, capacity;
+};
+
+static inline void put(struct bytes *to, const void *data, size_t size) {
+    if (to->size + size > to->capacity) {
+        to->capacity = 2 * (to->size + size);
+        to->data = realloc(to->data, to->capacity);
+        assert_non_null(to->data);
+    }
+    if (size > 0) memcpy(to->data + to->size, data, size);
+    to->size += size;
+}
+
+static inline void put_varint(struct bytes *to, uint64_t number) {
+    for (; number >= 0x80; number >>= 7) put(to, &(unsigned char){(unsigned char)(number | 0x80)}, 1);
+    put(to, &(unsigned char){(unsigned char)number}, 1);
+}
+
+static inline void put_number(struct bytes *to, int field, uint64_t number) {
+    put_varint(to, (uint64_t)field << 3);
+    put_varint(to, number);
+}
+
+static inline void put_bytes(struct bytes *to, int field, const void *data, size_t size) {
+    put_varint(to, (uint64_t)field << 3 | 2);
+    put_varint(to, size);
+    put(to, data, size);
+}
+
+static inline void put_text(struct bytes *to, int field, const char *text) { put_bytes(to, field, text, strlen(text)); }
+
+/* The message as a field of another; it is empty then. */
+static inline void put_message(struct bytes *to, int field, struct bytes *message) {
+    put_bytes(to, field, message->data, message->size);
+    message->size = 0;
+}
+
+/* name: an input or output of the graph (`field`), of f32. */
+static inline void put_value(struct bytes *graph, int field, const char *name, const int64_t *dims, int rank) {
+    struct bytes value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
+    for (int d = 0; d < rank; d++) {
+        put_number(&dim, 1, (uint64_t)dims[d]);
+        put_message(&shape, 1, &dim);
+    }
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&value, 1, name);
+    put_message(&value, 2, &type);
+    put_message(graph, field, &value);
+    free(value.data), free(type.data), free(tensor.data), free(shape.data), free(dim.data);
+}
+
+static inline void put_node(struct bytes *graph, const char *op, const char *inputs[], const char *output) {
+    struct bytes node = {0};
+    for (int i = 0; inputs[i] != NULL; i++) put_text(&node, 1, inputs[i]);
+    put_text(&node, 2, output);
+    put_text(&node, 3, output);
+    put_text(&node, 4, op);
+    put_message(graph, 1, &node);
+    free(node.data);
+}
+
+/* An initializer of f32 whose elements are 0, 1/8, .. */
+static inline void put_tensor(struct bytes *graph, const char *name, const int64_t *dims, int rank) {
+    struct bytes tensor = {0};
+    int64_t elements = 1;
+    for (int d = 0; d < rank; d++) {
+        put_number(&tensor, 1, (uint64_t)dims[d]);
+        elements *= dims[d];
+    }
+    float *data = malloc((size_t)elements * sizeof *data);
+    assert_non_null(data);
+    for (int64_t e = 0; e < elements; e++) data[e] = (float)e / 8;
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, data, (size_t)elements * sizeof *data);
+    put_message(graph, 5, &tensor);
+    free(data);
+    free(tensor.data);
+}
+
+/* The file of a graph, which is empty then. */
+static inline struct bytes model_of(struct bytes *graph) {
+    struct bytes model = {0}, opset = {0};
+    put_number(&model, 1, 10);
+    put_number(&opset, 2, 17);
+    put_message(&model, 8, &opset);
+    put_message(&model, 7, graph);
+    free(graph->data);
+    free(opset.data);
+    *graph = (struct bytes){0};
+    return model;
+}
+
+#endif

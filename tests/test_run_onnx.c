@@ -1,0 +1,363 @@
+/*
+ * Runs that are exported as ONNX: the file that the network came from, with trained weights, read again by Penstock's own
+ * reader. tests/test_own_network.sh has ONNX Runtime read one.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "graph/network.h"
+#include "onnx/onnx.h"
+#include "onnx/protobuf.h"
+#include "onnx_support.h"
+#include "training_support.h"
+
+enum { FLOAT = 1, FLOAT16 = 10, DOUBLE = 11 };
+
+static char source[4096], run_dir[4096], written[4096];
+
+static void put_int_attribute(struct bytes *node, const char *name, int64_t value) {
+    struct bytes attribute = {0};
+    put_text(&attribute, 1, name);
+    put_number(&attribute, 3, (uint64_t)value);
+    put_number(&attribute, 20, 2);
+    put_message(node, 5, &attribute);
+    free(attribute.data);
+}
+
+/* Random elements of the type. */
+static void put_random(struct bytes *graph, const char *name, const int64_t *dims, int rank, int type) {
+    struct bytes tensor = {0};
+    int64_t elements = 1;
+    for (int d = 0; d < rank; d++) {
+        put_number(&tensor, 1, (uint64_t)dims[d]);
+        elements *= dims[d];
+    }
+    char data[4096];
+    for (int64_t e = 0; e < elements; e++) {
+        const double number = 0.1 + 0.4 * (double)random_uniform(test_key((uint64_t)rank + (uint64_t)elements), (uint64_t)e);
+        const float single = (float)number;
+        const uint16_t half = 0x2c00 + (uint16_t)(e * 37 % 1024); /* 1/16 to 1/8 */
+        if (type == FLOAT) memcpy(data + 4 * e, &single, 4);
+        if (type == DOUBLE) memcpy(data + 8 * e, &number, 8);
+        if (type == FLOAT16) memcpy(data + 2 * e, &half, 2);
+    }
+    put_number(&tensor, 2, (uint64_t)type);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, data, (size_t)elements * (type == DOUBLE ? 8 : type == FLOAT ? 4 : 2));
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+}
+
+static void put_scalar(struct bytes *graph, const char *name, int type, const void *data, size_t size) {
+    struct bytes tensor = {0};
+    put_number(&tensor, 2, (uint64_t)type);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, data, size);
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+}
+
+/* Images of 3 x 8 x 8: convolution, batch norm and dropout as they compute in training, two linear layers; weights of several
+ * types; a further output that a batch norm has only in training. */
+static void write_source(int last_type) {
+    struct bytes graph = {0}, node = {0};
+    const float rate = 0.25f;
+    /* Of a long name the end remains, which here would begin with a slash. */
+    static const char relu[] = "/first/second_second_second_second_second_second_relu_";
+    put_random(&graph, "conv.weight", (int64_t[]){4, 3, 3, 3}, 4, FLOAT);
+    put_random(&graph, "norm.weight", (int64_t[]){4}, 1, FLOAT);
+    put_random(&graph, "norm.bias", (int64_t[]){4}, 1, FLOAT);
+    put_random(&graph, "norm.running_mean", (int64_t[]){4}, 1, FLOAT);
+    put_random(&graph, "norm.running_var", (int64_t[]){4}, 1, FLOAT);
+    put_random(&graph, "fc1.weight", (int64_t[]){6, 144}, 2, FLOAT);
+    put_random(&graph, "fc1.bias", (int64_t[]){6}, 1, DOUBLE);
+    put_random(&graph, "fc2.weight", (int64_t[]){10, 6}, 2, last_type);
+    put_random(&graph, "unused", (int64_t[]){5}, 1, FLOAT);
+    put_scalar(&graph, "rate", FLOAT, &rate, sizeof rate);
+    put_scalar(&graph, "drop", 9, "\1", 1);
+    put_node(&graph, "Conv", (const char *[]){"image", "conv.weight", NULL}, "c");
+    const char *const norm[] = {"c", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"};
+    const char *const made[] = {"n", "new_mean", "new_var"};
+    for (int i = 0; i < 5; i++) put_text(&node, 1, norm[i]);
+    for (int i = 0; i < 3; i++) put_text(&node, 2, made[i]);
+    put_text(&node, 4, "BatchNormalization");
+    put_int_attribute(&node, "training_mode", 1);
+    put_message(&graph, 1, &node);
+    put_node(&graph, "Relu", (const char *[]){"n", NULL}, relu);
+    put_node(&graph, "Flatten", (const char *[]){relu, NULL}, "f");
+    put_node(&graph, "Dropout", (const char *[]){"f", "rate", "drop", NULL}, "d");
+    for (int l = 1; l < 3; l++) {
+        put_text(&node, 1, l > 1 ? "h" : "d");
+        put_text(&node, 1, l > 1 ? "fc2.weight" : "fc1.weight");
+        if (l == 1) put_text(&node, 1, "fc1.bias");
+        put_text(&node, 2, l > 1 ? "y" : "h");
+        put_text(&node, 4, "Gemm");
+        put_int_attribute(&node, "transB", 1);
+        put_message(&graph, 1, &node);
+    }
+    put_value(&graph, 11, "image", (int64_t[]){2, 3, 8, 8}, 4);
+    put_value(&graph, 12, "y", (int64_t[]){2, 10}, 2);
+    put_value(&graph, 12, "new_mean", (int64_t[]){4}, 1);
+    struct bytes file = model_of(&graph);
+    file_join(source, test_directory, "source.onnx");
+    test_file_write(source, file.data, file.size);
+    free(file.data);
+    free(node.data);
+}
+
+/* With adapters of low rank; NULL: without. */
+static void train(const char *out, const char *adapters) {
+    struct training training;
+    struct ps_network *network;
+    struct ps_run *run;
+    training_init(&training);
+    assert_ok(ps_network_open(source, &network, &test_error));
+    if (adapters != NULL) assert_ok(ps_network_lora(network, adapters, &test_error));
+    training.o.network = network;
+    training.data = "synthetic:images,samples=64";
+    training.o.steps = 4;
+    training.o.batch = 16;
+    training.o.lr = 0.05;
+    training.o.device = test_device("cpu");
+    training.o.out = out;
+    training.cluster.workers = 2;
+    training.plan.micro_batch = 4;
+    training.plan.schedule = "1f1b";
+    training.plan.weights = "sync";
+    training.plan.method = "uniform";
+    assert_ok(training_run(&training, &run, &test_error));
+    ps_run_destroy(run);
+    ps_network_destroy(network);
+}
+
+static double loss_of(const char *run, const char *model) {
+    struct evaluating evaluating = {
+        .run = run, .model = model, .data = "synthetic:images,samples=40", .device = test_device("cpu"), .batch = 8};
+    struct ps_evaluation evaluation;
+    assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
+    return evaluation.loss;
+}
+
+/* ------------------------------------------------------------ what was written */
+
+/* Calls `see` for the fields of the number in the file's graph (0: in the file). */
+static void each(const char *path, uint32_t graph, uint32_t id, void (*see)(struct onnx_bytes field, void *context),
+                 void *context) {
+    char *data;
+    size_t size;
+    bool broken = false;
+    struct field field;
+    assert_ok(file_read(path, SIZE_MAX, &data, &size, &test_error));
+    struct onnx_bytes rest = {(uint8_t *)data, size};
+    while (graph != 0 && next_field(&rest, &field, &broken))
+        if (field.id == graph) {
+            rest = field.bytes;
+            break;
+        }
+    while (next_field(&rest, &field, &broken))
+        if (field.id == id) see(field.bytes, context);
+    assert_false(broken);
+    free(data);
+}
+
+struct node_facts {
+    int nodes, annotated, last, inputs, outputs, training;
+};
+
+static void see_node(struct onnx_bytes node, void *context) {
+    struct node_facts *facts = context;
+    bool broken = false;
+    struct field field, inner;
+    facts->nodes++;
+    while (next_field(&node, &field, &broken)) {
+        facts->inputs += field.id == 1;
+        facts->outputs += field.id == 2;
+        facts->training += field.id == 5 && memmem(field.bytes.data, field.bytes.size, "training_mode", 13) != NULL;
+        assert_true(field.id != 9); /* what Penstock notes stays with it */
+        while (field.id == 10 && next_field(&field.bytes, &inner, &broken)) {
+            if (inner.id != 3) continue;
+            facts->annotated++;
+            assert_true((int)inner.number >= facts->last); /* in the file's order, which is a chain here */
+            facts->last = (int)inner.number;
+        }
+    }
+}
+
+static void count(struct onnx_bytes field, void *context) {
+    (void)field;
+    ++*(int *)context;
+}
+
+static int count_fields(const char *path, uint32_t graph, uint32_t id) {
+    int counted = 0;
+    each(path, graph, id, count, &counted);
+    return counted;
+}
+
+static struct node_facts facts_of(const char *path) {
+    struct node_facts facts = {0};
+    each(path, 7, 1, see_node, &facts);
+    return facts;
+}
+
+/* ------------------------------------------------------------------- the tests */
+
+static void export(bool training, bool stages, bool external) {
+    struct ps_export_options options;
+    ps_export_options_init(&options);
+    options.run = run_dir;
+    options.format = "onnx";
+    options.path = written;
+    options.training = training;
+    options.annotate_stages = stages;
+    options.external_data = external;
+    assert_ok(ps_export_run(&options, &test_error));
+}
+
+/* What is read again gives the loss of the run to the bit, the initializers that are no parameters included; the source is gone
+ * by then. */
+static void test_export(void **state) {
+    (void)state;
+    write_source(FLOAT);
+    file_join(run_dir, test_directory, "run");
+    file_join(written, test_directory, "written.onnx");
+    train(run_dir, NULL);
+    const double before = loss_of(NULL, source);
+    assert_int_equal(unlink(source), 0);
+    const double trained = loss_of(run_dir, NULL);
+    assert_true(fabs(before - trained) > 1e-3);
+    export(false, false, false);
+    assert_true(loss_of(NULL, written) == trained);
+    assert_int_equal(count_fields(written, 7, 5), 11);
+    assert_int_equal(count_fields(written, 7, 12), 1);
+    struct node_facts facts = facts_of(written);
+    assert_int_equal(facts.nodes, 7);
+    assert_int_equal(facts.annotated + facts.training, 0);
+    assert_int_equal(facts.inputs, 2 + 5 + 1 + 1 + 1 + 3 + 2);
+    assert_int_equal(facts.outputs, 7);
+    /* Exported once more, from what was exported: the same file. */
+    struct ps_network *network;
+    char again[4096];
+    file_join(again, test_directory, "again.onnx");
+    assert_ok(ps_network_open(written, &network, &test_error));
+    assert_ok(ps_network_write(network, again, &test_error));
+    assert_true(loss_of(NULL, again) == trained);
+    ps_network_destroy(network);
+}
+
+static void test_options(void **state) {
+    (void)state;
+    const double trained = loss_of(run_dir, NULL);
+    char data[4200];
+    export(true, true, true);
+    snprintf(data, sizeof data, "%s.data", written);
+    assert_true(file_exists(data));
+    assert_true(loss_of(NULL, written) == trained);
+    struct node_facts facts = facts_of(written);
+    assert_int_equal(facts.training, 1);
+    assert_int_equal(facts.inputs, 2 + 5 + 1 + 1 + 3 + 3 + 2);
+    assert_int_equal(facts.outputs, 9);
+    assert_int_equal(facts.annotated, 7);
+    assert_int_equal(facts.last, 1);
+    assert_int_equal(count_fields(written, 0, 26), 1);
+    assert_int_equal(count_fields(written, 7, 12), 2);
+}
+
+/* A run that goes on keeps the graph, also in another directory. */
+static void test_resumed(void **state) {
+    (void)state;
+    struct ps_train_options options;
+    struct ps_trainer *trainer;
+    char other[4096], all[4096];
+    const double trained = loss_of(run_dir, NULL);
+    ps_train_options_init(&options);
+    options.resume = run_dir;
+    options.device = test_device("cpu");
+    assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+    file_join(other, test_directory, "other");
+    assert_ok(ps_trainer_save(trainer, other, &test_error));
+    ps_trainer_destroy(trainer);
+    const struct ps_export_options again = {.struct_size = sizeof again, .run = other, .format = "onnx", .path = all};
+    file_join(all, test_directory, "all.onnx");
+    assert_ok(ps_export_run(&again, &test_error));
+    assert_true(loss_of(NULL, all) == trained);
+}
+
+/* Adapters are added to the weights of the graph that was given, which has none. */
+static void test_adapters(void **state) {
+    (void)state;
+    char adapted[4096], path[4096];
+    const struct ps_export_options options = {.struct_size = sizeof options, .run = adapted, .format = "onnx", .path = path};
+    file_join(adapted, test_directory, "adapted");
+    file_join(path, test_directory, "adapted.onnx");
+    write_source(FLOAT);
+    const double before = loss_of(NULL, source);
+    train(adapted, "rank=2,alpha=8,target=fc?");
+    assert_ok(ps_export_run(&options, &test_error));
+    const double trained = loss_of(adapted, NULL), there = loss_of(NULL, path);
+    assert_true(fabs(trained - before) > 1e-3 && fabs(there - trained) < 1e-5 * trained);
+}
+
+/* Numbers on both sides of what halves can tell, as they are rounded. */
+static void test_halves(void **state) {
+    (void)state;
+    static const struct {
+        float value;
+        uint16_t half;
+    } cases[] = {{1, 0x3c00},          {1 + 0x1p-11f, 0x3c00}, {1 + 0x1.8p-10f, 0x3c02}, {-65504, 0xfbff},
+                 {65519, 0x7bff},      {65520, 0x7c00},        {0x1p-24f, 0x0001},       {0x1p-25f, 0x0000},
+                 {0x1.8p-25f, 0x0001}, {0x1.ff8p-15f, 0x03ff}, {0x1.ffcp-15f, 0x0400},   {-0.0f, 0x8000},
+                 {INFINITY, 0x7c00},   {0x1.234p-3f, 0x308d}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    struct ps_network *network;
+    float values[60];
+    for (int i = 0; i < 60; i++) values[i] = cases[i % CASES].value;
+    write_source(FLOAT16);
+    assert_ok(ps_network_open(source, &network, &test_error));
+    const struct array array = {.name = "fc2.weight", .type = ARRAY_F32, .rank = 2, .shape = {10, 6}, .data = values};
+    assert_ok(values_set(network->graph->values, &array, VALUES_BORROW, &test_error));
+    assert_ok(ps_network_write(network, written, &test_error));
+    ps_network_destroy(network);
+    assert_ok(ps_network_open(written, &network, &test_error));
+    const struct array *read = values_get(network->graph->values, "fc2.weight");
+    assert_true(read->type == ARRAY_F16);
+    for (int i = 0; i < 60; i++) {
+        uint16_t half;
+        memcpy(&half, (const char *)read->data + 2 * i, sizeof half);
+        assert_int_equal(half, cases[i % CASES].half);
+    }
+    ps_network_destroy(network);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    struct ps_network *network;
+    char path[4096];
+    assert_ok(ps_network_open("lenet5", &network, &test_error));
+    assert_status(ps_network_write(network, written, &test_error), PS_USAGE,
+                  "lenet5: the network did not come from an ONNX file");
+    ps_network_destroy(network);
+    struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .path = written, .training = true};
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "`training`: needs the format onnx");
+    options = (struct ps_export_options){
+        .struct_size = sizeof options, .run = run_dir, .format = "onnx", .path = "/dev/stdout", .external_data = true};
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "/dev/stdout: the weights go into a file");
+    options.external_data = false;
+    options.path = written;
+    file_join(path, run_dir, "network.onnx");
+    test_file_write(path, "\x3a\x7f", 2);
+    assert_status(ps_export_run(&options, &test_error), PS_BAD_INPUT, "is no ONNX file, or is damaged");
+    assert_int_equal(unlink(path), 0);
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "did not come from an ONNX file");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_export),   cmocka_unit_test(test_options), cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_adapters), cmocka_unit_test(test_halves),  cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
