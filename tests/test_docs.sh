@@ -43,4 +43,13 @@ while read -r row; do
 done <"${TMPDIR:-/tmp}/docs.$$"
 rm -f "${TMPDIR:-/tmp}/docs.$$"
 
+# The lists of ONNX's operators in docs/formats.md are the tables of the reader.
+listed() { awk -v name="$1: " 'index($0, name) == 1 { on = 1 } on { print } on && /\.$/ { exit }' docs/formats.md | grep -o '`[A-Za-z0-9]*`' | tr -d '`' | sort; }
+rows() { sed -n "s/^    {\"\([A-Za-z0-9]*\)\", $2.*/\1/p" "src/onnx/$1.c" | sort; }
+[ -n "$(listed 'Of values')" ] || complain "docs/formats.md: no list of ONNX operators"
+[ "$(listed 'Of values')" = "$(rows lower lower_)" ] || complain "docs/formats.md: other operators of values than in src/onnx/lower.c"
+[ "$(listed 'Of constants alone')" = "$(rows lower NULL)" ] || complain "docs/formats.md: other operators of constants than in src/onnx/lower.c"
+[ "$(listed Both)" = "$(rows fold '[a-z]' | while read -r op; do rows lower lower_ | grep -x "$op"; done)" ] ||
+    complain "docs/formats.md: other operators of both than in src/onnx/fold.c"
+
 [ "$failures" -eq 0 ]

@@ -594,7 +594,6 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_PRODUCT] = emit_product,
     [STEP_CONCAT] = emit_concat,
     [STEP_SLICE] = emit_slice,
-    [STEP_SELECT] = emit_slice,
     [STEP_DROPOUT] = emit_dropout,
     [STEP_RECURRENT] = emit_recurrent,
     [STEP_ATTENTION] = emit_attention,

@@ -48,12 +48,12 @@ enum ps_status emit_cast(struct emitting *e) {
     struct wanted w;
     int node;
     TRY(as_it_is(e, &w, &node));
-    if (!floats && !onnx_is_float(from->onnx_type)) return emit_note_same(e, node, &w);
-    if (floats && from->onnx_type == ONNX_BOOL && from->kind == STEP_CAST) {
+    if (s->onnx_type != ONNX_BOOL && from->onnx_type == ONNX_BOOL && from->kind == STEP_CAST) {
         TRY(emit_make(e, "logical", &not ));
         TRY(emit_say_word(e, &not, "kind", "not"));
         for (int i = 0; i < 2; i++) TRY(emit_add(e, &not, "truth", &node, 1, &node));
     }
+    if (!floats && !onnx_is_float(from->onnx_type)) return emit_note_same(e, node, &w);
     TRY(emit_make(e, "cast", &cast));
     cast.attributes.type = floats ? TYPE_F32 : TYPE_I32;
     TRY(emit_add(e, &cast, "", &node, 1, &node));

@@ -84,20 +84,16 @@ enum ps_status emit_slice(struct emitting *e) {
     struct making made;
     struct wanted w, all;
     int node;
-    TRY(emit_make(e, s->kind == STEP_SLICE ? "slice" : "select", &made));
+    TRY(emit_make(e, "slice", &made));
     TRY(wanted_open(e, s->inputs[0], &w));
     all = w;
     wanted_put_others(e, &all, none);
     const int axis = want_axis(&w, all.order, all.count, s->axis);
     TRY(emit_arrange(e, &w, &node));
-    if (s->kind == STEP_SLICE) {
-        made.attributes.first = (int)s->first;
-        made.attributes.count = (int)s->length;
-        if (axis != 1) TRY(emit_say(e, &made, "axis", axis));
-        if (s->stride != 1) TRY(emit_say(e, &made, "step", (double)s->stride));
-    } else {
-        return emit_refuse(e, "constant places that are no row are not offered yet");
-    }
+    made.attributes.first = (int)s->first;
+    made.attributes.count = (int)s->length;
+    if (axis != 1) TRY(emit_say(e, &made, "axis", axis));
+    if (s->stride != 1) TRY(emit_say(e, &made, "step", (double)s->stride));
     TRY(emit_add(e, &made, "", &node, 1, &node));
     return note_axis(e, node, &w, s->axis);
 }

@@ -563,7 +563,25 @@ static enum ps_status tile(const struct call *call) {
     return PS_OK;
 }
 
-enum binary { ADD, SUB, MUL, DIV, POW, MOD, MAX, MIN, AND, OR, XOR, EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL };
+enum binary {
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    POW,
+    MOD,
+    REMAINDER,
+    MAX,
+    MIN,
+    AND,
+    OR,
+    XOR,
+    EQUAL,
+    LESS,
+    LESS_EQUAL,
+    GREATER,
+    GREATER_EQUAL
+};
 
 static double binary_real(enum binary kind, double a, double b) {
     switch (kind) {
@@ -577,7 +595,9 @@ static double binary_real(enum binary kind, double a, double b) {
         return a / b;
     case POW:
         return pow(a, b);
-    case MOD:
+    case MOD: /* with the divisor's sign */
+        return a - floor(a / b) * b;
+    case REMAINDER:
         return fmod(a, b);
     case MAX:
         return a > b ? a : b;
@@ -622,7 +642,9 @@ static int64_t binary_whole(enum binary kind, int64_t a, int64_t b) {
     case DIV:
         return b == 0 ? 0 : b == -1 ? (int64_t)(0 - x) : a / b;
     case MOD: /* with the divisor's sign */
-        return b == 0 || b == -1 ? 0 : (a % b + b) % b;
+        return b == 0 || b == -1 ? 0 : a % b + ((a % b != 0 && (a % b < 0) != (b < 0)) ? b : 0);
+    case REMAINDER:
+        return b == 0 || b == -1 ? 0 : a % b;
     case MAX:
         return a > b ? a : b;
     case MIN:
@@ -645,7 +667,8 @@ static int64_t binary_whole(enum binary kind, int64_t a, int64_t b) {
 }
 
 static enum ps_status binary_of(const struct call *call, const struct tensor *a, const struct tensor *b, struct tensor **out) {
-    const enum binary kind = (enum binary)call->kind;
+    const bool remainder = call->kind == MOD && onnx_int(call->node, "fmod", 0) != 0;
+    const enum binary kind = remainder ? REMAINDER : (enum binary)call->kind;
     int rank;
     int64_t dims[ONNX_RANK_MAX], sa[ONNX_RANK_MAX], sb[ONNX_RANK_MAX], index[ONNX_RANK_MAX] = {0};
     if (!fold_broadcast(a->rank, a->dims, b->rank, b->dims, &rank, dims)) return refuse(call, "its inputs do not fit together");
@@ -808,6 +831,11 @@ static enum ps_status reduce(const struct call *call) {
     for (int d = 0; d < in->rank; d++)
         if (marks[d]) strides[d] = 0;
     const int64_t each = out->elements > 0 ? in->elements / out->elements : 1;
+    if (in->elements == 0 && out->elements > 0 && call->kind >= MEAN) return refuse(call, "its input has no elements");
+    for (int64_t e = 0; call->kind == PROD && e < out->elements; e++) { /* of nothing */
+        if (out->reals != NULL) out->reals[e] = 1;
+        if (out->whole != NULL) out->whole[e] = 1;
+    }
     for (int64_t e = 0; e < in->elements; e++) {
         int64_t to = at(in->rank, index, strides);
         bool fresh = true;
@@ -834,8 +862,12 @@ static enum ps_status reduce(const struct call *call) {
     return PS_OK;
 }
 
+/* A vector is a matrix of one row, or of one column behind the other, and its dimension is left out. */
 static enum ps_status matrix_product(const struct call *call) {
-    const struct tensor *a = call->in[0], *b = call->in[1];
+    struct tensor row = *call->in[0], column = *call->in[1];
+    const struct tensor *a = &row, *b = &column;
+    if (row.rank == 1) row.dims[1] = row.dims[0], row.dims[0] = 1, row.rank = 2;
+    if (column.rank == 1) column.dims[1] = 1, column.rank = 2;
     int rank;
     int64_t dims[ONNX_RANK_MAX], sa[ONNX_RANK_MAX], sb[ONNX_RANK_MAX], index[ONNX_RANK_MAX] = {0};
     if (call->count < 2 || a->rank < 2 || b->rank < 2 || a->reals == NULL || b->reals == NULL ||
@@ -858,6 +890,12 @@ static enum ps_status matrix_product(const struct call *call) {
         for (int64_t i = 0; i < inner; i++) sum += x[i] * y[i * columns];
         call->out[0]->reals[e] = rounded(a->type, sum);
         next_index(rank, dims, index);
+    }
+    struct tensor *out = call->out[0];
+    if (call->in[1]->rank == 1) out->rank--;
+    if (call->in[0]->rank == 1) {
+        out->rank--;
+        if (call->in[1]->rank > 1) out->dims[out->rank - 1] = columns;
     }
     return PS_OK;
 }

@@ -86,11 +86,30 @@ enum ps_status call_view(const struct call *call, int i, struct view **out) {
     else
         return error_set(call->error, PS_BAD_INPUT, "its input %d is %s", i,
                          value->kind == VALUE_ABSENT ? "left out" : "a sequence");
+    return call_as_floats(call, out);
+}
+
+/* The view's elements in another type. */
+static struct view *cast_view(const struct call *call, struct view *v, int type) {
+    struct step *step = call_same(call, STEP_CAST, v);
+    if (step == NULL) return NULL;
+    step->onnx_type = type;
+    return view_new(call->l, &step->output);
+}
+
+enum ps_status call_as_floats(const struct call *call, struct view **v) {
+    if (*v != NULL && call->row->whole && !onnx_is_float(call->l->steps[(*v)->step]->onnx_type))
+        *v = cast_view(call, *v, ONNX_FLOAT);
     return call_memory(call);
 }
 
 void call_give(const struct call *call, int output, struct view *result) {
     if (output >= call->node->output_count || call->node->outputs[output] == 0) return;
+    const int type = call_type(call, 0);
+    if (result != NULL && call->row->whole && !onnx_is_float(type) && onnx_is_float(call->l->steps[result->step]->onnx_type)) {
+        if (strcmp(call->node->op, "Pow") == 0) (void)lower_unary_step(call, result, "round", 0, 0, &result);
+        if (result != NULL) result = cast_view(call, result, type);
+    }
     call->l->values[call->node->outputs[output]] = (struct value){.kind = VALUE_VIEW, .view = result};
 }
 
@@ -157,115 +176,132 @@ enum ps_status call_needs_apart(const struct call *call, const struct view *v, i
 
 /* --------------------------------------------------------------- the table */
 
+/* Operators without a handler are known of constants alone (fold.h). */
 static const struct row rows[] = {
-    {"Abs", lower_unary, "abs", 0},
-    {"Acos", lower_unary, "acos", 0},
-    {"Acosh", lower_unary, "acosh", 0},
-    {"Add", lower_binary, "add", 0},
-    {"And", lower_logical, "and", 0},
-    {"Asin", lower_unary, "asin", 0},
-    {"Asinh", lower_unary, "asinh", 0},
-    {"Atan", lower_unary, "atan", 0},
-    {"Atanh", lower_unary, "atanh", 0},
-    {"Attention", lower_attention, NULL, 0},
-    {"AveragePool", lower_pool, "average", 0},
-    {"BatchNormalization", lower_batch_norm, NULL, 0},
-    {"Cast", lower_cast, NULL, 0},
-    {"CastLike", lower_cast, NULL, 0},
-    {"Ceil", lower_unary, "ceil", 0},
-    {"Celu", lower_unary, "celu", 0},
-    {"Clip", lower_clip, NULL, 0},
-    {"Concat", lower_concat, NULL, 0},
-    {"Conv", lower_convolution, NULL, 0},
-    {"ConvTranspose", lower_convolution, NULL, 0},
-    {"Cos", lower_unary, "cos", 0},
-    {"Cosh", lower_unary, "cosh", 0},
-    {"Div", lower_binary, "div", 0},
-    {"Dropout", lower_dropout, NULL, 0},
-    {"Elu", lower_unary, "elu", 0},
-    {"Equal", lower_compare, "equal", 0},
-    {"Erf", lower_unary, "erf", 0},
-    {"Exp", lower_unary, "exp", 0},
-    {"Expand", lower_expand, NULL, 0},
-    {"Flatten", lower_reshape, NULL, 0},
-    {"Floor", lower_unary, "floor", 0},
-    {"GRU", lower_recurrent, "gru", 0},
-    {"Gather", lower_gather, NULL, 0},
-    {"GatherND", lower_gather_nd, NULL, 0},
-    {"Gelu", lower_gelu, NULL, 0},
-    {"Gemm", lower_gemm, NULL, 0},
-    {"GlobalAveragePool", lower_global_pool, "mean", 0},
-    {"GlobalMaxPool", lower_global_pool, "max", 0},
-    {"Greater", lower_compare, "greater", 0},
-    {"GreaterOrEqual", lower_compare, "greater_equal", 0},
-    {"GroupNormalization", lower_group_norm, "group", 21},
-    {"HardSigmoid", lower_unary, "hardsigmoid", 0},
-    {"HardSwish", lower_unary, "hardswish", 0},
-    {"Identity", lower_identity, NULL, 0},
-    {"InstanceNormalization", lower_group_norm, "instance", 0},
-    {"IsNaN", lower_is_nan, "isnan", 0},
-    {"LRN", lower_lrn, NULL, 0},
-    {"LSTM", lower_recurrent, "lstm", 0},
-    {"LayerNormalization", lower_layer_norm, "layer", 0},
-    {"LeakyRelu", lower_unary, "leaky_relu", 0},
-    {"Less", lower_compare, "less", 0},
-    {"LessOrEqual", lower_compare, "less_equal", 0},
-    {"Log", lower_unary, "log", 0},
-    {"LogSoftmax", lower_softmax, "log_softmax", 0},
-    {"MatMul", lower_matmul, NULL, 0},
-    {"Max", lower_binary, "max", 0},
-    {"MaxPool", lower_pool, "max", 0},
-    {"Min", lower_binary, "min", 0},
-    {"Mish", lower_unary, "mish", 0},
-    {"Mul", lower_binary, "mul", 0},
-    {"Neg", lower_unary, "neg", 0},
-    {"Not", lower_logical, "not", 0},
-    {"Or", lower_logical, "or", 0},
-    {"PRelu", lower_prelu, NULL, 0},
-    {"Pad", lower_pad, NULL, 0},
-    {"Pow", lower_binary, "power", 0},
-    {"RMSNormalization", lower_layer_norm, "rms", 0},
-    {"Reciprocal", lower_unary, "reciprocal", 0},
-    {"ReduceL1", lower_reduce, "l1", 0},
-    {"ReduceL2", lower_reduce, "l2", 0},
-    {"ReduceLogSum", lower_reduce, "log_sum", 0},
-    {"ReduceLogSumExp", lower_reduce, "log_sum_exp", 0},
-    {"ReduceMax", lower_reduce, "max", 0},
-    {"ReduceMean", lower_reduce, "mean", 0},
-    {"ReduceMin", lower_reduce, "min", 0},
-    {"ReduceProd", lower_reduce, "prod", 0},
-    {"ReduceSum", lower_reduce, "sum", 0},
-    {"ReduceSumSquare", lower_reduce, "sum_square", 0},
-    {"Relu", lower_unary, "relu", 0},
-    {"Reshape", lower_reshape, NULL, 0},
-    {"Resize", lower_resize, NULL, 0},
-    {"Round", lower_unary, "round", 0},
-    {"Selu", lower_unary, "selu", 0},
-    {"SequenceAt", lower_sequence_at, NULL, 0},
-    {"Shape", lower_shape, NULL, 0},
-    {"Sigmoid", lower_unary, "sigmoid", 0},
-    {"Sign", lower_unary, "sign", 0},
-    {"Sin", lower_unary, "sin", 0},
-    {"Sinh", lower_unary, "sinh", 0},
-    {"Size", lower_shape, "size", 0},
-    {"Slice", lower_slice, NULL, 0},
-    {"Softmax", lower_softmax, "softmax", 0},
-    {"Softplus", lower_unary, "softplus", 0},
-    {"Softsign", lower_unary, "softsign", 0},
-    {"Split", lower_split, NULL, 0},
-    {"SplitToSequence", lower_split, "sequence", 0},
-    {"Sqrt", lower_unary, "sqrt", 0},
-    {"Squeeze", lower_reshape, NULL, 0},
-    {"Sub", lower_binary, "sub", 0},
-    {"Sum", lower_binary, "add", 0},
-    {"Swish", lower_unary, "silu", 0},
-    {"Tan", lower_unary, "tan", 0},
-    {"Tanh", lower_unary, "tanh", 0},
-    {"ThresholdedRelu", lower_unary, "threshold", 0},
-    {"Transpose", lower_transpose, NULL, 0},
-    {"Unsqueeze", lower_reshape, NULL, 0},
-    {"Where", lower_where, NULL, 0},
-    {"Xor", lower_logical, "xor", 0},
+    {"Abs", lower_unary, "abs", "", 0, true},
+    {"Acos", lower_unary, "acos", "", 0, false},
+    {"Acosh", lower_unary, "acosh", "", 0, false},
+    {"Add", lower_binary, "add", "", 0, true},
+    {"And", lower_logical, "and", "", 0, false},
+    {"Asin", lower_unary, "asin", "", 0, false},
+    {"Asinh", lower_unary, "asinh", "", 0, false},
+    {"Atan", lower_unary, "atan", "", 0, false},
+    {"Atanh", lower_unary, "atanh", "", 0, false},
+    {"Attention", lower_attention, NULL,
+     "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", 0, false},
+    {"AveragePool", lower_pool, "average", "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides", 0,
+     false},
+    {"BatchNormalization", lower_batch_norm, NULL, "epsilon momentum training_mode", 0, false},
+    {"Cast", lower_cast, NULL, "round_mode saturate to", 0, false},
+    {"CastLike", lower_cast, NULL, "round_mode saturate", 0, false},
+    {"Ceil", lower_unary, "ceil", "", 0, false},
+    {"Celu", lower_unary, "celu", "alpha", 0, false},
+    {"Clip", lower_clip, NULL, "", 0, true},
+    {"Concat", lower_concat, NULL, "axis", 0, false},
+    {"Constant", NULL, NULL, "value value_float value_floats value_int value_ints", 0, false},
+    {"ConstantOfShape", NULL, NULL, "value", 0, false},
+    {"Conv", lower_convolution, NULL, "auto_pad dilations group kernel_shape pads strides", 0, false},
+    {"ConvTranspose", lower_convolution, NULL, "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
+     0, false},
+    {"Cos", lower_unary, "cos", "", 0, false},
+    {"Cosh", lower_unary, "cosh", "", 0, false},
+    {"CumSum", lower_cumulate, NULL, "exclusive reverse", 0, true},
+    {"Div", lower_binary, "div", "", 0, true},
+    {"Dropout", lower_dropout, NULL, "seed", 0, false},
+    {"Elu", lower_unary, "elu", "alpha", 0, false},
+    {"Equal", lower_compare, "equal", "", 0, false},
+    {"Erf", lower_unary, "erf", "", 0, false},
+    {"Exp", lower_unary, "exp", "", 0, false},
+    {"Expand", lower_expand, NULL, "", 0, false},
+    {"Flatten", lower_reshape, NULL, "axis", 0, false},
+    {"Floor", lower_unary, "floor", "", 0, false},
+    {"GRU", lower_recurrent, "gru", "direction hidden_size layout linear_before_reset", 0, false},
+    {"Gather", lower_gather, NULL, "axis", 0, false},
+    {"GatherElements", lower_gather_elements, NULL, "axis", 0, false},
+    {"GatherND", lower_gather_nd, NULL, "batch_dims", 0, false},
+    {"Gelu", lower_gelu, NULL, "approximate", 0, false},
+    {"Gemm", lower_gemm, NULL, "alpha beta transA transB", 0, false},
+    {"GlobalAveragePool", lower_global_pool, "mean", "", 0, false},
+    {"GlobalMaxPool", lower_global_pool, "max", "", 0, false},
+    {"Greater", lower_compare, "greater", "", 0, false},
+    {"GreaterOrEqual", lower_compare, "greater_equal", "", 0, false},
+    {"GroupNormalization", lower_group_norm, "group", "epsilon num_groups stash_type", 21, false},
+    {"HardSigmoid", lower_unary, "hardsigmoid", "alpha beta", 0, false},
+    {"HardSwish", lower_unary, "hardswish", "", 0, false},
+    {"Identity", lower_identity, NULL, "", 0, false},
+    {"InstanceNormalization", lower_group_norm, "instance", "epsilon", 0, false},
+    {"IsNaN", lower_is_nan, "isnan", "", 0, false},
+    {"LRN", lower_lrn, NULL, "alpha beta bias size", 0, false},
+    {"LSTM", lower_recurrent, "lstm", "direction hidden_size input_forget layout", 0, false},
+    {"LayerNormalization", lower_layer_norm, "layer", "axis epsilon stash_type", 0, false},
+    {"LeakyRelu", lower_unary, "leaky_relu", "alpha", 0, false},
+    {"Less", lower_compare, "less", "", 0, false},
+    {"LessOrEqual", lower_compare, "less_equal", "", 0, false},
+    {"Log", lower_unary, "log", "", 0, false},
+    {"LogSoftmax", lower_softmax, "log_softmax", "axis", 0, false},
+    {"MatMul", lower_matmul, NULL, "", 0, false},
+    {"Max", lower_binary, "max", "", 0, true},
+    {"MaxPool", lower_pool, "max", "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", 0, true},
+    {"Mean", lower_binary, "mean", "", 0, true},
+    {"Min", lower_binary, "min", "", 0, true},
+    {"Mish", lower_unary, "mish", "", 0, false},
+    {"Mod", NULL, NULL, "fmod", 0, false},
+    {"Mul", lower_binary, "mul", "", 0, true},
+    {"Neg", lower_unary, "neg", "", 0, true},
+    {"Not", lower_logical, "not", "", 0, false},
+    {"Or", lower_logical, "or", "", 0, false},
+    {"PRelu", lower_prelu, NULL, "", 0, false},
+    {"Pad", lower_pad, NULL, "mode", 0, true},
+    {"Pow", lower_binary, "power", "", 0, true},
+    {"RMSNormalization", lower_layer_norm, "rms", "axis epsilon stash_type", 0, false},
+    {"Range", NULL, NULL, "", 0, false},
+    {"Reciprocal", lower_unary, "reciprocal", "", 0, false},
+    {"ReduceL1", lower_reduce, "l1", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceL2", lower_reduce, "l2", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceLogSum", lower_reduce, "log_sum", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceLogSumExp", lower_reduce, "log_sum_exp", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceMax", lower_reduce, "max", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceMean", lower_reduce, "mean", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceMin", lower_reduce, "min", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceProd", lower_reduce, "prod", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceSum", lower_reduce, "sum", "axes keepdims noop_with_empty_axes", 0, true},
+    {"ReduceSumSquare", lower_reduce, "sum_square", "axes keepdims noop_with_empty_axes", 0, true},
+    {"Relu", lower_unary, "relu", "", 0, true},
+    {"Reshape", lower_reshape, NULL, "allowzero", 0, false},
+    {"Resize", lower_resize, NULL,
+     "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value keep_aspect_ratio_policy "
+     "mode nearest_mode",
+     0, false},
+    {"Round", lower_unary, "round", "", 0, false},
+    {"ScatterND", NULL, NULL, "reduction", 0, false},
+    {"Selu", lower_selu, NULL, "alpha gamma", 0, false},
+    {"SequenceAt", lower_sequence_at, NULL, "", 0, false},
+    {"Shape", lower_shape, NULL, "end start", 0, false},
+    {"Sigmoid", lower_unary, "sigmoid", "", 0, false},
+    {"Sign", lower_unary, "sign", "", 0, true},
+    {"Sin", lower_unary, "sin", "", 0, false},
+    {"Sinh", lower_unary, "sinh", "", 0, false},
+    {"Size", lower_shape, "size", "", 0, false},
+    {"Slice", lower_slice, NULL, "", 0, false},
+    {"Softmax", lower_softmax, "softmax", "axis", 0, false},
+    {"Softplus", lower_unary, "softplus", "", 0, false},
+    {"Softsign", lower_unary, "softsign", "", 0, false},
+    {"Split", lower_split, NULL, "axis num_outputs", 0, false},
+    {"SplitToSequence", lower_split, "sequence", "axis keepdims", 0, false},
+    {"Sqrt", lower_unary, "sqrt", "", 0, false},
+    {"Squeeze", lower_reshape, NULL, "", 0, false},
+    {"Sub", lower_binary, "sub", "", 0, true},
+    {"Sum", lower_binary, "add", "", 0, true},
+    {"Swish", lower_swish, NULL, "alpha", 0, false},
+    {"Tan", lower_unary, "tan", "", 0, false},
+    {"Tanh", lower_unary, "tanh", "", 0, false},
+    {"ThresholdedRelu", lower_unary, "threshold", "alpha", 0, false},
+    {"Tile", lower_tile, NULL, "", 0, false},
+    {"Transpose", lower_transpose, NULL, "perm", 0, false},
+    {"Trilu", NULL, NULL, "upper", 0, false},
+    {"Unsqueeze", lower_reshape, NULL, "", 0, false},
+    {"Where", lower_where, NULL, "", 0, false},
+    {"Xor", lower_logical, "xor", "", 0, false},
 };
 
 static const struct row *find_row(const char *op) {
@@ -302,7 +338,9 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
     if (!parameter && !is_parameter(l->model, value)) {
         if (made->kind != VALUE_ABSENT) return PS_OK;
         made->kind = VALUE_CONSTANT;
-        return fold_read(&l->fold, tensor, &made->tensor);
+        TRY(fold_read(&l->fold, tensor, &made->tensor));
+        made->tensor->buffer = value->kind == ONNX_KIND_BUFFER;
+        return PS_OK;
     }
     if (made->kind == VALUE_VIEW) return PS_OK;
     struct step *step = step_add(l, STEP_PARAMETER, NULL, 0);
@@ -316,6 +354,15 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
     return PS_OK;
 }
 
+static enum ps_status missing_input(struct lowering *l, const struct onnx_value *value) {
+    const struct onnx_node *from = value->producer >= 0 ? &l->model->nodes[value->producer] : NULL;
+    for (int o = 0; from != NULL && o < from->output_count; o++)
+        if (l->values[from->outputs[o]].kind != VALUE_ABSENT)
+            return error_set(l->error, PS_BAD_INPUT, "its input '%.80s' is an output of node '%.60s' (%.40s) that is not known",
+                             value->name, from->name, from->op);
+    return error_set(l->error, PS_BAD_INPUT, "no node before it makes its input '%.80s'", value->name);
+}
+
 static enum ps_status prepare_inputs(struct lowering *l, const struct onnx_node *node) {
     for (int i = 0; i < node->input_count; i++) {
         const struct onnx_value *value = &l->model->values[node->inputs[i]];
@@ -323,7 +370,7 @@ static enum ps_status prepare_inputs(struct lowering *l, const struct onnx_node 
         if (value->initializer >= 0)
             TRY(read_initializer(l, node->inputs[i], is_statistic(node, i)));
         else if (l->values[node->inputs[i]].kind == VALUE_ABSENT)
-            return error_set(l->error, PS_BAD_INPUT, "no node before it makes its input '%.80s'", value->name);
+            return missing_input(l, value);
     }
     return PS_OK;
 }
@@ -340,10 +387,29 @@ static enum ps_status fold(struct lowering *l, const struct onnx_node *node, boo
     if (inputs == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
     for (int i = 0; i < node->input_count; i++) inputs[i] = node->inputs[i] != 0 ? l->values[node->inputs[i]].tensor : NULL;
     TRY(fold_node(&l->fold, node, inputs, outputs));
-    for (int o = 0; o < node->output_count; o++)
-        if (node->outputs[o] != 0 && outputs[o] != NULL)
-            l->values[node->outputs[o]] = (struct value){.kind = VALUE_CONSTANT, .tensor = outputs[o]};
+    const bool buffer = node->input_count > 0 && inputs[0] != NULL && inputs[0]->buffer;
+    for (int o = 0; o < node->output_count; o++) {
+        if (node->outputs[o] == 0 || outputs[o] == NULL) continue;
+        outputs[o]->buffer = buffer;
+        l->values[node->outputs[o]] = (struct value){.kind = VALUE_CONSTANT, .tensor = outputs[o]};
+    }
     *done = true;
+    return PS_OK;
+}
+
+/* An attribute that is not known may say something else than what would be computed. */
+static enum ps_status check_attributes(struct lowering *l, const struct onnx_node *node, const char *known) {
+    for (int a = 0; a < node->attribute_count; a++) {
+        const char *name = node->attributes[a].name, *from = known;
+        const size_t length = strlen(name);
+        while ((from = strstr(from, name)) != NULL && length > 0) {
+            if ((from == known || from[-1] == ' ') && (from[length] == ' ' || from[length] == '\0')) break;
+            from += length;
+        }
+        if (from == NULL || length == 0)
+            return error_set(l->error, PS_BAD_INPUT, "its attribute '%.60s' is not known; known are: %s", name,
+                             known[0] != '\0' ? known : "none");
+    }
     return PS_OK;
 }
 
@@ -351,11 +417,14 @@ static enum ps_status lower_node(struct lowering *l, const struct onnx_node *nod
     bool done;
     if (node->domain[0] != '\0' && strcmp(node->domain, "ai.onnx") != 0)
         return error_set(l->error, PS_BAD_INPUT, "operators of '%.60s' are not known", node->domain);
+    const struct row *row = find_row(node->op);
+    if (row == NULL) return error_set(l->error, PS_BAD_INPUT, "the operator is not known");
+    TRY(check_attributes(l, node, row->attributes));
     TRY(prepare_inputs(l, node));
     TRY(fold(l, node, &done));
     if (done) return PS_OK;
-    const struct row *row = find_row(node->op);
-    if (row == NULL) return error_set(l->error, PS_BAD_INPUT, "the operator is not known");
+    if (row->lower == NULL)
+        return error_set(l->error, PS_BAD_INPUT, "the operator is known of constants alone, and its inputs depend on the data");
     if (l->model->opset < row->since)
         return error_set(l->error, PS_BAD_INPUT, "the operator is known as it is since opset %d, and the file has opset %lld",
                          row->since, (long long)l->model->opset);

@@ -72,7 +72,6 @@ enum step_kind {
     STEP_PRODUCT,
     STEP_CONCAT, /* axis */
     STEP_SLICE,  /* axis, first, count, stride */
-    STEP_SELECT, /* axis, tensor: indices */
     STEP_DROPOUT,
     STEP_RECURRENT, /* function: lstm or gru; (T, N, D) to (T, 1, N, H) */
     STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap;

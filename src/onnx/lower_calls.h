@@ -19,9 +19,10 @@ struct call {
 
 struct row {
     const char *op;
-    enum ps_status (*lower)(const struct call *call);
-    const char *function;
-    int since; /* the opset in which the operator became what the handler knows; 0: it always was */
+    enum ps_status (*lower)(const struct call *call); /* NULL: of constants alone */
+    const char *function, *attributes;                /* attributes: their names */
+    int since;  /* the opset in which the operator became what the handler knows; 0: it always was */
+    bool whole; /* whole numbers are computed as f32 is, exact up to 2^24, and cast back */
 };
 
 /* PS_BAD_INPUT. */
@@ -36,6 +37,8 @@ bool call_given(const struct call *call, int i);
 const struct tensor *call_constant(const struct call *call, int i);
 /* The input as a view that the handler may change; a constant becomes a step. */
 enum ps_status call_view(const struct call *call, int i, struct view **out);
+/* Casts whole numbers where the operator computes with them as f32; *v may be NULL. */
+enum ps_status call_as_floats(const struct call *call, struct view **v);
 /* ONNX's type of the input's elements. */
 int call_type(const struct call *call, int i);
 /* Refuses what would mix samples: an axis that has the batch in it. */
@@ -65,15 +68,18 @@ enum ps_status lower_slice_axis(const struct call *call, struct view **x, int ax
 enum ps_status lower_concat_views(const struct call *call, struct view **parts, int count, int axis, struct view **out);
 enum ps_status lower_unary_step(const struct call *call, struct view *x, const char *function, double alpha, double beta,
                                 struct view **out);
+/* (.., M, K) by (.., K, N). */
+enum ps_status lower_product_step(const struct call *call, struct view *a, struct view *b, struct view **out);
 enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
                                  struct view **out);
 
 /* The handlers. */
 typedef enum ps_status lower_handler(const struct call *call);
 lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lower_shape, lower_slice, lower_split,
-    lower_sequence_at, lower_concat, lower_gather, lower_gather_nd, lower_unary, lower_gelu, lower_clip, lower_binary,
-    lower_is_nan, lower_prelu, lower_compare, lower_logical, lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm,
-    lower_convolution, lower_pool, lower_pad, lower_resize, lower_reduce, lower_global_pool, lower_softmax, lower_lrn,
-    lower_batch_norm, lower_layer_norm, lower_group_norm, lower_attention, lower_recurrent;
+    lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_unary, lower_gelu, lower_selu,
+    lower_swish, lower_cumulate, lower_tile, lower_clip, lower_binary, lower_is_nan, lower_prelu, lower_compare, lower_logical,
+    lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm, lower_convolution, lower_pool, lower_pad, lower_resize,
+    lower_reduce, lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm, lower_group_norm,
+    lower_attention, lower_recurrent;
 
 #endif

@@ -35,6 +35,32 @@ enum ps_status lower_unary(const struct call *call) {
     return PS_OK;
 }
 
+/* gamma elu(x). */
+enum ps_status lower_selu(const struct call *call) {
+    const float alpha = onnx_float(call->node, "alpha", 1.67326319217681884765625f);
+    const float gamma = onnx_float(call->node, "gamma", 1.05070102214813232421875f);
+    const bool usual = alpha == 1.67326319217681884765625f && gamma == 1.05070102214813232421875f;
+    struct view *x, *out;
+    TRY(call_view(call, 0, &x));
+    TRY(lower_unary_step(call, x, usual ? "selu" : "elu", (double)alpha, 0, &out));
+    if (!usual) TRY(lower_unary_step(call, out, "affine", (double)gamma, 0, &out));
+    call_give(call, 0, out);
+    return call_memory(call);
+}
+
+/* x sigmoid(alpha x): SiLU of alpha x, divided by alpha. */
+enum ps_status lower_swish(const struct call *call) {
+    const float alpha = onnx_float(call->node, "alpha", 1);
+    struct view *x, *out;
+    if (alpha == 0) return call_refuse(call, "its alpha is 0");
+    TRY(call_view(call, 0, &x));
+    if (alpha != 1) TRY(lower_unary_step(call, x, "affine", (double)alpha, 0, &x));
+    TRY(lower_unary_step(call, x, "silu", 0, 0, &out));
+    if (alpha != 1) TRY(lower_unary_step(call, out, "affine", 1 / (double)alpha, 0, &out));
+    call_give(call, 0, out);
+    return call_memory(call);
+}
+
 enum ps_status lower_gelu(const struct call *call) {
     struct view *x, *out;
     TRY(call_view(call, 0, &x));
@@ -122,7 +148,8 @@ enum ps_status lower_constant_beside(const struct call *call, const struct tenso
             return repeat_samples(call, less, axis, n, inner, tensor->dims, out);
         }
     }
-    *out = view_new(call->l, constant_view(call->l, tensor));
+    const struct view *whole = constant_view(call->l, tensor);
+    *out = whole != NULL ? view_new(call->l, whole) : NULL;
     return call_memory(call);
 }
 
@@ -133,7 +160,10 @@ static enum ps_status aligned_views(const struct call *call, struct view **views
         if (call_constant(call, i) == NULL) TRY(call_view(call, i, &views[i]));
     }
     for (int i = 0; i < count; i++)
-        if (views[i] == NULL) TRY(lower_constant_beside(call, call_constant(call, i), views, count, &views[i]));
+        if (views[i] == NULL) {
+            TRY(lower_constant_beside(call, call_constant(call, i), views, count, &views[i]));
+            TRY(call_as_floats(call, &views[i]));
+        }
     return views_align(call->l, views, count, -1, output);
 }
 
@@ -145,7 +175,7 @@ static enum ps_status aligned_step(const struct call *call, enum step_kind kind,
     output.step = step->output.step;
     step->output = output;
     step->function = call->row->function;
-    step->onnx_type = call_type(call, count - 1);
+    step->onnx_type = call->row->whole ? ONNX_FLOAT : call_type(call, count - 1);
     call_give(call, 0, view_new(call->l, &step->output));
     *made = step;
     return call_memory(call);
@@ -174,6 +204,20 @@ static const char *with_number(const char *function, bool swapped, double c, dou
     return "affine";
 }
 
+/* Max, Min, Sum and Mean of any number. */
+static enum ps_status lower_many(const struct call *call) {
+    const int count = call->node->input_count;
+    const bool mean = strcmp(call->row->function, "mean") == 0;
+    struct view *views[64], output, *out;
+    if (count > 64) return call_refuse(call, "at most 64 inputs are accepted");
+    TRY(aligned_views(call, views, count, &output));
+    out = views[0];
+    for (int i = 1; i < count; i++) TRY(lower_binary_step(call, mean ? "add" : call->row->function, out, views[i], &out));
+    if (mean) TRY(lower_unary_step(call, out, "affine", 1.0 / count, 0, &out));
+    call_give(call, 0, out);
+    return call_memory(call);
+}
+
 enum ps_status lower_binary(const struct call *call) {
     const char *function = call->row->function, *single;
     struct step *step;
@@ -181,11 +225,11 @@ enum ps_status lower_binary(const struct call *call) {
     double c, alpha, beta;
     if (call->node->input_count < 2)
         return call->node->input_count == 1 ? lower_identity(call) : call_refuse(call, "two inputs are needed");
-    if (call->node->input_count > 2) return call_refuse(call, "two inputs are accepted");
-    if (!onnx_is_float(call_type(call, 0))) return call_refuse(call, "arithmetic on whole numbers that depend on the data");
+    if (call->node->input_count > 2 || strcmp(function, "mean") == 0) return lower_many(call);
     for (int side = 0; side < 2; side++) {
         const struct tensor *number = call_constant(call, side);
         if (number == NULL || call_input(call, 1 - side)->kind != VALUE_VIEW || !tensor_uniform(number, &c)) continue;
+        if (function[0] == 'd' && !onnx_is_float(call_type(call, 0))) continue; /* a quotient must not be rounded twice */
         single = with_number(function, side == 0, c, &alpha, &beta);
         if (single == NULL) break;
         TRY(call_view(call, 1 - side, &x));
@@ -307,6 +351,9 @@ enum ps_status lower_cast(const struct call *call) {
     const bool like = strcmp(call->node->op, "CastLike") == 0;
     const int to = like ? call_type(call, 1) : (int)onnx_int(call->node, "to", 0), from = call_type(call, 0);
     struct view *x;
+    if (!onnx_is_float(to) && to != ONNX_BOOL && to != ONNX_INT32 && to != ONNX_INT64)
+        return call_refuse(call,
+                           "a cast to a type that is not known of values: numbers with a fraction, 32 or 64 bits, or bool");
     if (call_input(call, 0)->kind == VALUE_CONSTANT) { /* CastLike of a constant to a value's type */
         struct onnx_attribute type = {.name = "to", .type = ONNX_ATTRIBUTE_INT, .i = to};
         struct onnx_node cast = {.op = "Cast",
@@ -323,13 +370,16 @@ enum ps_status lower_cast(const struct call *call) {
     }
     TRY(call_view(call, 0, &x));
     const bool kept = to == from || (onnx_is_float(to) && onnx_is_float(from)) ||
-                      (!onnx_is_float(to) && !onnx_is_float(from) && to != ONNX_BOOL);
+                      (!onnx_is_float(to) && !onnx_is_float(from) && to != ONNX_BOOL && from != ONNX_BOOL);
     if (kept) {
         call_give(call, 0, x);
         return PS_OK;
     }
-    struct step *step = call_same(call, STEP_CAST, x);
+    /* A number is true that is not 0, also 0.5. */
+    const bool truth = to == ONNX_BOOL && onnx_is_float(from);
+    struct step *step = call_same(call, truth ? STEP_COMPARE : STEP_CAST, x);
     if (step == NULL) return call_memory(call);
+    if (truth) step->function = "not_equal";
     step->onnx_type = to;
     call_give(call, 0, view_new(call->l, &step->output));
     return call_memory(call);

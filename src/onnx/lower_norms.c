@@ -117,6 +117,17 @@ enum ps_status lower_batch_norm(const struct call *call) {
     return call_memory(call);
 }
 
+/* Whether the norm can have the input as its own parameter: a vector of all features, or nothing. */
+static bool has_vector(const struct call *call, int i, int64_t features) {
+    double number;
+    const struct value *value = call_input(call, i);
+    if (value->kind == VALUE_ABSENT ||
+        (value->kind == VALUE_CONSTANT && tensor_uniform(value->tensor, &number) && number == 2 - i))
+        return true;
+    return value->kind == VALUE_VIEW && value->view->rank == 1 && value->view->dims[0] == features &&
+           view_is_parameter(call->l, value->view) != NULL;
+}
+
 /* Layer norm and RMS norm over the dimensions from `axis` on. */
 enum ps_status lower_layer_norm(const struct call *call) {
     const bool mean = call->row->function[0] == 'l';
@@ -131,11 +142,21 @@ enum ps_status lower_layer_norm(const struct call *call) {
     }
     struct step *step = call_same(call, mean ? STEP_LAYER_NORM : STEP_RMS_NORM, x);
     if (step == NULL) return call_memory(call);
-    TRY(parameter_input(call, 1, features, 1, &step->parameters[0]));
-    if (mean) TRY(parameter_input(call, 2, features, 0, &step->parameters[1]));
+    const bool own = has_vector(call, 1, features) && (!mean || has_vector(call, 2, features));
+    if (own) {
+        TRY(parameter_input(call, 1, features, 1, &step->parameters[0]));
+        if (mean) TRY(parameter_input(call, 2, features, 0, &step->parameters[1]));
+    }
     step->number = x->rank - axis;
     step->attributes.epsilon = onnx_float(call->node, "epsilon", 1e-5f);
-    call_give(call, 0, view_new(call->l, &step->output));
+    struct view *out = view_new(call->l, &step->output), *factor;
+    TRY(call_memory(call));
+    for (int i = 1; !own && i < (mean ? 3 : 2); i++) { /* weights of several dimensions, or computed ones */
+        if (!call_given(call, i)) continue;
+        TRY(call_view(call, i, &factor));
+        TRY(lower_binary_step(call, i == 1 ? "mul" : "add", out, factor, &out));
+    }
+    call_give(call, 0, out);
     return call_memory(call);
 }
 

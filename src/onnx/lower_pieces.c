@@ -221,6 +221,35 @@ enum ps_status lower_concat(const struct call *call) {
     return PS_OK;
 }
 
+/* Repeats the value along its dimensions: it is read again and again. */
+enum ps_status lower_tile(const struct call *call) {
+    const struct tensor *times = call_constant(call, 1);
+    struct view *x, made, wide;
+    int64_t apart[2 * ONNX_RANK_MAX], all[2 * ONNX_RANK_MAX], joined[ONNX_RANK_MAX];
+    int rank = 0;
+    TRY(call_view(call, 0, &x));
+    if (times == NULL || times->whole == NULL) return call_refuse(call, "its repeats depend on the data");
+    if (times->elements != x->rank) return call_refuse(call, "its repeats do not fit");
+    for (int d = 0; d < x->rank; d++) {
+        const int64_t n = times->whole[d];
+        if (n < 1 || n > 1 << 20) return call_refuse(call, "its repeats do not fit");
+        if (n > 1 && view_has_batch(x, d)) return call_refuse(call, "it would repeat the samples of a batch");
+        joined[d] = x->dims[d] * n;
+        if (n > 1) {
+            apart[rank] = 1;
+            all[rank++] = n;
+        }
+        apart[rank] = all[rank] = x->dims[d];
+        rank++;
+    }
+    if (rank > ONNX_RANK_MAX) return call_refuse(call, "it repeats too many dimensions");
+    TRY(view_reshape(call->l, x, rank, apart, &made));
+    TRY(view_expand(call->l, &made, rank, all, &wide));
+    TRY(view_reshape(call->l, &wide, x->rank, joined, &made));
+    call_give(call, 0, view_new(call->l, &made));
+    return call_memory(call);
+}
+
 /* --------------------------------------------------------------- gathering */
 
 const struct view *view_is_parameter(const struct lowering *l, const struct view *v) {
@@ -247,24 +276,21 @@ static enum ps_status select_axis(const struct call *call, struct view **x, int 
     for (int64_t i = 0; i < count; i++)
         if (places[i] < 0 || places[i] >= v->dims[axis]) return call_refuse(call, "an index is outside of its input");
     if (is_run(places, count)) return lower_slice_axis(call, x, axis, places[0], count, count > 1 ? places[1] - places[0] : 1);
-    int64_t dims[ONNX_RANK_MAX];
-    int from[ONNX_RANK_MAX];
-    struct tensor *list;
-    struct step *step = step_add(call->l, STEP_SELECT, call->node, 1);
-    if (step == NULL) return call_memory(call);
-    TRY(fold_take(&call->l->fold, ONNX_INT64, 1, &count, &list));
-    if (count > 0) memcpy(list->whole, places, (size_t)count * sizeof *places);
-    for (int d = 0; d < v->rank; d++) {
-        dims[d] = d == axis ? count : v->dims[d];
-        from[d] = d == axis ? -1 : d;
+    /* Runs of places, joined again. */
+    struct view *parts[GRAPH_INPUTS_MAX];
+    int runs = 0;
+    for (int64_t p = 0, length; p < count; p += length) {
+        length = 1;
+        while (p + length < count && is_run(places + p, length + 1)) length++;
+        if (runs == GRAPH_INPUTS_MAX)
+            return call_refuse(call, "it takes constant places of a value in more than 64 runs; of a parameter's rows any can "
+                                     "be taken");
+        parts[runs] = view_new(call->l, v);
+        if (parts[runs] == NULL) return call_memory(call);
+        const int64_t step = length > 1 ? places[p + 1] - places[p] : 1;
+        TRY(lower_slice_axis(call, &parts[runs++], axis, places[p], length, step));
     }
-    step->inputs[0] = view_new(call->l, v);
-    step->axis = axis;
-    step->tensor = list;
-    step->onnx_type = call->l->steps[v->step]->onnx_type;
-    TRY(call_output(call, step, v, v->rank, dims, from));
-    *x = view_new(call->l, &step->output);
-    return call_memory(call);
+    return lower_concat_views(call, parts, runs, axis, x);
 }
 
 /*
@@ -401,6 +427,23 @@ enum ps_status lower_gather(const struct call *call) {
     struct view *tokens;
     TRY(call_view(call, 1, &tokens));
     return embedding_step(call, x, tokens);
+}
+
+/* Of a constant that is the same everywhere, as a table of zeros from which segments are taken: that, in the places' shape. */
+enum ps_status lower_gather_elements(const struct call *call) {
+    double number;
+    struct tensor *made;
+    struct view *places;
+    const struct tensor *table = call_constant(call, 0);
+    if (!tensor_uniform(table, &number))
+        return call_refuse(call, "places that depend on the data in what is no constant of one number");
+    TRY(call_view(call, 1, &places));
+    TRY(fold_take(&call->l->fold, table->type, places->rank, places->dims, &made));
+    for (int64_t e = 0; e < made->elements; e++) {
+        if (made->reals != NULL) made->reals[e] = number;
+        if (made->whole != NULL) made->whole[e] = (int64_t)number;
+    }
+    return call_give_constant(call, 0, made);
 }
 
 /* Constant places of the first dimensions: those become one, and the places numbers in it. */

@@ -26,8 +26,9 @@ static enum ps_status linear_step(const struct call *call, struct view *x, struc
 
 /* A whole parameter (M, K), or (K, M), that a linear layer can have: seen as (K, M). */
 static bool is_weight(const struct lowering *l, const struct view *v) {
-    const enum step_kind kind = l->steps[v->step]->kind;
-    if ((kind != STEP_PARAMETER && kind != STEP_CONSTANT) || v->rank != 2) return false;
+    const struct step *step = l->steps[v->step];
+    /* A constant that is no buffer was a parameter before the exporter changed it: it is refused when it is emitted. */
+    if ((step->kind != STEP_PARAMETER && (step->kind != STEP_CONSTANT || step->tensor->buffer)) || v->rank != 2) return false;
     const int64_t k = v->dims[0], m = v->dims[1];
     if (k * m != view_elements(&l->steps[v->step]->output)) return false;
     struct view joined = *v;
@@ -42,8 +43,7 @@ static bool is_weight(const struct lowering *l, const struct view *v) {
     return (k == 1 || m == 1) || (stride_k == 1 && stride_m == k) || (stride_k == m && stride_m == 1);
 }
 
-/* (.., M, K) by (.., K, N). */
-static enum ps_status product_step(const struct call *call, struct view *a, struct view *b, struct view **out) {
+enum ps_status lower_product_step(const struct call *call, struct view *a, struct view *b, struct view **out) {
     struct view lead, *heads[2] = {view_new(call->l, a), view_new(call->l, b)};
     if (heads[0] == NULL || heads[1] == NULL) return call_memory(call);
     TRY(call_needs_apart(call, a, a->rank - 1));
@@ -113,7 +113,7 @@ enum ps_status lower_matmul(const struct call *call) {
     if (rank_b == 2 && is_weight(call->l, b))
         TRY(linear_step(call, a, b, NULL, &out));
     else
-        TRY(product_step(call, a, b, &out));
+        TRY(lower_product_step(call, a, b, &out));
     if (rank_a == 1 || rank_b == 1) {
         int64_t dims[ONNX_RANK_MAX];
         int rank = 0;
@@ -151,7 +151,7 @@ enum ps_status lower_gemm(const struct call *call) {
     if (layer)
         TRY(linear_step(call, a, b, own ? c : NULL, &out));
     else
-        TRY(product_step(call, a, b, &out));
+        TRY(lower_product_step(call, a, b, &out));
     if (alpha != 1) TRY(lower_unary_step(call, out, "affine", (double)alpha, 0, &out));
     if (c != NULL && !(own && layer)) {
         if (beta != 1) TRY(lower_unary_step(call, c, "affine", (double)beta, 0, &c));
@@ -159,4 +159,32 @@ enum ps_status lower_gemm(const struct call *call) {
     }
     call_give(call, 0, out);
     return PS_OK;
+}
+
+/* Sums up to each place along an axis: a product with a triangle of ones. */
+enum ps_status lower_cumulate(const struct call *call) {
+    const struct tensor *axes = call_constant(call, 1);
+    const bool exclusive = onnx_int(call->node, "exclusive", 0) != 0, reverse = onnx_int(call->node, "reverse", 0) != 0;
+    struct view *x, made, *out;
+    struct tensor *ones;
+    int axis, order[ONNX_RANK_MAX];
+    TRY(call_view(call, 0, &x));
+    if (axes == NULL || axes->whole == NULL || axes->elements != 1) return call_refuse(call, "its axis depends on the data");
+    TRY(fold_axis(axes->whole[0], x->rank, &axis, call->error));
+    TRY(call_needs_apart(call, x, axis));
+    const int64_t n = x->dims[axis], square[2] = {n, n};
+    if (x->rank < 2) return call_refuse(call, "its input has one dimension, which is the batch");
+    TRY(fold_take(&call->l->fold, ONNX_FLOAT, 2, square, &ones));
+    for (int64_t from = 0; from < n; from++)
+        for (int64_t to = 0; to < n; to++) ones->reals[from * n + to] = from == to ? !exclusive : (from < to) != reverse;
+    for (int d = 0; d < x->rank; d++) order[d] = d == axis ? x->rank - 1 : d == x->rank - 1 ? axis : d; /* its own inverse */
+    TRY(view_transpose(x, order, &made));
+    *x = made;
+    struct view *triangle = constant_view(call->l, ones);
+    if (triangle == NULL) return call_memory(call);
+    TRY(lower_product_step(call, x, triangle, &out));
+    TRY(view_transpose(out, order, &made));
+    *out = made;
+    call_give(call, 0, out);
+    return call_memory(call);
 }

@@ -1,7 +1,12 @@
-/* Attention and recurrent layers. */
+/*
+ * Attention and recurrent layers. A recurrent layer that is as PyTorch exports it becomes one operator for each direction; any
+ * other one is computed position by position.
+ */
 #include "onnx/lower_calls.h"
 
 #include <string.h>
+
+#include "base/log.h"
 
 /* --------------------------------------------------------------- attention */
 
@@ -127,6 +132,16 @@ static enum ps_status lower_mask(const struct call *call, int i, const struct vi
     return call_memory(call);
 }
 
+/* Keys up to the query's place in the list, as a mask: they are more or fewer than the queries. */
+static enum ps_status causal_mask(const struct call *call, int64_t queries, int64_t keys, struct view **mask) {
+    const int64_t dims[4] = {1, 1, queries, keys};
+    struct tensor *seen;
+    TRY(fold_take(&call->l->fold, ONNX_BOOL, 4, dims, &seen));
+    for (int64_t e = 0; e < seen->elements; e++) seen->whole[e] = e % keys <= e / keys;
+    *mask = constant_view(call->l, seen);
+    return call_memory(call);
+}
+
 /* Attention of opset 23. */
 enum ps_status lower_attention(const struct call *call) {
     static const int order[] = {0, 2, 1, 3};
@@ -134,16 +149,21 @@ enum ps_status lower_attention(const struct call *call) {
     struct step *step;
     bool causal = onnx_int(call->node, "is_causal", 0) != 0;
     if (call_given(call, 4) || call_given(call, 5) || call_given(call, 6))
-        return call_refuse(call, "past keys and values are not known");
+        return call_refuse(call, "past keys and values are not known: training needs none");
+    for (int i = 0; i < 3; i++) TRY(call_view(call, i, &v[i]));
+    const int rank = v[0]->rank;
     for (int i = 0; i < 3; i++) {
-        TRY(call_view(call, i, &v[i]));
-        if (v[i]->rank != v[0]->rank || (v[i]->rank != 3 && v[i]->rank != 4))
-            return call_refuse(call, "its inputs must have 3 or 4 dimensions");
-        if (v[i]->rank == 3) TRY(split_heads(call, v[i], onnx_int(call->node, i == 0 ? "q_num_heads" : "kv_num_heads", 0)));
+        if (v[i]->rank != rank || (rank != 3 && rank != 4)) return call_refuse(call, "its inputs must have 3 or 4 dimensions");
+        if (rank == 3) TRY(split_heads(call, v[i], onnx_int(call->node, i == 0 ? "q_num_heads" : "kv_num_heads", 0)));
     }
-    const bool flat = call_input(call, 0)->kind == VALUE_VIEW && call_input(call, 0)->view->rank == 3;
+    const bool flat = rank == 3;
     for (int i = 1; i < 3; i++) TRY(repeat_heads(call, v[i], v[0]->dims[1]));
     TRY(lower_mask(call, 3, v[0], v[1], &mask, &causal));
+    if (causal && (v[0]->dims[2] != v[1]->dims[2] || mask != NULL)) {
+        if (mask != NULL) return call_refuse(call, "is_causal beside a mask: let the mask say both");
+        TRY(causal_mask(call, v[0]->dims[2], v[1]->dims[2], &mask));
+        causal = false;
+    }
     TRY(attention_step(call->l, call->node, v[0], v[1], v[2], mask, &step));
     step->attributes.causal = causal;
     step->alpha = onnx_float(call->node, "scale", 0);
@@ -265,34 +285,29 @@ static enum ps_status recurrent_direction(const struct call *call, const struct 
     return call_memory(call);
 }
 
-enum ps_status lower_recurrent(const struct call *call) {
-    const bool lstm = call->row->function[0] == 'l';
-    const char *direction = onnx_string(call->node, "direction", "forward");
-    const int directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
-    const int64_t hidden = onnx_int(call->node, "hidden_size", 0);
-    struct view *x, *v, *all[2], *last[2], *out, made;
-    struct tensor *weights[3];
+/* Whether the operator of PyTorch's layer computes what the node does, but for how its weights are stored. */
+static bool has_own_operator(const struct call *call) {
     double zero = 0;
-    TRY(call_view(call, 0, &x));
-    if (x->rank != 3 || hidden < 1 || hidden > 1 << 24) return call_refuse(call, "its input and hidden size do not fit");
-    if (onnx_int(call->node, "layout", 0) != 0 || onnx_attribute(call->node, "clip") != NULL ||
-        onnx_attribute(call->node, "activations") != NULL || onnx_int(call->node, "input_forget", 0) != 0 ||
-        call_given(call, 7) || (!lstm && onnx_int(call->node, "linear_before_reset", 0) == 0))
-        return call_refuse(call, "it is not as PyTorch has it: activations, clip, layout, peepholes, linear_before_reset");
-    if (call_given(call, 4)) return call_refuse(call, "sequences of several lengths are not known");
     for (int i = 5; i < 7; i++)
-        if (call_given(call, i) && !(tensor_uniform(call_constant(call, i), &zero) && zero == 0))
-            return call_refuse(call, "it must begin with a state of zeros");
-    const int64_t rows = (lstm ? 4 : 3) * hidden,
-                  sizes[3] = {directions * rows * x->dims[2], directions * rows * hidden, directions * 2 * rows};
+        if (call_given(call, i) && !(tensor_uniform(call_constant(call, i), &zero) && zero == 0)) return false;
+    return onnx_int(call->node, "layout", 0) == 0 && call_given(call, 3) &&
+           (call->row->function[0] == 'l' || onnx_int(call->node, "linear_before_reset", 0) != 0);
+}
+
+/* As the operator: all states, and the last of each direction. */
+static enum ps_status recurrent_layers(const struct call *call, struct view *x, int directions, bool backward, int64_t hidden,
+                                       struct view **all, struct view **last) {
+    const int64_t rows = (call->row->function[0] == 'l' ? 4 : 3) * hidden;
+    const int64_t sizes[3] = {directions * rows * x->dims[2], directions * rows * hidden, directions * 2 * rows};
+    struct tensor *weights[3];
+    struct view *v, made;
     for (int i = 0; i < 3; i++) {
-        if (!call_given(call, 1 + i)) return call_refuse(call, "weights and biases are needed");
         TRY(call_view(call, 1 + i, &v));
         if (view_elements(v) != sizes[i]) return call_refuse(call, "its weights do not fit");
         TRY(trace(call, v, 0, &weights[i]));
     }
     for (int d = 0; d < directions; d++) {
-        const bool reverse = directions == 2 ? d == 1 : strcmp(direction, "reverse") == 0;
+        const bool reverse = directions == 2 ? d == 1 : backward;
         const int64_t state[3] = {1, x->dims[1], hidden};
         TRY(recurrent_direction(call, x, weights, d, reverse, hidden, &all[d]));
         last[d] = view_new(call->l, all[d]);
@@ -301,6 +316,262 @@ enum ps_status lower_recurrent(const struct call *call) {
         TRY(view_reshape(call->l, last[d], 3, state, &made));
         *last[d] = made;
     }
+    return PS_OK;
+}
+
+/* ------------------------------------------- recurrent, position by position */
+
+enum { UNROLLED_MAX = 1024 };
+
+/* One direction of a layer at work. Biases may be NULL; so are states that are 0. */
+struct cell {
+    const struct call *call;
+    bool lstm, after; /* after: GRU's reset multiplies what the state's weights made of it */
+    int64_t hidden;
+    struct view *sums;          /* (N, T, gates H): weights by the input, with its bias */
+    struct view *weight, *bias; /* (H, gates H), (gates H): of the state */
+    struct view *state, *cell;  /* (N, H) */
+};
+
+static enum ps_status join_functions(const struct cell *c, const char *function, struct view *a, struct view *b,
+                                     struct view **out) {
+    *out = a != NULL ? a : b;
+    return a == NULL || b == NULL ? PS_OK : lower_binary_step(c->call, function, a, b, out);
+}
+
+/* Gate g of a sum of all gates. */
+static enum ps_status gate_of(const struct cell *c, const struct view *sum, int g, struct view **out) {
+    *out = NULL;
+    if (sum == NULL) return PS_OK;
+    *out = view_new(c->call->l, sum);
+    if (*out == NULL) return call_memory(c->call);
+    return lower_slice_axis(c->call, out, sum->rank - 1, g * c->hidden, c->hidden, 1);
+}
+
+/* The function of gate g of two sums. */
+static enum ps_status open_gate(const struct cell *c, const char *function, struct view *x, struct view *h, int g,
+                                struct view **out) {
+    struct view *a, *b;
+    TRY(gate_of(c, x, g, &a));
+    TRY(gate_of(c, h, g, &b));
+    TRY(join_functions(c, "add", a, b, &a));
+    return lower_unary_step(c->call, a, function, 0, 0, out);
+}
+
+/* Gates i o f c: cell = f cell + i c, state = o tanh(cell). */
+static enum ps_status step_lstm(struct cell *c, struct view *x, struct view *h) {
+    struct view *in, *out, *kept = NULL, *fresh;
+    TRY(open_gate(c, "sigmoid", x, h, 0, &in));
+    TRY(open_gate(c, "sigmoid", x, h, 1, &out));
+    TRY(open_gate(c, "tanh", x, h, 3, &fresh));
+    TRY(lower_binary_step(c->call, "mul", in, fresh, &fresh));
+    if (c->cell != NULL) {
+        TRY(open_gate(c, "sigmoid", x, h, 2, &kept));
+        TRY(lower_binary_step(c->call, "mul", kept, c->cell, &kept));
+    }
+    TRY(join_functions(c, "add", kept, fresh, &c->cell));
+    TRY(lower_unary_step(c->call, c->cell, "tanh", 0, 0, &fresh));
+    return lower_binary_step(c->call, "mul", out, fresh, &c->state);
+}
+
+/* Gates z r h: state = (1 - z) h + z state; h = tanh of the input's part and, as `after` says, r times the state's part or the
+ * state's part of r times the state. */
+static enum ps_status step_gru(struct cell *c, struct view *x, struct view *h) {
+    struct view *z, *r, *a, *b, *fresh, *part = h;
+    TRY(open_gate(c, "sigmoid", x, h, 0, &z));
+    TRY(open_gate(c, "sigmoid", x, h, 1, &r));
+    if (!c->after && c->state != NULL) {
+        TRY(lower_binary_step(c->call, "mul", r, c->state, &part));
+        TRY(lower_product_step(c->call, part, view_new(c->call->l, c->weight), &part));
+        TRY(join_functions(c, "add", part, c->bias, &part));
+    }
+    TRY(gate_of(c, x, 2, &a));
+    TRY(gate_of(c, part, 2, &b));
+    if (c->after && b != NULL) TRY(lower_binary_step(c->call, "mul", r, b, &b));
+    TRY(join_functions(c, "add", a, b, &a));
+    TRY(lower_unary_step(c->call, a, "tanh", 0, 0, &fresh));
+    if (c->state != NULL) {
+        TRY(lower_binary_step(c->call, "sub", c->state, fresh, &a));
+        TRY(lower_binary_step(c->call, "mul", z, a, &a));
+        return lower_binary_step(c->call, "add", fresh, a, &c->state);
+    }
+    TRY(lower_binary_step(c->call, "mul", z, fresh, &a));
+    return lower_binary_step(c->call, "sub", fresh, a, &c->state);
+}
+
+/* Row d of what all directions have, (directions, ..), without that dimension; matrices are transposed. */
+static enum ps_status of_direction(const struct call *call, int i, int d, int rank, const int64_t *dims, struct view **out) {
+    static const int turned[] = {1, 0};
+    struct view made;
+    TRY(call_view(call, i, out));
+    bool fits = (*out)->rank == rank + 1 && d < (*out)->dims[0];
+    for (int k = 0; k < rank && fits; k++) fits = (*out)->dims[k + 1] == dims[k];
+    if (!fits) return call_refuse(call, "its weights, biases or states do not fit");
+    TRY(lower_slice_axis(call, out, 0, d, 1, 1));
+    TRY(view_reshape(call->l, *out, rank, dims, &made));
+    **out = made;
+    if (rank == 2 && i < 3) TRY(view_transpose(&made, turned, *out));
+    return PS_OK;
+}
+
+/* (N, H) of direction d from (directions, N, H), or (N, directions, H) with layout 1; NULL where it is not given. */
+static enum ps_status first_state(const struct call *call, const struct view *x, int i, int d, int64_t hidden,
+                                  struct view **out) {
+    const bool inside = onnx_int(call->node, "layout", 0) != 0;
+    const int64_t dims[2] = {x->dims[0], hidden};
+    struct view made;
+    *out = NULL;
+    if (!call_given(call, i)) return PS_OK;
+    struct view *others[1] = {view_new(call->l, x)};
+    if (call_constant(call, i) != NULL && others[0] != NULL) { /* one for all samples */
+        double number;
+        const struct tensor *given = call_constant(call, i);
+        if (!tensor_uniform(given, &number))
+            return call_refuse(call, "its first state is a constant of several numbers: make it an input or 0");
+        if (number == 0) return PS_OK;
+        const int64_t one[2] = {1, hidden};
+        struct tensor *row;
+        TRY(fold_take(&call->l->fold, ONNX_FLOAT, 2, one, &row));
+        for (int64_t e = 0; e < hidden; e++) row->reals[e] = number;
+        const struct view *made_of = constant_view(call->l, row);
+        if (made_of == NULL) return call_memory(call);
+        TRY(view_expand(call->l, made_of, 2, dims, &made));
+        *out = view_new(call->l, &made);
+        return call_memory(call);
+    }
+    TRY(call_view(call, i, out));
+    if ((*out)->rank != 3 || d >= (*out)->dims[inside]) return call_refuse(call, "its first state does not fit");
+    TRY(lower_slice_axis(call, out, inside, d, 1, 1));
+    TRY(view_reshape(call->l, *out, 2, dims, &made));
+    **out = made;
+    return PS_OK;
+}
+
+/* The bias of the input's weights and that of the state's, (gates H) each; where nothing multiplies the state's part both count
+ * as one. */
+static enum ps_status split_bias(struct cell *c, int d, int gates) {
+    const int64_t rows = gates * c->hidden, both[1] = {2 * rows};
+    struct view *bias, *own;
+    if (!call_given(c->call, 3)) return PS_OK;
+    TRY(of_direction(c->call, 3, d, 1, both, &bias));
+    own = view_new(c->call->l, bias);
+    c->bias = view_new(c->call->l, bias);
+    if (own == NULL || c->bias == NULL) return call_memory(c->call);
+    TRY(lower_slice_axis(c->call, &own, 0, 0, rows, 1));
+    TRY(lower_slice_axis(c->call, &c->bias, 0, rows, rows, 1));
+    return lower_binary_step(c->call, "add", c->sums, own, &c->sums);
+}
+
+static enum ps_status unroll_direction(const struct call *call, struct view *x, int d, bool reverse, int64_t hidden,
+                                       struct view **states, struct cell *c) {
+    const int gates = call->row->function[0] == 'l' ? 4 : 3;
+    const int64_t positions = x->dims[1], input[2] = {gates * hidden, x->dims[2]}, own[2] = {gates * hidden, hidden};
+    const int64_t row[2] = {x->dims[0], gates * hidden};
+    struct view *weight, made;
+    *c = (struct cell){.call = call, .lstm = gates == 4, .hidden = hidden};
+    c->after = onnx_int(call->node, "linear_before_reset", 0) != 0;
+    TRY(of_direction(call, 1, d, 2, input, &weight));
+    TRY(of_direction(call, 2, d, 2, own, &c->weight));
+    TRY(lower_product_step(call, view_new(call->l, x), weight, &c->sums));
+    TRY(split_bias(c, d, gates));
+    TRY(first_state(call, x, 5, d, hidden, &c->state));
+    if (c->lstm) TRY(first_state(call, x, 6, d, hidden, &c->cell));
+    for (int64_t t = 0; t < positions; t++) {
+        const int64_t at = reverse ? positions - 1 - t : t;
+        struct view *sum = view_new(call->l, c->sums), *part = NULL;
+        if (sum == NULL) return call_memory(call);
+        TRY(lower_slice_axis(call, &sum, 1, at, 1, 1));
+        TRY(view_reshape(call->l, sum, 2, row, &made));
+        *sum = made;
+        if (c->state != NULL) TRY(lower_product_step(call, c->state, view_new(call->l, c->weight), &part));
+        TRY(join_functions(c, "add", part, c->bias, &part));
+        TRY(c->lstm ? step_lstm(c, sum, part) : step_gru(c, sum, part));
+        states[at] = c->state;
+    }
+    return call_memory(call);
+}
+
+/* (N, H) as ONNX has a state: dimensions of 1 for the direction and, if `position`, for the place. */
+static enum ps_status as_state(const struct call *call, const struct view *x, const struct view *state, bool position,
+                               struct view **out) {
+    static const int place_first[] = {1, 2, 0, 3}, direction_first[] = {1, 0, 2};
+    const bool batch_first = onnx_int(call->node, "layout", 0) != 0;
+    const int64_t dims[4] = {x->dims[0], 1, position ? 1 : state->dims[1], state->dims[1]};
+    struct view apart, made;
+    TRY(view_reshape(call->l, state, position ? 4 : 3, dims, &apart)); /* (N, [T], directions, H) */
+    made = apart;
+    if (!batch_first) TRY(view_transpose(&apart, position ? place_first : direction_first, &made));
+    *out = view_new(call->l, &made);
+    return call_memory(call);
+}
+
+/* Any number of parts, 64 at a time. */
+static enum ps_status concat_many(const struct call *call, struct view **parts, int64_t count, int axis, struct view **out) {
+    while (count > 1) {
+        int64_t made = 0;
+        for (int64_t i = 0; i < count; i += GRAPH_INPUTS_MAX) {
+            const int64_t left = count - i, each = left < GRAPH_INPUTS_MAX ? left : GRAPH_INPUTS_MAX;
+            TRY(lower_concat_views(call, parts + i, (int)each, axis, &parts[made++]));
+        }
+        count = made;
+    }
+    *out = parts[0];
+    return PS_OK;
+}
+
+/* What no operator computes as a whole: a step of the layer for each position, of general operators. */
+static enum ps_status unroll(const struct call *call, struct view *x, int directions, bool backward, int64_t hidden) {
+    static const int order[] = {1, 0, 2};
+    const bool inside = onnx_int(call->node, "layout", 0) != 0;
+    const int direction_axis[2] = {inside ? 2 : 1, inside ? 1 : 0}, position_axis = inside ? 1 : 0;
+    struct view turned, *all[2], *last[2][2] = {{0}}, *out;
+    if (!inside) {
+        TRY(view_transpose(x, order, &turned));
+        *x = turned;
+    }
+    const int64_t positions = x->dims[1];
+    if (positions < 1 || positions > UNROLLED_MAX)
+        return error_set(call->error, PS_BAD_INPUT,
+                         "%lld positions; of a layer that is not as PyTorch exports it at most %d are accepted",
+                         (long long)positions, UNROLLED_MAX);
+    struct view **states = arena_take(&call->l->arena, (size_t)positions, sizeof(struct view *));
+    if (states == NULL) return call_memory(call);
+    for (int d = 0; d < directions; d++) {
+        struct cell c;
+        TRY(unroll_direction(call, x, d, directions == 2 ? d == 1 : backward, hidden, states, &c));
+        TRY(as_state(call, x, c.state, false, &last[0][d]));
+        if (c.lstm) TRY(as_state(call, x, c.cell, false, &last[1][d]));
+        for (int64_t t = 0; t < positions; t++) TRY(as_state(call, x, states[t], true, &states[t]));
+        TRY(concat_many(call, states, positions, position_axis, &all[d]));
+    }
+    TRY(lower_concat_views(call, all, directions, direction_axis[0], &out));
+    call_give(call, 0, out);
+    for (int i = 0; i < 2 && last[i][0] != NULL; i++) {
+        TRY(lower_concat_views(call, last[i], directions, direction_axis[1], &out));
+        call_give(call, 1 + i, out);
+    }
+    log_warn("%s: node '%.100s' (%s): %lld positions one by one, which is slow: %s", call->l->path, call->node->name,
+             call->node->op, (long long)positions,
+             "the operator for the whole layer wants weights, biases and first states as PyTorch exports them");
+    return call_memory(call);
+}
+
+enum ps_status lower_recurrent(const struct call *call) {
+    const char *direction = onnx_string(call->node, "direction", "forward");
+    const int directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
+    const bool backward = strcmp(direction, "reverse") == 0;
+    const int64_t hidden = onnx_int(call->node, "hidden_size", 0);
+    struct view *x, *all[2], *last[2], *out;
+    TRY(call_view(call, 0, &x));
+    if (x->rank != 3 || hidden < 1 || hidden > 1 << 24) return call_refuse(call, "its input and hidden size do not fit");
+    if (onnx_int(call->node, "input_forget", 0) != 0 || call_given(call, 7))
+        return call_refuse(call, "input_forget and peepholes are not known");
+    if (call_given(call, 4)) return call_refuse(call, "sequences of several lengths are not known");
+    if (!call_given(call, 1) || !call_given(call, 2)) return call_refuse(call, "weights are needed");
+    enum ps_status status = PS_BAD_INPUT;
+    if (has_own_operator(call)) status = recurrent_layers(call, x, directions, backward, hidden, all, last);
+    if (status == PS_BAD_INPUT) return unroll(call, x, directions, backward, hidden);
+    TRY(status);
     TRY(lower_concat_views(call, all, directions, 1, &out));
     call_give(call, 0, out);
     TRY(lower_concat_views(call, last, directions, 0, &out));

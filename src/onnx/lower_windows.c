@@ -64,6 +64,29 @@ static enum ps_status window_output(const struct call *call, struct step *step, 
     return call_memory(call);
 }
 
+/* auto_pad and output_shape say the size of the output, and pads follow. */
+static enum ps_status deconvolution_pads(const struct call *call, const struct view *x, struct window *window) {
+    const struct onnx_attribute *shape = onnx_attribute(call->node, "output_shape");
+    const char *automatic = onnx_string(call->node, "auto_pad", "NOTSET");
+    const bool same = strncmp(automatic, "SAME", 4) == 0, upper = strcmp(automatic, "SAME_UPPER") == 0;
+    const int sides = x->rank - 2;
+    if (shape != NULL && shape->count != sides && shape->count != x->rank)
+        return call_refuse(call, "its output_shape does not fit");
+    for (int s = 0; s < sides && (shape != NULL || same); s++) {
+        struct window *w = &window[s];
+        const int64_t size = x->dims[2 + s], full = (size - 1) * w->stride + (w->kernel - 1) * w->dilation + 1 + w->more;
+        const int64_t wanted = shape != NULL ? shape->ints[shape->count - sides + s] : size * w->stride;
+        const int64_t all = full - wanted, half = all / 2;
+        if (wanted < 1 || wanted > 1 << 20 || all > 1 << 14) return call_refuse(call, "its output_shape does not fit");
+        w->before = all < 0 ? 0 : upper ? half : all - half;
+        w->after = all < 0 ? 0 : all - w->before;
+        if (all < 0) w->more -= all;
+        if (w->more >= w->stride && w->more >= w->dilation && w->more > 0)
+            return call_refuse(call, "its output_shape is larger than what its windows reach");
+    }
+    return PS_OK;
+}
+
 enum ps_status lower_convolution(const struct call *call) {
     const bool turned = strcmp(call->node->op, "ConvTranspose") == 0;
     const struct onnx_attribute *more = onnx_attribute(call->node, "output_padding");
@@ -78,9 +101,6 @@ enum ps_status lower_convolution(const struct call *call) {
         return call_refuse(call, "its input and weight do not fit together");
     if (view_is_parameter(call->l, w) == NULL || (b != NULL && view_is_parameter(call->l, b) == NULL))
         return call_refuse(call, "its weight must be a parameter as it stands");
-    if (turned && (onnx_attribute(call->node, "output_shape") != NULL ||
-                   strcmp(onnx_string(call->node, "auto_pad", "NOTSET"), "NOTSET") != 0))
-        return call_refuse(call, "output_shape and auto_pad are not known");
     if (more != NULL && more->count != x->rank - 2) return call_refuse(call, "its output_padding does not fit");
     struct step *step = step_add(call->l, turned ? STEP_DECONVOLUTION : STEP_CONVOLUTION, call->node, 1);
     if (step == NULL) return call_memory(call);
@@ -90,6 +110,7 @@ enum ps_status lower_convolution(const struct call *call) {
         if (more->ints[s] < 0 || more->ints[s] >= step->window[s].stride * step->window[s].dilation)
             return call_refuse(call, "its output_padding does not fit");
     }
+    if (turned) TRY(deconvolution_pads(call, x, step->window));
     step->attributes.groups = (int)groups;
     step->attributes.channels = (int)(turned ? w->dims[1] * groups : w->dims[0]);
     step->attributes.bias = b != NULL;
@@ -165,10 +186,32 @@ enum ps_status lower_pad(const struct call *call) {
     return call_memory(call);
 }
 
-/* The scale or size of a dimension of Resize. */
-static double resize_number(const struct tensor *numbers, int rank, int d) {
-    if (numbers == NULL || numbers->elements != rank) return 0;
-    return numbers->reals != NULL ? numbers->reals[d] : (double)numbers->whole[d];
+/* The scale or size of each dimension of Resize; `usual` of those that it does not name, and of all where nothing is said.
+ * Sizes that keep the picture's proportions are the smallest, or the largest, of what the sides would be. */
+static enum ps_status resize_numbers(const struct call *call, const struct view *x, const struct tensor *numbers, double usual,
+                                     double *out) {
+    const struct onnx_attribute *axes = onnx_attribute(call->node, "axes");
+    const char *policy = onnx_string(call->node, "keep_aspect_ratio_policy", "stretch");
+    const bool smaller = strcmp(policy, "not_larger") == 0, larger = strcmp(policy, "not_smaller") == 0;
+    const int count = axes != NULL ? axes->count : x->rank;
+    double scale = 0;
+    for (int d = 0; d < x->rank; d++)
+        out[d] = numbers != NULL && numbers->elements > 0 && usual == 0 ? (double)x->dims[d] : usual;
+    if (numbers == NULL || numbers->elements == 0) return PS_OK;
+    if (numbers->elements != count) return call_refuse(call, "its sizes do not fit");
+    for (int i = 0; i < count; i++) {
+        int d;
+        TRY(fold_axis(axes != NULL ? axes->ints[i] : i, x->rank, &d, call->error));
+        out[d] = numbers->reals != NULL ? numbers->reals[i] : (double)numbers->whole[i];
+        const double here = out[d] / (double)x->dims[d];
+        if (i == 0 || (smaller ? here < scale : here > scale)) scale = here;
+    }
+    for (int i = 0; i < count && usual == 0 && (smaller || larger); i++) {
+        int d;
+        TRY(fold_axis(axes != NULL ? axes->ints[i] : i, x->rank, &d, call->error));
+        out[d] = floor(scale * (double)x->dims[d] + 0.5);
+    }
+    return PS_OK;
 }
 
 enum ps_status lower_resize(const struct call *call) {
@@ -183,14 +226,15 @@ enum ps_status lower_resize(const struct call *call) {
     if ((call_given(call, 2) && scales == NULL) || (call_given(call, 3) && sizes == NULL))
         return call_refuse(call, "its sizes depend on the data");
     if (x->rank != 3 && x->rank != 4) return call_refuse(call, "images and sequences can be resized");
-    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0 ||
-        onnx_attribute(call->node, "axes") != NULL ||
-        strcmp(onnx_string(call->node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
-        return call_refuse(call, "antialias, exclude_outside, axes and keep_aspect_ratio_policy are not known");
+    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0)
+        return call_refuse(call, "antialias and exclude_outside are not known");
     struct step *step = step_add(call->l, STEP_RESIZE, call->node, 1);
     if (step == NULL) return call_memory(call);
+    double factor[ONNX_RANK_MAX], pixels[ONNX_RANK_MAX];
+    TRY(resize_numbers(call, x, scales, 1, factor));
+    TRY(resize_numbers(call, x, sizes, 0, pixels));
     for (int d = 0; d < x->rank; d++) {
-        const double scale = resize_number(scales, x->rank, d), size = resize_number(sizes, x->rank, d);
+        const double scale = factor[d], size = pixels[d];
         const double wanted = size > 0 ? size : floor((double)x->dims[d] * scale);
         if (!(wanted >= 1 && wanted <= 1 << 20)) return call_refuse(call, "its sizes do not fit");
         dims[d] = (int64_t)wanted;

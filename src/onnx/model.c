@@ -135,13 +135,17 @@ static size_t type_bytes(int type) {
     case ONNX_INT8:
     case ONNX_BOOL:
         return 1;
+    case ONNX_UINT16:
+    case ONNX_INT16:
     case ONNX_FLOAT16:
     case ONNX_BFLOAT16:
         return 2;
     case ONNX_FLOAT:
     case ONNX_INT32:
+    case ONNX_UINT32:
         return 4;
     case ONNX_INT64:
+    case ONNX_UINT64:
     case ONNX_DOUBLE:
         return 8;
     default:
@@ -684,6 +688,7 @@ void onnx_tensor_whole(const struct onnx_tensor *tensor, int64_t *whole) {
         whole[e] = tensor->type == ONNX_BOOL    ? bits != 0
                    : tensor->type == ONNX_INT32 ? (int32_t)bits
                    : tensor->type == ONNX_INT8  ? (int8_t)bits
+                   : tensor->type == ONNX_INT16 ? (int16_t)bits
                                                 : (int64_t)bits;
     }
 }

@@ -27,11 +27,15 @@ enum onnx_type {
     ONNX_FLOAT = 1,
     ONNX_UINT8 = 2,
     ONNX_INT8 = 3,
+    ONNX_UINT16 = 4,
+    ONNX_INT16 = 5,
     ONNX_INT32 = 6,
     ONNX_INT64 = 7,
     ONNX_BOOL = 9,
     ONNX_FLOAT16 = 10,
     ONNX_DOUBLE = 11,
+    ONNX_UINT32 = 12,
+    ONNX_UINT64 = 13,
     ONNX_BFLOAT16 = 16,
 };
 static inline int onnx_is_float(int type) {

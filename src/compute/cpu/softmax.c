@@ -31,9 +31,10 @@ static VECTOR_CLONES float sum_of_exponentials(size_t count, const float *x, flo
     return sum;
 }
 
-static VECTOR_CLONES void subtract(size_t count, float *y, const float *x, float less) {
+/* Twice, since the logarithm of the sum is small beside the largest. */
+static VECTOR_CLONES void subtract(size_t count, float *y, const float *x, float largest, float less) {
 #pragma omp simd
-    for (size_t i = 0; i < count; i++) y[i] = x[i] - less;
+    for (size_t i = 0; i < count; i++) y[i] = x[i] - largest - less;
 }
 
 static void softmax(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
@@ -50,7 +51,7 @@ static void log_softmax(const struct kernel *kernel, const struct kernel_call *c
     const size_t count = kernel_features(kernel);
     for (size_t row = first; row < end; row++) {
         const float *x = call->input[0] + row * count, largest = largest_of(count, x);
-        subtract(count, call->output + row * count, x, largest + logf(sum_of_exponentials(count, x, largest)));
+        subtract(count, call->output + row * count, x, largest, logf(sum_of_exponentials(count, x, largest)));
     }
 }
 
