@@ -152,9 +152,9 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
  * has adapters already. */
 enum ps_status ps_network_lora(struct ps_network *network, const char *adapters, struct ps_error *error);
 /* Parameters begin with the values that a file has under their names: safetensors, an index of several such files as on the
- * Hugging Face hub, or the initializers of an ONNX file; numbers of any type are converted; names may have PEFT's "base_model.model." before
- * them. Logs which parameters are missing
- * and which tensors are no parameters. PS_BAD_INPUT where a shape differs, or nothing fits. */
+ * Hugging Face hub, or the initializers of an ONNX file; numbers of any type are converted; names may have PEFT's
+ * "base_model.model." before them. Logs which parameters are missing and which tensors are no parameters. PS_BAD_INPUT where a
+ * shape differs, or nothing fits. */
 enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error);
 /* A network file, with the values of parameters that it has in a file beside it; or, where the path ends in ".onnx", the ONNX
  * file that the network came from with these values, for inference. PS_USAGE: it came from elsewhere. */
@@ -603,9 +603,9 @@ struct ps_train_options {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
     int warmup_steps;
-    bool lr_per_epoch;         /* the schedule moves between epochs only */
-    double clip;               /* greatest norm of a gradient; 0: any */
-    double label_smoothing;    /* of the loss in training; NaN: as the model says */
+    bool lr_per_epoch;      /* the schedule moves between epochs only */
+    double clip;            /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any */
+    double label_smoothing; /* of the loss in training; NaN: as the model says */
     const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
     /* where */
     const char *device;    /* NULL: "cpu" */

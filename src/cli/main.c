@@ -139,5 +139,8 @@ int main(int argc, char **argv) {
         struct timespec moment = {.tv_sec = 8};
         nanosleep(&moment, NULL);
     }
-    return (int)(status == PS_OUT_OF_MEMORY ? PS_FAILED : status);
+    const int exit_status = (int)(status == PS_OUT_OF_MEMORY ? PS_FAILED : status);
+    fflush(NULL);
+    launch_abort(exit_status);
+    return exit_status;
 }

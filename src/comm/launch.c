@@ -4,6 +4,8 @@
  */
 #include "comm/launch.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 static const struct {
@@ -29,4 +31,13 @@ struct launch launch_find(void) {
         if (launch.rank >= 0 && launch.count > launch.rank) return launch;
     }
     return (struct launch){.launcher = NULL, .rank = 0, .count = 1};
+}
+
+static _Atomic(void (*)(int)) abort_run;
+
+void launch_set_abort(void (*abort_all)(int status)) { atomic_store(&abort_run, abort_all); }
+
+void launch_abort(int status) {
+    void (*abort_all)(int) = atomic_load(&abort_run);
+    if (abort_all != NULL) abort_all(status);
 }

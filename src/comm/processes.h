@@ -22,14 +22,15 @@ struct message;
 /* A system that starts processes and transfers blocks between them. Its functions may be called from any thread. */
 struct processes_class {
     const char *name;
-    /* *host_leader: the lowest rank that shares memory with this one, as the class reports it. PS_USAGE if the launcher does
-     * not belong to this class. */
-    enum ps_status (*start)(int *rank, int *count, int *host_leader, struct ps_error *error);
+    /* *host_leader: the lowest rank that shares memory with this one, as the class reports it. *same_network: all ranks gave
+     * the same `network`. PS_USAGE if the launcher does not belong to this class. */
+    enum ps_status (*start)(uint64_t network, int *rank, int *count, int *host_leader, bool *same_network,
+                            struct ps_error *error);
     /* Broadcasts from rank 0 to all; blocks. Only before anything else. */
     void (*bootstrap)(void *data, size_t size);
     /* Ends a successful run; all ranks call it. Blocks. */
     void (*end)(void);
-    /* Ends a failed run: when this process exits, the launcher ends all others, too, and its exit status is `status`. */
+    /* Ends a failed run. The launcher ends all other processes when this one exits or calls launch_abort (comm/launch.h). */
     void (*abort_run)(enum ps_status status);
     enum ps_status (*message_create)(size_t size, struct message **message, struct ps_error *error);
     /* A message in flight is abandoned; only after a failure. */
@@ -42,6 +43,12 @@ struct processes_class {
     /* The message of an error in the system below; NULL: none. */
     const char *(*failure)(void);
 };
+
+/* What a message is for; messages between the same ranks that must not be confused have different tags. */
+enum tag_kind { TAG_BLOCK, TAG_READY, TAG_SUM, TAG_TIED_IN, TAG_TIED_OUT, TAG_STAGE, TAG_SURVEY, TAG_KINDS };
+
+/* The tag of a message: different for each kind and number (of a route, a stage or an instance). */
+static inline int message_tag(enum tag_kind kind, int number) { return number * TAG_KINDS + (int)kind; }
 
 /* What a process reports about itself when it joins. */
 struct process_info {
@@ -111,10 +118,12 @@ enum ps_status processes_share(struct processes *processes, const void *mine, si
 /* Sends data of any size from `rank` to rank 0, where *data becomes a copy (free()). These two ranks call it. */
 enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error);
 
-/* Sends data to rank 0 during the run; rank 0 does not wait for it. */
+/* Sends data to rank 0 during the run; rank 0 does not wait for it. They begin with an int32_t: the number of the segment that
+ * they are about. */
 enum ps_status processes_tell(struct processes *processes, const void *data, size_t size, struct ps_error *error);
-/* At rank 0: the next data sent by processes_tell, as a copy (free()); false: none has arrived. */
-bool processes_hear(struct processes *processes, int *rank, void **data, size_t *size);
+/* At rank 0: the next data about that segment sent by processes_tell, as a copy (free()); false: none has arrived. What is
+ * about another segment stays: the senders may be ahead. */
+bool processes_hear(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size);
 
 /* Sets the position of this process's worker; cheap. Heartbeats carry it. */
 void processes_set_state(struct processes *processes, const struct process_state *state);

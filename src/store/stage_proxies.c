@@ -10,9 +10,6 @@
 
 extern const struct device_class device_reference;
 
-/* Routes of training have tags from 0 on; this tag is for messages between rank 0 and each other rank. */
-enum { PROXY_TAG = 30000 };
-
 /* Where a stage only runs forwards there is no state of an optimizer. */
 static int moments_of(const struct worker_stage *stage, int moments) { return stage->slots.forward_only ? 0 : moments; }
 
@@ -59,7 +56,8 @@ static enum ps_status move_stage(struct executor *executor, struct worker_stage 
     if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
     enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
     if (status == PS_OK)
-        status = processes_move(executor->processes, peer, PROXY_TAG, gives, block, floats * sizeof *block, error);
+        status =
+            processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, block, floats * sizeof *block, error);
     if (status == PS_OK && !gives) status = convert_all(stage, moments, false, block, error);
     free(block);
     return status;
@@ -108,7 +106,7 @@ static enum ps_status move_worker(struct executor *executor, struct worker *work
                                   struct ps_error *error) {
     for (int i = 0; i < worker->stage_count; i++) {
         int64_t *updates = &worker->stages[i].update.done;
-        TRY(processes_move(executor->processes, peer, PROXY_TAG, gives, updates, sizeof *updates, error));
+        TRY(processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, updates, sizeof *updates, error));
         TRY(move_stage(executor, &worker->stages[i], peer, moments, gives, error));
     }
     return PS_OK;
@@ -157,9 +155,11 @@ static enum ps_status send_packed(struct executor *executor, const struct worker
         struct worker_stage *stage = &worker->stages[i];
         if (stage->replica > 0) continue;
         int64_t *updates = &stage->update.done;
-        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, updates, sizeof *updates, error));
-        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, packed[i].weights, packed[i].weights_bytes, error));
-        TRY(processes_move(executor->processes, 0, PROXY_TAG, true, packed[i].moments, packed[i].moments_bytes, error));
+        TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, updates, sizeof *updates, error));
+        TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, packed[i].weights, packed[i].weights_bytes,
+                           error));
+        TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, packed[i].moments, packed[i].moments_bytes,
+                           error));
     }
     return PS_OK;
 }
@@ -183,10 +183,11 @@ enum ps_status proxies_receive(struct executor *executor, struct worker_stage *s
                                size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error) {
     int64_t *updates = &stage->update.done;
     if (stage->replica > 0) return PS_OK;
-    TRY(processes_move(executor->processes, rank, PROXY_TAG, false, updates, sizeof *updates, error));
-    if (stage->forward) TRY(processes_move(executor->processes, rank, PROXY_TAG, false, weights, weights_bytes, error));
+    TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, updates, sizeof *updates, error));
+    if (stage->forward)
+        TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, weights, weights_bytes, error));
     if (stage->slots.forward_only) return PS_OK;
-    return processes_move(executor->processes, rank, PROXY_TAG, false, moments, moments_bytes, error);
+    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, moments, moments_bytes, error);
 }
 
 enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error) {

@@ -18,7 +18,7 @@
 #define SURVEY_MODEL "vgg16,input=32"
 enum { SURVEY_MICRO_BATCH = 4, SURVEY_REPEATS = 3 };
 /* Messages of a link: small ones there and back, then large ones. Tags of their own. */
-enum { SMALL_BYTES = 64, SMALL_ROUNDS = 50, LARGE_BYTES = 4 << 20, LARGE_ROUNDS = 5, SURVEY_TAG = 30001 };
+enum { SMALL_BYTES = 64, SMALL_ROUNDS = 50, LARGE_BYTES = 4 << 20, LARGE_ROUNDS = 5 };
 
 struct link_figures {
     double latency_s, bandwidth_bytes_per_s;
@@ -95,7 +95,7 @@ static enum ps_status measure_devices(struct processes *processes, const char *d
 static enum ps_status there_and_back(struct processes *processes, int peer, bool begins, void *block, size_t size, int rounds,
                                      struct ps_error *error) {
     for (int half = 0; half < 2 * rounds; half++)
-        TRY(processes_move(processes, peer, SURVEY_TAG, (half % 2 == 0) == begins, block, size, error));
+        TRY(processes_move(processes, peer, message_tag(TAG_SURVEY, 0), (half % 2 == 0) == begins, block, size, error));
     return PS_OK;
 }
 

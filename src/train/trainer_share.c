@@ -174,6 +174,9 @@ static enum ps_status share_lengths(struct ps_trainer *trainer, struct ps_error 
     TRY(processes_broadcast(trainer->processes, &of, &size, error));
     lengths->of = of;
     lengths->samples = (int64_t)size;
+    for (size_t i = 0; i < size; i++)
+        if (lengths->of[i] >= lengths->count)
+            return error_set(error, PS_FAILED, "internal error: rank 0 sent lengths that the run does not have");
     return PS_OK;
 }
 
@@ -231,9 +234,9 @@ enum ps_status trainer_share_needs(struct ps_trainer *trainer,
 
 /* -------------------------------------------------------------------------- losses */
 
-/* Which of the segment's steps follow. */
+/* Which steps of which segment follow. */
 struct record_head {
-    int32_t first, count;
+    int32_t segment, first, count, padding;
 };
 
 /* What a worker holds of the last stage; NULL: nothing. */
@@ -255,7 +258,7 @@ static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *
     if (!instance) return PS_OK;
     const struct replica_record *record = &trainer->executor->records[instance->replica];
     int done = steps_told(record, instance);
-    struct record_head head = {trainer->seen, done - trainer->seen};
+    struct record_head head = {trainer->executor->segment_number, trainer->seen, done - trainer->seen, 0};
     if (head.count == 0) return PS_OK;
     size_t size = sizeof head + (size_t)head.count * sizeof *record->steps;
     char *data = malloc(size);
@@ -280,13 +283,14 @@ static void take_records(struct replica_record *record, const struct instance *i
     if (instance->backward) atomic_store_explicit(&record->updates_done, end, memory_order_release);
 }
 
+/* The others may be ahead by segments: what they tell about later ones waits for these. */
 static void hear_records(struct ps_trainer *trainer) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
     void *data;
     size_t size;
     int rank;
-    while (processes_hear(processes, &rank, &data, &size)) {
+    while (processes_hear(processes, executor->segment_number, &rank, &data, &size)) {
         bool same_clock = processes->info[rank].machine == processes->info[0].machine;
         const struct instance *instance = last_instance(trainer, rank);
         struct record_head head = {0};
@@ -439,6 +443,10 @@ enum ps_status trainer_share_figures(struct ps_trainer *trainer, struct ps_error
         void *data = NULL;
         size_t size = 0;
         TRY(processes_hand_in(processes, rank, &data, &size, error));
+        if (size < sizeof figures || (size - sizeof figures) % sizeof(struct timeline_event) != 0) {
+            free(data);
+            return error_set(error, PS_FAILED, "internal error: rank %d sent other figures", rank);
+        }
         memcpy(&figures, data, sizeof figures);
         trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
         trainer->run->worker[rank].busy_s = figures.worker.busy_s;

@@ -21,21 +21,73 @@
 /* --------------------------------------------------------------- connecting */
 
 /*
- * Rank 0 listens at a free port and publishes all of its addresses; the others try them in order. Both ends send the run's
- * secret, so that another program at that port, or on another network with the same address, is not mistaken for a process of
- * the run.
+ * Rank 0 listens at a free port and publishes all of its addresses; the others try them in order. The secret of the run is
+ * never sent over a connection: each end sends a fresh random number, and the other proves with it that it knows the secret.
+ * Rank 0 proves itself first, so that nobody who merely listens at the address or connects to the port learns anything:
+ *
+ *     rank r: its rank, a number a             rank 0: a number b, the proof of (0, r, a, b)
+ *     rank r: the proof of (1, r, a, b), what it reports about itself
  */
 
 #define CONNECT_S 3.0
-#define GREET_S 20.0 /* a connected process may still have to wait for a core */
+#define FIRST_GREET_S 3.0 /* at each of several addresses, of which some may be of other hosts */
+#define GREET_S 20.0      /* a connected process may still have to wait for a core */
 #define MEET_S 60.0
+/* So many connections may be waiting beyond those of the run. */
+enum { STRANGERS_MAX = 64 };
 
-/* The first message of a connection. */
-struct greeting {
-    uint64_t secret;
+struct hello {
+    uint64_t number;
     int32_t rank, padding;
+};
+
+struct answer {
+    uint64_t number, proof;
+};
+
+struct introduction {
+    uint64_t proof;
     struct process_info info;
 };
+
+static uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
+
+static void sip_rounds(uint64_t v[4], int rounds) {
+    while (rounds-- > 0) {
+        v[0] += v[1], v[2] += v[3];
+        v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
+        v[0] = rotate(v[0], 32);
+        v[2] += v[1], v[0] += v[3];
+        v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
+        v[2] = rotate(v[2], 32);
+    }
+}
+
+/* SipHash-2-4 (Aumasson and Bernstein, 2012) of whole words: only who knows the key can compute it. */
+uint64_t socket_proof(const uint64_t key[2], const uint64_t *words, size_t count) {
+    uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
+                     key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
+    for (size_t i = 0; i <= count; i++) {
+        uint64_t word = i < count ? words[i] : (uint64_t)(8 * count) << 56;
+        v[3] ^= word;
+        sip_rounds(v, 2);
+        v[0] ^= word;
+    }
+    v[2] ^= 0xff;
+    sip_rounds(v, 4);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+static uint64_t proof_of(const struct listening_address *listening, bool of_rank, int rank, uint64_t a, uint64_t b) {
+    return socket_proof(listening->secret, (const uint64_t[]){of_rank, (uint64_t)rank, a, b}, 4);
+}
+
+static bool random_number(void *out, size_t size) {
+    ssize_t got;
+    do got = getrandom(out, size, 0);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)size;
+}
 
 static bool until_ready(int fd, short events, double until) {
     for (;;) {
@@ -87,12 +139,17 @@ static void list_addresses(struct listening_address *listening) {
     if (all) freeifaddrs(all);
 }
 
-enum ps_status socket_listen(struct listening_address *listening, int *out, struct ps_error *error) {
+enum ps_status socket_listen(bool loopback_only, struct listening_address *listening, int *out, struct ps_error *error) {
     *listening = (struct listening_address){0};
-    if (getrandom(&listening->secret, sizeof listening->secret, 0) != (ssize_t)sizeof listening->secret)
+    if (!random_number(listening->secret, sizeof listening->secret))
         return error_set(error, PS_FAILED, "no random number for the run's connections: %s", strerror(errno));
-    list_addresses(listening);
     struct sockaddr_in any = {.sin_family = AF_INET};
+    if (loopback_only) {
+        listening->count = 1;
+        listening->address[0] = any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else {
+        list_addresses(listening);
+    }
     socklen_t size = sizeof any;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&any, sizeof any) != 0 || listen(listener, SOMAXCONN) != 0 ||
@@ -111,36 +168,135 @@ static void no_delay(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-/* False: the process does not belong to this run. */
-static bool accept_rank(const struct listening_address *listening, int fd, int count, int *sockets, struct process_info *info) {
-    struct greeting greeting;
-    double until = clock_now() + GREET_S;
-    if (!read_all(fd, &greeting, sizeof greeting, until) || greeting.secret != listening->secret) return false;
-    if (greeting.rank < 1 || greeting.rank >= count || sockets[greeting.rank] >= 0) return false;
-    if (!write_all(fd, &listening->secret, sizeof listening->secret, until)) return false;
-    no_delay(fd);
-    greeting.info.host[sizeof greeting.info.host - 1] = greeting.info.cpu[sizeof greeting.info.cpu - 1] = '\0';
-    info[greeting.rank] = greeting.info;
-    sockets[greeting.rank] = fd;
+/* A connection whose other end has not proved itself yet. */
+struct newcomer {
+    int fd;
+    double until;
+    bool answered; /* the answer to its hello has been sent */
+    struct hello hello;
+    struct introduction introduction;
+    uint64_t number; /* sent with the answer */
+    size_t received; /* bytes of what comes next: the hello or the introduction */
+};
+
+struct meeting {
+    const struct listening_address *listening;
+    int count, met;
+    int *sockets;
+    struct process_info *info;
+    struct newcomer *newcomers;
+    int newcomer_count, newcomers_max;
+};
+
+static void close_newcomer(struct meeting *meeting, int which) {
+    close(meeting->newcomers[which].fd);
+    meeting->newcomers[which] = meeting->newcomers[--meeting->newcomer_count];
+}
+
+static void close_oldest(struct meeting *meeting) {
+    int oldest = 0;
+    for (int n = 1; n < meeting->newcomer_count; n++)
+        if (meeting->newcomers[n].until < meeting->newcomers[oldest].until) oldest = n;
+    if (meeting->newcomer_count > 0) close_newcomer(meeting, oldest);
+}
+
+static bool answer_hello(const struct meeting *meeting, struct newcomer *newcomer) {
+    const struct hello *hello = &newcomer->hello;
+    if (hello->rank < 1 || hello->rank >= meeting->count || !random_number(&newcomer->number, sizeof newcomer->number))
+        return false;
+    const struct answer answer = {newcomer->number,
+                                  proof_of(meeting->listening, false, hello->rank, hello->number, newcomer->number)};
+    /* It fits into the empty buffer of a new connection. */
+    return send(newcomer->fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+}
+
+/* Whether it has proved itself and is of use: then it is one of the run. */
+static bool admit(struct meeting *meeting, struct newcomer *newcomer) {
+    struct process_info *info = &newcomer->introduction.info;
+    const int rank = newcomer->hello.rank;
+    uint64_t proof = proof_of(meeting->listening, true, rank, newcomer->hello.number, newcomer->number);
+    if (newcomer->introduction.proof != proof || meeting->sockets[rank] >= 0) return false;
+    if (info->cores < 1 || info->memory_bytes < 0 || info->host_leader < 0 || info->host_leader > rank) return false;
+    no_delay(newcomer->fd);
+    info->host[sizeof info->host - 1] = info->cpu[sizeof info->cpu - 1] = '\0';
+    meeting->info[rank] = *info;
+    meeting->sockets[rank] = newcomer->fd;
+    meeting->met++;
     return true;
+}
+
+/* Reads what has come; false: the newcomer has left the list. */
+static bool serve(struct meeting *meeting, int which) {
+    struct newcomer *newcomer = &meeting->newcomers[which];
+    char *place = newcomer->answered ? (char *)&newcomer->introduction : (char *)&newcomer->hello;
+    const size_t size = newcomer->answered ? sizeof newcomer->introduction : sizeof newcomer->hello;
+    ssize_t got = recv(newcomer->fd, place + newcomer->received, size - newcomer->received, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (got > 0) newcomer->received += (size_t)got;
+    if (got > 0 && newcomer->received < size) return true;
+    if (got > 0 && !newcomer->answered && answer_hello(meeting, newcomer)) {
+        newcomer->answered = true;
+        newcomer->received = 0;
+        return true;
+    }
+    if (got > 0 && newcomer->answered && admit(meeting, newcomer))
+        meeting->newcomers[which] = meeting->newcomers[--meeting->newcomer_count];
+    else
+        close_newcomer(meeting, which);
+    return false;
+}
+
+static void take_newcomer(struct meeting *meeting, int listener) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        /* Who has waited longest makes room; who is of the run comes again. */
+        close_oldest(meeting);
+        clock_sleep(0.02);
+    }
+    if (fd < 0) return;
+    if (meeting->newcomer_count == meeting->newcomers_max) close_oldest(meeting);
+    meeting->newcomers[meeting->newcomer_count++] = (struct newcomer){.fd = fd, .until = clock_now() + GREET_S};
+}
+
+static enum ps_status meet(struct meeting *meeting, int listener, struct pollfd *fds, struct ps_error *error) {
+    double until = clock_now() + MEET_S;
+    while (meeting->met < meeting->count) {
+        double now = clock_now();
+        if (now >= until)
+            return error_set(error, PS_WORKER_LOST, "only %d of %d processes connected to rank 0 within %.0f s", meeting->met,
+                             meeting->count, MEET_S);
+        for (int n = meeting->newcomer_count; n-- > 0;)
+            if (now >= meeting->newcomers[n].until) close_newcomer(meeting, n);
+        int polled = meeting->newcomer_count;
+        for (int n = 0; n < polled; n++) fds[n] = (struct pollfd){.fd = meeting->newcomers[n].fd, .events = POLLIN};
+        fds[polled] = (struct pollfd){.fd = listener, .events = POLLIN};
+        if (poll(fds, (nfds_t)polled + 1, 200) <= 0) continue;
+        /* Backwards: the last takes the place of one that leaves. */
+        for (int n = polled; n-- > 0;)
+            if (fds[n].revents) serve(meeting, n);
+        if (fds[polled].revents) take_newcomer(meeting, listener);
+    }
+    return PS_OK;
 }
 
 enum ps_status socket_accept_all(const struct listening_address *listening, int listener, int count, int *sockets,
                                  struct process_info *info, struct ps_error *error) {
-    double until = clock_now() + MEET_S;
+    struct meeting meeting = {.listening = listening,
+                              .count = count,
+                              .met = 1,
+                              .sockets = sockets,
+                              .info = info,
+                              .newcomers_max = count + STRANGERS_MAX};
     for (int rank = 0; rank < count; rank++) sockets[rank] = -1;
-    for (int met = 1; met < count;) {
-        if (!until_ready(listener, POLLIN, until))
-            return error_set(error, PS_WORKER_LOST, "only %d of %d processes connected to rank 0 within %.0f s", met, count,
-                             MEET_S);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) continue;
-        if (accept_rank(listening, fd, count, sockets, info))
-            met++;
-        else
-            close(fd);
-    }
-    return PS_OK;
+    struct pollfd *fds = calloc((size_t)meeting.newcomers_max + 1, sizeof *fds);
+    meeting.newcomers = calloc((size_t)meeting.newcomers_max, sizeof *meeting.newcomers);
+    enum ps_status status = fds && meeting.newcomers
+                                ? meet(&meeting, listener, fds, error)
+                                : error_memory(error, "connections", (size_t)meeting.newcomers_max * sizeof *meeting.newcomers);
+    while (meeting.newcomer_count > 0) close_newcomer(&meeting, meeting.newcomer_count - 1);
+    free(meeting.newcomers);
+    free(fds);
+    return status;
 }
 
 /* A connected socket, or -1. */
@@ -161,25 +317,48 @@ static int connect_to(uint32_t address, int port) {
     return fd;
 }
 
+enum introduced { MET, CLOSED, STRANGER };
+
+/* Both ends prove themselves. CLOSED: the other end has closed, or takes too long. */
+static enum introduced introduce(const struct listening_address *listening, int fd, int rank, const struct process_info *info,
+                                 double until) {
+    struct hello hello = {.rank = rank};
+    struct answer answer;
+    if (!random_number(&hello.number, sizeof hello.number) || !write_all(fd, &hello, sizeof hello, until) ||
+        !read_all(fd, &answer, sizeof answer, until))
+        return CLOSED;
+    if (answer.proof != proof_of(listening, false, rank, hello.number, answer.number)) return STRANGER;
+    struct introduction introduction;
+    memset(&introduction, 0, sizeof introduction);
+    introduction.proof = proof_of(listening, true, rank, hello.number, answer.number);
+    introduction.info = *info;
+    return write_all(fd, &introduction, sizeof introduction, until) ? MET : CLOSED;
+}
+
 enum ps_status socket_connect(const struct listening_address *listening, int rank, const struct process_info *info, int *made,
                               struct ps_error *error) {
-    struct greeting greeting = {.secret = listening->secret, .rank = rank, .info = *info};
     char tried[INET_ADDRSTRLEN] = "no address";
-    for (int a = 0; a < listening->count; a++) {
-        int fd = connect_to(listening->address[a], listening->port);
-        uint64_t answer = 0;
-        double until = clock_now() + GREET_S;
-        if (fd >= 0 && write_all(fd, &greeting, sizeof greeting, until) && read_all(fd, &answer, sizeof answer, until) &&
-            answer == listening->secret) {
-            no_delay(fd);
-            *made = fd;
-            return PS_OK;
+    int addresses = listening->count < SOCKET_ADDRESSES ? listening->count : SOCKET_ADDRESSES;
+    bool reached = false; /* somebody listens, who may have had no descriptor left */
+    const double until = clock_now() + GREET_S;
+    for (int attempt = 0; attempt < 2 || (reached && clock_now() < until); attempt++) {
+        if (attempt > 0) clock_sleep(0.05);
+        for (int a = 0; a < addresses; a++) {
+            int fd = connect_to(listening->address[a], listening->port);
+            double limit = attempt == 0 && addresses > 1 ? FIRST_GREET_S : GREET_S;
+            enum introduced met = fd >= 0 ? introduce(listening, fd, rank, info, clock_now() + limit) : STRANGER;
+            reached = reached || met == CLOSED;
+            if (met == MET) {
+                no_delay(fd);
+                *made = fd;
+                return PS_OK;
+            }
+            if (fd >= 0) close(fd);
+            inet_ntop(AF_INET, &listening->address[a], tried, sizeof tried);
         }
-        if (fd >= 0) close(fd);
-        inet_ntop(AF_INET, &listening->address[a], tried, sizeof tried);
     }
     return error_set(error, PS_FAILED, "rank %d on %s cannot connect to rank 0 at any of its %d addresses, the last %s port %d",
-                     rank, info->host, listening->count, tried, listening->port);
+                     rank, info->host, addresses, tried, listening->port);
 }
 
 /* ------------------------------------------------------------------- frames */

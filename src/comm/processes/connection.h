@@ -1,4 +1,5 @@
-/* Sockets between processes: connecting rank 0 with each other process, and frames of data over one connection. IPv4. */
+/* Sockets between processes: connecting rank 0 with each other process, and frames of data over one connection. IPv4. Ends
+ * prove to each other that they know the run's secret; later data is neither signed nor encrypted. */
 #ifndef PENSTOCK_COMM_PROCESSES_CONNECTION_H
 #define PENSTOCK_COMM_PROCESSES_CONNECTION_H
 
@@ -15,16 +16,19 @@ enum { SOCKET_ADDRESSES = 16 };
 
 /* The addresses at which rank 0 listens, and a number that only this run's processes know. */
 struct listening_address {
-    uint64_t secret;
+    uint64_t secret[2];
     uint32_t address[SOCKET_ADDRESSES]; /* as inet_ntop takes them */
     int32_t count, port;
 };
 
-/* Opens a listening socket on all of this host's addresses. */
-enum ps_status socket_listen(struct listening_address *listening, int *listener, struct ps_error *error);
-/* Accepts ranks 1 to count - 1: sets their sockets and their info. */
+/* Opens a listening socket on all of this host's addresses, or only for processes that share the host's network. */
+enum ps_status socket_listen(bool loopback_only, struct listening_address *listening, int *listener, struct ps_error *error);
+/* Accepts ranks 1 to count - 1: sets their sockets and their info. Serves all connections at the same time, and closes those
+ * that prove nothing within some seconds or are too many. */
 enum ps_status socket_accept_all(const struct listening_address *listening, int listener, int count, int *sockets,
                                  struct process_info *info, struct ps_error *error);
+/* What proves that one knows the key: the SipHash-2-4 of the words. */
+uint64_t socket_proof(const uint64_t key[2], const uint64_t *words, size_t count);
 /* Connects to rank 0 and sends `info`. */
 enum ps_status socket_connect(const struct listening_address *listening, int rank, const struct process_info *info, int *made,
                               struct ps_error *error);

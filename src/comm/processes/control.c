@@ -146,52 +146,91 @@ static void keep(struct control *control, struct frame *frame) {
     pthread_mutex_unlock(&control->lock);
 }
 
-static void handle_frame(struct control *control, int rank, struct frame *frame) {
+static bool is_status(int number) {
+#define X(name, value, text) number == (value) ||
+    return PS_STATUS_LIST(X) false;
+#undef X
+}
+
+/* What another process decided about the end of the run; false: it cannot have. */
+static bool hear_failure(struct control *control, int rank, const struct frame *frame) {
     struct ps_error error;
     struct process_loss loss;
+    if (frame->kind == FRAME_FAILED && frame->size == sizeof error) {
+        memcpy(&error, frame->data, sizeof error);
+        error.message[sizeof error.message - 1] = error.hint[sizeof error.hint - 1] = '\0';
+        if (!is_status((int)error.status) || error.status == PS_OK) return false;
+        take_failure(control, rank, error.status, &error);
+        return true;
+    }
+    if (frame->kind != FRAME_LOST || frame->size != sizeof loss) return false;
+    memcpy(&loss, frame->data, sizeof loss);
+    if (loss.rank < 0 || loss.rank >= control->count || (int)loss.kind < 0 || loss.kind > LOSS_STALLED) return false;
+    take_loss(control, rank, &loss);
+    return true;
+}
+
+static bool hear_state(struct control *control, int rank, const struct frame *frame) {
+    struct process_state state;
+    if (frame->size != sizeof state) return false;
+    memcpy(&state, frame->data, sizeof state);
+    if (state.next < 0) return false;
+    pthread_mutex_lock(&control->lock);
+    control->states[rank] = state;
+    pthread_mutex_unlock(&control->lock);
+    return true;
+}
+
+static bool hear_line(int rank, const struct frame *frame) {
     int level;
+    if (frame->size <= sizeof level) return false;
+    memcpy(&level, frame->data, sizeof level);
+    if (level < PS_LOG_DEBUG || level > PS_LOG_ERROR) return false;
+    const char *text = frame->data + sizeof level;
+    log_line((enum ps_log_level)level, "rank %d: %.*s", rank, (int)strnlen(text, frame->size - sizeof level), text);
+    return true;
+}
+
+/* Takes the frame; false: no process of this version sends it. */
+static bool handle_frame(struct control *control, int rank, struct frame *frame) {
+    bool good;
     switch ((int)frame->kind) {
     case FRAME_HEARTBEAT:
-        if (frame->size != sizeof *control->states) break;
-        pthread_mutex_lock(&control->lock);
-        memcpy(&control->states[rank], frame->data, frame->size);
-        pthread_mutex_unlock(&control->lock);
+        good = hear_state(control, rank, frame);
         break;
     case FRAME_LOG:
-        if (frame->size <= sizeof level) break;
-        memcpy(&level, frame->data, sizeof level);
-        log_line((enum ps_log_level)level, "rank %d: %.*s", rank, (int)(frame->size - sizeof level),
-                 frame->data + sizeof level);
+        good = hear_line(rank, frame);
         break;
     case FRAME_FAILED:
-        if (frame->size != sizeof error) break;
-        memcpy(&error, frame->data, sizeof error);
-        take_failure(control, rank, error.status, &error);
-        break;
     case FRAME_LOST:
-        if (frame->size != sizeof loss) break;
-        memcpy(&loss, frame->data, sizeof loss);
-        take_loss(control, rank, &loss);
+        good = hear_failure(control, rank, frame);
         break;
-    case FRAME_DONE:
-        control->peers[rank].done = true;
-        keep(control, frame);
-        return;
     default:
+        good = frame->kind < FRAME_KEPT;
+        if (!good) break;
+        if (frame->kind == FRAME_DONE) control->peers[rank].done = true;
         keep(control, frame);
-        return;
+        return true;
     }
     free(frame);
+    return good;
 }
 
 static void read_peer(struct control *control, int rank) {
     struct peer *peer = &control->peers[rank];
-    bool open;
-    for (struct frame *frame; (frame = connection_read(&peer->connection, &open));) {
+    bool open, good = true;
+    for (struct frame *frame; good && (frame = connection_read(&peer->connection, &open));) {
         frame->rank = rank;
-        handle_frame(control, rank, frame);
+        good = handle_frame(control, rank, frame);
     }
-    if (open) return;
+    if (!good) {
+        struct ps_error error = {0};
+        error_set(&error, PS_FAILED, "rank %d on %s sent what no process of this version sends", rank,
+                  control->info[rank].host);
+        control_fail(control, PS_FAILED, &error);
+    } else if (open) {
+        return;
+    }
     struct process_loss loss = {.rank = rank, .kind = LOSS_ENDED, .seconds = clock_now() - peer->connection.received_at};
     if (!peer->done && !atomic_load(&control->end_expected)) take_loss(control, control->rank, &loss);
     connection_close(&peer->connection);
@@ -259,10 +298,18 @@ static void *thread_main(void *argument) {
 
 /* ---------------------------------------------- sending, taking and waiting */
 
-/* Under the lock. */
-static struct frame *take(struct control *control, int rank, enum frame_kind kind) {
+static bool is_about(const struct frame *frame, int32_t segment) {
+    int32_t about;
+    if (frame->size < sizeof about) return false;
+    memcpy(&about, frame->data, sizeof about);
+    return about == segment;
+}
+
+/* Under the lock. `segment` NULL: about any, or none. */
+static struct frame *take(struct control *control, int rank, enum frame_kind kind, const int32_t *segment) {
     struct frame **link = &control->first;
-    while (*link && ((*link)->kind != kind || (rank >= 0 && (*link)->rank != rank))) link = &(*link)->next;
+    while (*link && ((*link)->kind != kind || (rank >= 0 && (*link)->rank != rank) || (segment && !is_about(*link, *segment))))
+        link = &(*link)->next;
     struct frame *found = *link;
     if (!found) return NULL;
     *link = found->next;
@@ -270,9 +317,9 @@ static struct frame *take(struct control *control, int rank, enum frame_kind kin
     return found;
 }
 
-struct frame *control_take(struct control *control, int rank, enum frame_kind kind) {
+struct frame *control_take_told(struct control *control, int32_t segment) {
     pthread_mutex_lock(&control->lock);
-    struct frame *found = take(control, rank, kind);
+    struct frame *found = take(control, -1, FRAME_TOLD, &segment);
     pthread_mutex_unlock(&control->lock);
     return found;
 }
@@ -282,7 +329,8 @@ enum ps_status control_wait(struct control *control, int rank, enum frame_kind k
                             struct ps_error *error) {
     struct frame *found;
     pthread_mutex_lock(&control->lock);
-    while (!(found = take(control, rank, kind)) && control->status == PS_OK) pthread_cond_wait(&control->news, &control->lock);
+    while (!(found = take(control, rank, kind, NULL)) && control->status == PS_OK)
+        pthread_cond_wait(&control->news, &control->lock);
     pthread_mutex_unlock(&control->lock);
     if (!found) return control_check(control, error);
     *frame = found;
@@ -321,11 +369,12 @@ void control_log(void *context, enum ps_log_level level, const char *text) {
 
 /* ------------------------------------------------------------ begin and end */
 
-static enum ps_status connect_all(const struct processes_class *class, struct control *control, struct ps_error *error) {
+static enum ps_status connect_all(const struct processes_class *class, struct control *control, bool loopback,
+                                  struct ps_error *error) {
     struct listening_address address = {0};
     struct ps_error failure = {0};
     int listener = -1;
-    enum ps_status status = control->rank == 0 ? socket_listen(&address, &listener, &failure) : PS_OK;
+    enum ps_status status = control->rank == 0 ? socket_listen(loopback, &address, &listener, &failure) : PS_OK;
     class->bootstrap(&address, sizeof address); /* also after a failure: the others wait for it */
     if (status != PS_OK) {
         if (error) *error = failure;
@@ -342,7 +391,7 @@ static enum ps_status connect_all(const struct processes_class *class, struct co
     return status;
 }
 
-enum ps_status control_open(const struct processes_class *class, int rank, int count, struct process_info *info,
+enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
                             struct control **out, struct ps_error *error) {
     struct control *control = calloc(1, sizeof *control);
     if (!control) return error_memory(error, "connections", sizeof *control);
@@ -355,7 +404,7 @@ enum ps_status control_open(const struct processes_class *class, int rank, int c
     enum ps_status status =
         control->peers && control->states ? PS_OK : error_memory(error, "connections", (size_t)count * sizeof *control->peers);
     for (int r = 0; control->peers && r < count; r++) connection_init(&control->peers[r].connection, &control->over);
-    if (status == PS_OK) status = connect_all(class, control, error);
+    if (status == PS_OK) status = connect_all(class, control, loopback, error);
     for (int r = 0; status == PS_OK && r < count; r++) control->peers[r].connection.received_at = clock_now();
     if (status == PS_OK) {
         int code = thread_start(&control->thread, thread_main, control);

@@ -13,8 +13,9 @@ struct control;
 /* Frames that are kept until they are taken; control.c uses others internally. */
 enum frame_kind { FRAME_BROADCAST, FRAME_GATHER, FRAME_HANDED_IN, FRAME_TOLD, FRAME_DONE, FRAME_KEPT };
 
-/* All processes call it. `info`, by rank, holds this process's entry. At rank 0 control_open sets the others. */
-enum ps_status control_open(const struct processes_class *class, int rank, int count, struct process_info *info,
+/* All processes call it. `info`, by rank, holds this process's entry. At rank 0 control_open sets the others. `loopback`: it is
+ * enough for all. */
+enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
                             struct control **control, struct ps_error *error);
 /* Closes the connections; NULL is fine. */
 void control_close(struct control *control);
@@ -22,9 +23,9 @@ void control_close(struct control *control);
 /* Waits only while the other end does not read. After a loss frames may be dropped. */
 enum ps_status control_send(struct control *control, int rank, enum frame_kind kind, const void *data, size_t size,
                             struct ps_error *error);
-/* The oldest frame of that kind from `rank` (-1: from any), free(); NULL: none has arrived. */
-struct frame *control_take(struct control *control, int rank, enum frame_kind kind);
-/* The same, waiting for it. */
+/* The oldest FRAME_TOLD about that segment from any rank, free(); NULL: none has arrived. */
+struct frame *control_take_told(struct control *control, int32_t segment);
+/* The oldest frame of that kind from `rank`, free(). Waits for it. */
 enum ps_status control_wait(struct control *control, int rank, enum frame_kind kind, struct frame **frame,
                             struct ps_error *error);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -73,14 +74,31 @@ static enum ps_status spread(struct processes *processes, void *all, size_t size
     return bytes == size ? PS_OK : error_set(error, PS_USAGE, "the processes of this run are not of the same version");
 }
 
+/* Processes with the same number reach each other by the loopback interface: they share a host and, on it, a network namespace.
+ * Unknown: a number that no other process has. */
+static uint64_t number_of_network(uint64_t machine) {
+    struct stat status;
+    char number[64];
+    if (stat("/proc/self/ns/net", &status) == 0)
+        snprintf(number, sizeof number, "%ju %ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+    else
+        snprintf(number, sizeof number, "process %ld at %.9f", (long)getpid(), clock_now());
+    return hash(machine, number);
+}
+
 static enum ps_status start(struct processes *processes, struct ps_error *error) {
     int host_leader = 0;
-    if (processes->class) TRY(processes->class->start(&processes->rank, &processes->count, &host_leader, error));
+    bool same_network = true;
+    const struct process_info own = this_machine();
+    if (processes->class)
+        TRY(processes->class->start(number_of_network(own.machine), &processes->rank, &processes->count, &host_leader,
+                                    &same_network, error));
     TRY(memory_new(&processes->info, processes->count, "processes", error));
-    processes->info[processes->rank] = this_machine();
+    processes->info[processes->rank] = own;
     processes->info[processes->rank].host_leader = host_leader;
     if (processes->count == 1) return PS_OK;
-    TRY(control_open(processes->class, processes->rank, processes->count, processes->info, &processes->control, error));
+    TRY(control_open(processes->class, processes->rank, processes->count, same_network, processes->info, &processes->control,
+                     error));
     if (processes->rank > 0) log_forward(control_log, processes->control);
     return spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error);
 }
@@ -239,8 +257,8 @@ enum ps_status processes_tell(struct processes *processes, const void *data, siz
     return control_send(processes->control, 0, FRAME_TOLD, data, size, error);
 }
 
-bool processes_hear(struct processes *processes, int *rank, void **data, size_t *size) {
-    struct frame *frame = processes->control ? control_take(processes->control, -1, FRAME_TOLD) : NULL;
+bool processes_hear(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size) {
+    struct frame *frame = processes->control ? control_take_told(processes->control, segment) : NULL;
     if (!frame) return false;
     *rank = frame->rank;
     return unpack(frame, data, size, NULL) == PS_OK;

@@ -33,8 +33,6 @@
 #define LOOK_MOST_S 5e-4
 /* Between operators, messages are polled no more often than this. */
 #define PROGRESS_S 2e-4
-/* The tags of ready messages: this plus the route's number. */
-enum { WORD_TAG = 10000 };
 
 /* One slot of one kind of one instance of this process's worker; used by its thread only. */
 struct pending {
@@ -199,7 +197,8 @@ static void begin_next(struct ranks *ranks) {
         if (!processes->message_done(pending->word)) continue;
         pending->waits = false;
         ranks->sending[ranks->shared_link[pending->route]] = pending;
-        processes->message_start(pending->message, pending->peer, pending->route, true, contents(pending));
+        processes->message_start(pending->message, pending->peer, message_tag(TAG_BLOCK, pending->route), true,
+                                 contents(pending));
     }
 }
 
@@ -212,9 +211,11 @@ static void start(struct ranks *ranks, struct pending *pending) {
     pending->fetched = true;
     pending->waits = turns && !pending->incoming;
     if (!pending->waits)
-        processes->message_start(pending->message, pending->peer, pending->route, !pending->incoming, contents(pending));
+        processes->message_start(pending->message, pending->peer, message_tag(TAG_BLOCK, pending->route), !pending->incoming,
+                                 contents(pending));
     if (turns)
-        processes->message_start(pending->word, pending->peer, WORD_TAG + pending->route, pending->incoming, &pending->said);
+        processes->message_start(pending->word, pending->peer, message_tag(TAG_READY, pending->route), pending->incoming,
+                                 &pending->said);
     if (pending->waits) begin_next(ranks);
 }
 

@@ -28,7 +28,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static MPI_Comm communicator = MPI_COMM_NULL;
 static char failure_text[MPI_MAX_ERROR_STRING + 64];
 static atomic_bool failed;
-static int abort_status;
 
 struct message {
     size_t size;
@@ -74,7 +73,14 @@ static int find_host_leader(int rank) {
     return first;
 }
 
-static enum ps_status start(int *rank, int *count, int *host_leader, struct ps_error *error) {
+/* Whether all ranks have the same number. */
+static bool same_everywhere(uint64_t number) {
+    uint64_t own[2] = {number, ~number}, least[2] = {0};
+    return MPI_Allreduce(own, least, 2, MPI_UINT64_T, MPI_MIN, communicator) == MPI_SUCCESS && least[0] == ~least[1];
+}
+
+static enum ps_status start(uint64_t network, int *rank, int *count, int *host_leader, bool *same_network,
+                            struct ps_error *error) {
     int before = 0, level = 0;
     MPI_Initialized(&before);
     if (before) return error_set(error, PS_USAGE, "MPI has been used in this process; it can be only once");
@@ -88,6 +94,7 @@ static enum ps_status start(int *rank, int *count, int *host_leader, struct ps_e
     MPI_Comm_rank(communicator, rank);
     MPI_Comm_size(communicator, count);
     *host_leader = find_host_leader(*rank);
+    *same_network = same_everywhere(network);
     return check_launch(*count, error);
 }
 
@@ -104,12 +111,13 @@ static void end(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Without this some launchers report the signal that ended the others instead of the status of the first process. */
-static void abort_all(void) { MPI_Abort(MPI_COMM_WORLD, abort_status); }
+/* MPI cannot be ended after a failure. Without MPI_Abort some launchers report the signal that ended the others instead of the
+ * status of the first process; but it ends this process at once, which the library does not. */
+static void abort_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 static void abort_run(enum ps_status status) {
-    abort_status = (int)status;
-    atexit(abort_all);
+    (void)status;
+    launch_set_abort(abort_all);
 }
 
 /* ------------------------------------------------------------------- messages */

@@ -14,9 +14,6 @@
 
 /* Floats in a piece, at most. */
 enum { PIECE = 1 << 18 };
-/* Tags of sums follow those of routes: of a stage's one for all; of what stages share, whose instances may be on one rank, one
- * for each instance that sends and one for what it gets back. */
-enum { SUM_TAG = 20000, TIE_TAG = 18000 };
 
 /* A piece in transfer: so many values for each use of the parameter, one use after the other. */
 struct piece {
@@ -397,7 +394,7 @@ static enum ps_status open_own(struct rank_sums *sums, const struct transport_op
     if (sum->notes) return PS_OK;
     for (int other = programs->first_instance[own->stage]; other < programs->first_instance[own->stage + 1]; other++) {
         const struct instance *of = &programs->instances[other];
-        const int tag = SUM_TAG + own->stage;
+        const int tag = message_tag(TAG_SUM, own->stage);
         if (other == instance || !of->backward || !(sum->adds || of->replica == 0)) continue;
         TRY(add_member(sums, sum, &(struct member){.rank = of->worker, .in_tag = tag, .out_tag = tag, .uses = 1}, error));
     }
@@ -440,12 +437,12 @@ static enum ps_status open_tied(struct rank_sums *sums, const struct transport_o
              other++) {
             const struct instance *of = &programs->instances[other];
             if (!of->backward) continue;
-            const int tag = TIE_TAG + 2 * other;
             if (sum->adds == (other == instance) || tied_uses_in(tied, of->stage) == 0) continue;
-            const struct member member = {.rank = sum->adds ? of->worker : programs->instances[adder].worker,
-                                          .in_tag = tag,
-                                          .out_tag = tag + 1,
-                                          .uses = tied_uses_in(tied, of->stage)};
+            const struct member member = {
+                .rank = sum->adds ? of->worker : programs->instances[adder].worker,
+                .in_tag = message_tag(TAG_TIED_IN, other), /* instances of several stages may be on one rank */
+                .out_tag = message_tag(TAG_TIED_OUT, other),
+                .uses = tied_uses_in(tied, of->stage)};
             TRY(add_member(sums, sum, &member, error));
         }
     return PS_OK;

@@ -1,0 +1,325 @@
+/*
+ * How processes of a run find each other and what they believe: strangers at rank 0's port and in its place, descriptors that
+ * run out, frames that no process sends, and losses that arrive before their segment has begun.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/processes/control.h"
+#include "support.h"
+
+/* The authors' test vector. */
+static void test_proof(void **state) {
+    (void)state;
+    static const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
+    assert_true(socket_proof(key, key, 0) == UINT64_C(0x726fdb47dd0e0e31));
+    assert_true(socket_proof(key, key, 1) == UINT64_C(0x93f5f5799a932462));
+}
+
+static void test_tags(void **state) {
+    (void)state;
+    enum { NUMBERS = 40000 };
+    char *seen = calloc(NUMBERS, TAG_KINDS);
+    for (int kind = 0; kind < TAG_KINDS; kind++)
+        for (int number = 0; number < NUMBERS; number++) {
+            int tag = message_tag((enum tag_kind)kind, number);
+            assert_true(tag >= 0 && tag < NUMBERS * TAG_KINDS && !seen[tag]);
+            seen[tag] = 1;
+        }
+    free(seen);
+}
+
+/* ------------------------------------------------------------------ strangers */
+
+static const struct process_info own_info = {.host = "here", .cpu = "any", .cores = 1};
+
+static int stranger(const struct listening_address *at, const void *says, size_t size) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)at->port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    if (size > 0) assert_int_equal(send(fd, says, size, MSG_NOSIGNAL), size);
+    return fd;
+}
+
+struct joiner {
+    const struct listening_address *at;
+    int rank, fd;
+    struct ps_error error;
+};
+
+static void *join_run(void *argument) {
+    struct joiner *joiner = argument;
+    if (socket_connect(joiner->at, joiner->rank, &own_info, &joiner->fd, &joiner->error) != PS_OK) joiner->fd = -1;
+    return NULL;
+}
+
+enum { RANKS = 4, SILENT = 100 };
+
+/* Many that say nothing, some that say something, one that knows the protocol and not the secret: the run begins at once. */
+static void test_strangers(void **state) {
+    (void)state;
+    struct listening_address at, guess;
+    struct process_info info[RANKS] = {0};
+    struct joiner joiners[RANKS], impostor = {.at = &guess, .rank = 1};
+    pthread_t threads[RANKS], thread;
+    int listener, sockets[RANKS], silent[SILENT];
+    assert_ok(socket_listen(true, &at, &listener, &test_error));
+    assert_int_equal(at.count, 1);
+    const int32_t ranks[] = {-1, 0, RANKS, INT32_MAX};
+    for (int s = 0; s < SILENT; s++) {
+        int32_t hello[4] = {s, s, ranks[s % 4], 0};
+        silent[s] = stranger(&at, hello, s < 40 ? 0 : s < 70 ? (size_t)(s % 16) : sizeof hello);
+    }
+    guess = at;
+    guess.secret[1]++;
+    double began = clock_now();
+    assert_int_equal(pthread_create(&thread, NULL, join_run, &impostor), 0);
+    for (int r = 1; r < RANKS; r++) {
+        joiners[r] = (struct joiner){.at = &at, .rank = r};
+        assert_int_equal(pthread_create(&threads[r], NULL, join_run, &joiners[r]), 0);
+    }
+    assert_ok(socket_accept_all(&at, listener, RANKS, sockets, info, &test_error));
+    close(listener);
+    assert_true(clock_now() - began < 10);
+    for (int r = 1; r < RANKS; r++) {
+        pthread_join(threads[r], NULL);
+        assert_true(joiners[r].fd >= 0 && sockets[r] >= 0);
+        assert_string_equal(info[r].host, "here");
+        close(joiners[r].fd);
+        close(sockets[r]);
+    }
+    for (int s = 0; s < SILENT; s++) close(silent[s]);
+    pthread_join(thread, NULL);
+    assert_int_equal(impostor.fd, -1);
+}
+
+/* One that listens in rank 0's place, and answers what it likes: it gets no proof. */
+static void test_impostor(void **state) {
+    (void)state;
+    struct listening_address at;
+    struct joiner joiner = {.at = &at, .rank = 1};
+    pthread_t thread;
+    int listener;
+    char heard[1024];
+    assert_ok(socket_listen(true, &at, &listener, &test_error));
+    assert_int_equal(pthread_create(&thread, NULL, join_run, &joiner), 0);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        int fd = accept(listener, NULL, NULL);
+        assert_int_equal(recv(fd, heard, 16, MSG_WAITALL), 16);
+        assert_null(memmem(heard, 16, at.secret, 8));
+        assert_int_equal(send(fd, heard, 16, MSG_NOSIGNAL), 16); /* its echo */
+        assert_true(recv(fd, heard, sizeof heard, 0) <= 0);
+        close(fd);
+    }
+    close(listener);
+    pthread_join(thread, NULL);
+    assert_int_equal(joiner.fd, -1);
+    assert_int_equal(joiner.error.status, PS_FAILED);
+}
+
+/* Rank 0 with hardly a descriptor left, all taken by strangers. */
+static int meet_without_descriptors(const struct listening_address *at, int listener) {
+    const struct rlimit few = {(rlim_t)listener + 4, (rlim_t)listener + 4};
+    int sockets[2];
+    struct process_info info[2];
+    struct ps_error error;
+    setrlimit(RLIMIT_NOFILE, &few);
+    if (socket_accept_all(at, listener, 2, sockets, info, &error) != PS_OK) return 1;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec < 1 ? 0 : 2;
+}
+
+static void test_no_descriptors(void **state) {
+    (void)state;
+    struct listening_address at;
+    struct joiner joiner = {.at = &at, .rank = 1};
+    int listener, silent[8], status;
+    assert_ok(socket_listen(true, &at, &listener, &test_error));
+    for (int s = 0; s < 8; s++) silent[s] = stranger(&at, NULL, 0);
+    fflush(NULL);
+    pid_t child = fork();
+    for (int s = 0; s < 8 && child == 0; s++) close(silent[s]);
+    if (child == 0) _exit(meet_without_descriptors(&at, listener));
+    close(listener);
+    join_run(&joiner);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(joiner.fd >= 0);
+    close(joiner.fd);
+    for (int s = 0; s < 8; s++) close(silent[s]);
+}
+
+/* --------------------------------------------------------------------- frames */
+
+/* What both processes have from their launcher. */
+static struct launch_pad {
+    sem_t told;
+    char data[1024];
+} * pad;
+static int own_rank;
+
+static enum ps_status start(uint64_t network, int *rank, int *count, int *host_leader, bool *same_network,
+                            struct ps_error *error) {
+    (void)network, (void)error;
+    *rank = own_rank;
+    *count = 2;
+    *host_leader = 0;
+    *same_network = true;
+    return PS_OK;
+}
+
+static void bootstrap(void *data, size_t size) {
+    if (own_rank == 0) {
+        memcpy(pad->data, data, size);
+        sem_post(&pad->told);
+    } else {
+        sem_wait(&pad->told);
+        memcpy(data, pad->data, size);
+    }
+}
+
+static void end(void) {}
+static void abort_run(enum ps_status status) { (void)status; }
+static const char *failure(void) { return NULL; }
+static const struct processes_class launched = {
+    .name = "test", .start = start, .bootstrap = bootstrap, .end = end, .abort_run = abort_run, .failure = failure};
+
+/* Forks rank 1, which runs `play` and ends with its result; this process can join as rank 0. */
+static pid_t play_rank(int (*play)(int), int argument) {
+    assert_int_equal(sem_init(&pad->told, 1, 0), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        own_rank = 1;
+        alarm(60);
+        _exit(play(argument));
+    }
+    return child;
+}
+
+static void assert_ended(pid_t child) {
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Frames that no process sends: kind, and what is in it. control.c's own kinds follow FRAME_KEPT: heartbeat, line, failure and
+ * loss. */
+enum { HEARTBEAT = FRAME_KEPT, LINE, FAILED, LOST };
+static const struct process_loss nobody = {.rank = 1000}, of_no_kind = {.rank = 0, .kind = (enum loss_kind)9};
+static const struct ps_error of_no_status = {.status = (enum ps_status)99}, not_failed = {.status = PS_OK};
+static const int32_t of_no_level[2] = {9, 65};
+static const struct process_state before_first = {.next = -1};
+static const struct {
+    unsigned kind;
+    const void *data;
+    size_t size;
+} wrong[] = {{LOST, &nobody, sizeof nobody},
+             {LOST, &of_no_kind, sizeof of_no_kind},
+             {LOST, &nobody, 3},
+             {FAILED, &of_no_status, sizeof of_no_status},
+             {FAILED, &not_failed, sizeof not_failed},
+             {FAILED, "", 1},
+             {LINE, of_no_level, sizeof of_no_level},
+             {LINE, of_no_level, 2},
+             {HEARTBEAT, &before_first, sizeof before_first},
+             {HEARTBEAT, &before_first, 5},
+             {LOST + 1, "", 1},
+             {UINT32_MAX, "", 0}};
+enum { WRONG = sizeof wrong / sizeof wrong[0] };
+
+static int send_wrong(int which) {
+    struct listening_address at;
+    struct connection connection;
+    struct ps_error error;
+    atomic_bool over = false;
+    char rest[4096];
+    connection_init(&connection, &over);
+    bootstrap(&at, sizeof at);
+    if (socket_connect(&at, 1, &own_info, &connection.fd, &error) != PS_OK) return 1;
+    if (!connection_send(&connection, wrong[which].kind, wrong[which].data, wrong[which].size)) return 2;
+    while (recv(connection.fd, rest, sizeof rest, 0) > 0) continue;
+    connection_free(&connection);
+    return 0;
+}
+
+static void test_wrong_frames(void **state) {
+    (void)state;
+    for (int w = 0; w < WRONG; w++) {
+        struct processes *processes;
+        pid_t child = play_rank(send_wrong, w);
+        double until = clock_now() + 20;
+        enum ps_status status = processes_join(&launched, &processes, &test_error);
+        if (status == PS_OK) {
+            while (processes_check(processes, NULL) == PS_OK && clock_now() < until) clock_sleep(0.002);
+            status = processes_leave(processes, processes_check(processes, &test_error), &test_error);
+        }
+        assert_status(status, PS_FAILED, "what no process of this version sends");
+        assert_ended(child);
+    }
+}
+
+/* ------------------------------------------------------------------- segments */
+
+enum { SEGMENTS = 3 };
+
+static int tell_ahead(int segments) {
+    struct processes *processes;
+    struct ps_error error;
+    if (processes_join(&launched, &processes, &error) != PS_OK) return 1;
+    for (int32_t s = 1; s <= segments; s++) {
+        const int32_t told[2] = {s, 10 * s};
+        if (processes_tell(processes, told, sizeof told, &error) != PS_OK) return 2;
+    }
+    return processes_leave(processes, PS_OK, &error) == PS_OK ? 0 : 3;
+}
+
+/* A rank that is ahead has told of the next segments before this one's end; nothing of them is heard before they begin. */
+static void test_segments(void **state) {
+    (void)state;
+    struct processes *processes;
+    pid_t child = play_rank(tell_ahead, SEGMENTS);
+    assert_ok(processes_join(&launched, &processes, &test_error));
+    int32_t *told;
+    size_t size;
+    int rank;
+    clock_sleep(0.2); /* all of it has arrived */
+    for (int32_t s = 1; s <= SEGMENTS; s++) {
+        while (!processes_hear(processes, s, &rank, (void **)&told, &size)) clock_sleep(0.001);
+        assert_int_equal(size, 2 * sizeof *told);
+        assert_true(rank == 1 && told[0] == s && told[1] == 10 * s);
+        free(told);
+        assert_false(processes_hear(processes, s, &rank, (void **)&told, &size));
+    }
+    assert_ok(processes_leave(processes, PS_OK, &test_error));
+    assert_ended(child);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    pad = mmap(NULL, sizeof *pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return pad == MAP_FAILED;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_proof),    cmocka_unit_test(test_tags),           cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_impostor), cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),
+        cmocka_unit_test(test_segments),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
