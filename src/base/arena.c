@@ -59,9 +59,12 @@ void arena_release(struct arena *arena) {
     *arena = (struct arena){0};
 }
 
+enum ps_status arena_status(const struct arena *arena, const char *what, struct ps_error *error) {
+    return arena->refused > 0 ? error_memory(error, what, arena->refused) : PS_OK;
+}
+
 enum ps_status arena_check(struct arena *arena, const char *what, struct ps_error *error) {
-    size_t refused = arena->refused;
-    if (refused == 0) return PS_OK;
-    arena_release(arena);
-    return error_memory(error, what, refused);
+    enum ps_status status = arena_status(arena, what, error);
+    if (status != PS_OK) arena_release(arena);
+    return status;
 }

@@ -25,7 +25,8 @@ struct arena {
 void *arena_take(struct arena *arena, size_t count, size_t size);
 /* The same, filled with a copy of the elements at `from`. */
 void *arena_copy(struct arena *arena, const void *from, size_t count, size_t size);
-/* PS_OUT_OF_MEMORY if a request failed: "out of memory: WHAT needs SIZE". The arena is released then. */
+/* PS_OUT_OF_MEMORY if a request failed: "out of memory: WHAT needs SIZE". arena_check also releases the arena then. */
+enum ps_status arena_status(const struct arena *arena, const char *what, struct ps_error *error);
 enum ps_status arena_check(struct arena *arena, const char *what, struct ps_error *error);
 /* Frees everything; the arena is empty then. */
 void arena_release(struct arena *arena);

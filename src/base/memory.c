@@ -23,6 +23,16 @@ enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const 
     return made ? PS_OK : error_memory(error, what, possible ? count * size : SIZE_MAX);
 }
 
+enum ps_status memory_check(const void *allocated, const char *what, struct ps_error *error) {
+    return allocated ? PS_OK : error_set(error, PS_OUT_OF_MEMORY, "out of memory: %s", what);
+}
+
+enum ps_status memory_text(const char *text, size_t length, char **copy, const char *what, struct ps_error *error) {
+    TRY(memory_new(copy, length + 1, what, error));
+    memcpy(*copy, text, length);
+    return PS_OK;
+}
+
 enum ps_status memory_grow_bytes(void *pointer, size_t *capacity, size_t needed, size_t size, const char *what,
                                  struct ps_error *error) {
     enum { LEAST = 16 };

@@ -13,6 +13,11 @@
     memory_new_bytes((pointer), (size_t)(count), sizeof **(pointer), (what), (error))
 enum ps_status memory_new_bytes(void *pointer, size_t count, size_t size, const char *what, struct ps_error *error);
 
+/* PS_OUT_OF_MEMORY where an allocation gave NULL: "out of memory: WHAT". */
+enum ps_status memory_check(const void *allocated, const char *what, struct ps_error *error);
+/* Sets *copy to a copy of the first `length` bytes of the text, as text; free() frees it. */
+enum ps_status memory_text(const char *text, size_t length, char **copy, const char *what, struct ps_error *error);
+
 /* Makes room for `needed` elements in the array *pointer, which has room for *capacity (a size_t): at least twice the old
  * capacity if it must grow. New elements are not zeroed. PS_OUT_OF_MEMORY as above, and both are unchanged. */
 #define memory_grow(pointer, capacity, needed, what, error)                                                                    \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 
 #define LENGTH_BYTES 8
 /* The bound of the format's own library. */
@@ -32,8 +33,7 @@ static enum ps_status parse_shape(const struct safetensors *file, json_t *shape,
     if (!json_is_array(shape) || json_array_size(shape) > 64)
         return damaged(file, tensor->name, error, "shape is not a list of sizes");
     tensor->rank = (int)json_array_size(shape);
-    tensor->shape = calloc((size_t)tensor->rank + 1, sizeof *tensor->shape);
-    if (!tensor->shape) return error_memory(error, "tensor shapes", (size_t)tensor->rank * sizeof *tensor->shape);
+    TRY(memory_new(&tensor->shape, (size_t)tensor->rank + 1, "tensor shapes", error));
     size_t bytes = element;
     for (int i = 0; i < tensor->rank; i++) {
         json_t *size = json_array_get(shape, (size_t)i);
@@ -47,8 +47,7 @@ static enum ps_status parse_shape(const struct safetensors *file, json_t *shape,
 
 static enum ps_status parse_tensor(const struct safetensors *file, const char *name, json_t *value, size_t data_bytes,
                                    struct safetensor *tensor, struct ps_error *error) {
-    tensor->name = strdup(name);
-    if (!tensor->name) return error_memory(error, "tensor names", strlen(name));
+    TRY(memory_text(name, strlen(name), &tensor->name, "tensor names", error));
     if (!json_is_object(value)) return damaged(file, name, error, "its entry is not an object");
     tensor->type = type_find(json_string_value(json_object_get(value, "dtype")));
     if (tensor->type == ARRAY_TYPE_COUNT) return damaged(file, name, error, "dtype is missing or not known");
@@ -72,8 +71,7 @@ static int by_offset(const void *left, const void *right) {
 }
 
 static enum ps_status parse_header(struct safetensors *file, json_t *header, size_t data_bytes, struct ps_error *error) {
-    file->tensors = calloc(json_object_size(header) + 1, sizeof *file->tensors);
-    if (!file->tensors) return error_memory(error, "tensor names", json_object_size(header) * sizeof *file->tensors);
+    TRY(memory_new(&file->tensors, json_object_size(header) + 1, "tensor names", error));
     const char *name;
     json_t *value;
     json_object_foreach(header, name, value) {
@@ -101,8 +99,8 @@ static enum ps_status find_values(struct safetensors *file, struct ps_error *err
     size_t count = 0;
     for (int i = 0; i < file->count; i++)
         if (readable(file, &file->tensors[i], ARRAY_BF16)) count += file->tensors[i].bytes / number_types[TYPE_BF16].bytes;
-    float *next = file->widened = malloc((count + 1) * sizeof *file->widened);
-    if (!next) return error_memory(error, file->path, count * sizeof *next);
+    TRY(memory_new(&file->widened, count + 1, file->path, error));
+    float *next = file->widened;
     for (int i = 0; i < file->count; i++) {
         struct safetensor *tensor = &file->tensors[i];
         const void *from = file->data + tensor->offset;
@@ -137,8 +135,8 @@ static enum ps_status parse_file(struct safetensors *file, struct ps_error *erro
 }
 
 enum ps_status safetensors_open(const char *path, struct safetensors *out, struct ps_error *error) {
-    struct safetensors file = {.path = strdup(path)};
-    if (!file.path) return error_memory(error, "path", strlen(path));
+    struct safetensors file = {0};
+    TRY(memory_text(path, strlen(path), &file.path, "path", error));
     enum ps_status status = file_map(path, &file.contents, error);
     if (status == PS_OK) status = parse_file(&file, error);
     if (status != PS_OK) {

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "compute/device.h"
 
 struct clock_device {
@@ -71,8 +72,8 @@ static const struct kernel_class clock_kernel = {
 };
 
 static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
-    struct clock_device *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    struct clock_device *made;
+    TRY(memory_new(&made, 1, "a device", error));
     made->speed = options->speed > 0 ? options->speed : 1;
     *device = &made->device;
     return PS_OK;

@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
 #include "base/random.h"
@@ -531,8 +532,8 @@ static enum ps_status open_device(const struct device_options *options, struct d
     pthread_once(&arena_made, make_arena);
     if (arena.handles == MAP_FAILED || arena.memory == MAP_FAILED || (void *)arena.history == MAP_FAILED)
         return error_set(error, PS_FAILED, "device far: cannot reserve its range of addresses");
-    struct far_device *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    struct far_device *made;
+    TRY(memory_new(&made, 1, "a device", error));
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     enum ps_status status = start(made, options, error);

@@ -42,17 +42,13 @@ static enum ps_status create_kernels(struct stage *stage, struct ps_error *error
 
 static enum ps_status arrange(struct stage *stage, struct ps_error *error) {
     int layers = stage->last - stage->first + 1;
-    struct buffer *values = calloc((size_t)stage->graph->node_count, sizeof *values);
-    int64_t *scratch = calloc((size_t)layers, sizeof *scratch);
-    enum ps_status status;
-    if (values != NULL && scratch != NULL) {
-        stage_allocate(stage, values, scratch);
-        status = stage_plan(stage, values, scratch, error);
-    } else {
-        status = error_memory(error, "a stage's plan", (size_t)stage->graph->node_count * sizeof *values);
-    }
-    free(scratch);
-    free(values);
+    struct arena arena = {0};
+    struct buffer *values = arena_take(&arena, (size_t)stage->graph->node_count, sizeof *values);
+    int64_t *scratch = arena_take(&arena, (size_t)layers, sizeof *scratch);
+    TRY(arena_check(&arena, "a stage's plan", error));
+    stage_allocate(stage, values, scratch);
+    enum ps_status status = stage_plan(stage, values, scratch, error);
+    arena_release(&arena);
     return status;
 }
 
@@ -73,18 +69,16 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
     TRY(check_request(device, graph, first, last, samples, error));
     const struct layer *begin = &graph->layers[first], *end = &graph->layers[last];
     int node_count = end->node_first + end->node_count - begin->node_first;
-    struct stage *made = malloc(sizeof *made);
-    if (made == NULL) return error_memory(error, "a stage", sizeof *made);
+    struct stage *made;
+    TRY(memory_new(&made, 1, "a stage", error));
     *made = (struct stage){.device = device,
                            .graph = graph,
                            .first = first,
                            .last = last,
                            .samples = samples,
                            .node_first = begin->node_first,
-                           .node_count = node_count,
-                           .nodes = calloc((size_t)node_count, sizeof *made->nodes)};
-    enum ps_status status = PS_OK;
-    if (made->nodes == NULL) status = error_memory(error, "a stage", (size_t)node_count * sizeof *made->nodes);
+                           .node_count = node_count};
+    enum ps_status status = memory_new(&made->nodes, node_count, "a stage", error);
     if (status == PS_OK) status = create_kernels(made, error);
     if (status == PS_OK) status = arrange(made, error);
     if (status == PS_OK) status = take_target(made, error);

@@ -102,7 +102,7 @@ enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct
         if (tie->gradients) find_gradients(stage, p, tie->gradients);
         tie++;
     }
-    if (arena->refused > 0) return error_memory(error, "shared parameters", arena->refused);
+    TRY(arena_status(arena, "shared parameters", error));
     *out = ties;
     *count = found;
     return PS_OK;

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "compute/stage_plan.h"
 
 struct gradient {
@@ -245,9 +246,7 @@ static void plan_layer_backward(struct planner *planner, int number, int64_t scr
 
 enum ps_status stage_plan(struct stage *stage, const struct buffer *values, const int64_t *scratch, struct ps_error *error) {
     struct planner planner = {.stage = stage, .values = values, .first_weighted = stage->graph->node_count, .error = error};
-    size_t bytes = (size_t)stage->graph->node_count * sizeof *planner.gradients;
-    planner.gradients = calloc(1, bytes);
-    if (planner.gradients == NULL) return error_memory(error, "a stage's plan", bytes);
+    TRY(memory_new(&planner.gradients, stage->graph->node_count, "a stage's plan", error));
     for (int i = stage->node_count - 1; i >= 0; i--) {
         if (is_trained(&stage->nodes[i])) planner.first_weighted = stage->node_first + i;
     }

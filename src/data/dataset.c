@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "graph/network.h"
@@ -293,8 +294,8 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
 
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error) {
-    char *copy = strdup(spec);
-    if (!copy) return error_memory(error, "a dataset spec", strlen(spec) + 1);
+    char *copy;
+    TRY(memory_text(spec, strlen(spec), &copy, "a dataset spec", error));
     enum ps_status status = open_copy(copy, spec, part, required, samples, error);
     free(copy);
     return status;

@@ -167,8 +167,8 @@ static enum ps_status read_directory(struct npz *file, struct ps_error *error) {
 
 static enum ps_status unpack(const struct npz *file, struct member *member, const unsigned char *from, struct ps_error *error) {
     if (member->size / RATIO_MAX > member->packed) return damaged(file, member->name, error, "its size is not possible");
-    unsigned char *made = malloc(member->size + 1);
-    if (made == NULL) return error_memory(error, member->name, member->size);
+    unsigned char *made;
+    TRY(memory_new(&made, member->size + 1, member->name, error));
     z_stream stream = {0};
     int code = inflateInit2(&stream, -MAX_WBITS);
     uint64_t taken = 0, given = 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/versioned.h"
 #include "graph/network.h"
 
@@ -84,8 +85,8 @@ static const struct dataset_class one_reader = GIVEN_CLASS(false), several_reade
 
 static enum ps_status open_given(const struct ps_dataset *object, struct samples *samples, struct ps_error *error) {
     const struct ps_dataset_source *source = &object->source;
-    struct given_dataset *made = malloc(sizeof *made);
-    if (!made) return error_memory(error, "a dataset", sizeof *made);
+    struct given_dataset *made;
+    TRY(memory_new(&made, 1, "a dataset", error));
     *made = (struct given_dataset){.dataset = {.class = source->several_readers ? &several_readers : &one_reader,
                                                .samples = source->samples,
                                                .shape = {.inputs = source->inputs,
@@ -136,12 +137,11 @@ enum ps_status dataset_use(const struct ps_dataset *object, enum dataset_part us
 /* ---------------------------------------------------------------------- creation */
 
 static enum ps_status create(const char *name, struct ps_dataset **dataset, struct ps_error *error) {
-    struct ps_dataset *made = calloc(1, sizeof *made);
-    if (made) made->name = strdup(name);
-    if (!made || !made->name) {
-        free(made);
-        return error_memory(error, "a dataset", sizeof *made + strlen(name));
-    }
+    struct arena arena = {0};
+    struct ps_dataset *made = arena_take(&arena, 1, sizeof *made);
+    const char *own = arena_copy(&arena, name, strlen(name) + 1, 1);
+    TRY(arena_check(&arena, "a dataset", error));
+    *made = (struct ps_dataset){.arena = arena, .name = own};
     pthread_mutex_init(&made->reading, NULL);
     *dataset = made;
     return PS_OK;
@@ -244,25 +244,24 @@ static enum ps_status check_source(const struct ps_dataset_source *source, struc
 }
 
 /* An entry of the caller's, with its name, as our own. */
-static enum ps_status take_input(const struct ps_input *given, struct ps_input *own, struct ps_error *error) {
+static void take_input(const struct ps_input *given, struct ps_input *own, struct arena *arena) {
     *own = *given;
     own->type = number_types[strcmp(given->type, number_types[TYPE_I32].name) == 0 ? TYPE_I32 : TYPE_F32].name;
-    own->name = strdup(given->name);
-    return own->name ? PS_OK : error_memory(error, "a dataset", strlen(given->name) + 1);
+    own->name = arena_copy(arena, given->name, strlen(given->name) + 1, 1);
 }
 
 /* What the caller lists, as our own. */
 static enum ps_status take_lists(struct ps_dataset *made, struct ps_error *error) {
     struct ps_dataset_source *source = &made->source;
     for (int i = 0; source->inputs && i < source->input_count; i++)
-        TRY(take_input(&source->inputs[i], &made->inputs[i], error));
+        take_input(&source->inputs[i], &made->inputs[i], &made->arena);
     if (source->inputs) source->inputs = made->inputs;
-    if (!source->targets) return PS_OK;
-    TRY(take_input(source->targets, &made->target, error));
+    if (!source->targets) return arena_status(&made->arena, "a dataset", error);
+    take_input(source->targets, &made->target, &made->arena);
     source->targets = &made->target;
     source->classes = made->target.vocabulary;
     source->labels = (int)input_elements(&made->target);
-    return PS_OK;
+    return arena_status(&made->arena, "a dataset", error);
 }
 
 enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct ps_dataset **dataset, struct ps_error *error) {
@@ -293,8 +292,6 @@ void ps_dataset_destroy(struct ps_dataset *dataset) {
     if (!dataset) return;
     samples_close(&dataset->opened);
     pthread_mutex_destroy(&dataset->reading);
-    for (int i = 0; i < NETWORK_INPUTS_MAX; i++) free((char *)dataset->inputs[i].name);
-    free((char *)dataset->target.name);
-    free(dataset->name);
-    free(dataset);
+    struct arena arena = dataset->arena; /* in which the object is, too */
+    arena_release(&arena);
 }

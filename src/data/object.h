@@ -7,18 +7,20 @@
 
 #include <pthread.h>
 
+#include "base/arena.h"
 #include "data/dataset.h"
 #include "graph/operator.h"
 
 struct ps_dataset {
-    char *name; /* the spec, or what the caller calls it */
-    bool given; /* by the caller's functions; else by a spec */
+    struct arena arena;
+    const char *name; /* the spec, or what the caller calls it */
+    bool given;       /* by the caller's functions; else by a spec */
     enum ps_part part;
-    const struct ps_dataset *words;                   /* by whose words text is numbered; NULL: nobody says */
-    struct samples opened;                            /* for a network, once for all; dataset NULL: each user opens them */
-    struct ps_dataset_source source;                  /* where given; its inputs are those below */
+    const struct ps_dataset *words;                     /* by whose words text is numbered; NULL: nobody says */
+    struct samples opened;                              /* for a network, once for all; dataset NULL: each user opens them */
+    struct ps_dataset_source source;                    /* where given; its inputs are those below */
     struct ps_input inputs[NETWORK_INPUTS_MAX], target; /* with names of our own */
-    pthread_mutex_t reading;                          /* then, one sample at a time */
+    pthread_mutex_t reading;                            /* then, one sample at a time */
 };
 
 /* Opens the data for a network, or takes those that are open; samples_close ends it. `usual` is the part where nobody says one.

@@ -12,7 +12,9 @@
 #include <jerror.h>
 #include <png.h>
 
+#include "base/arena.h"
 #include "base/file.h"
+#include "base/memory.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
 enum { SIDE_MAX = 1 << 16 };
@@ -27,8 +29,7 @@ static enum ps_status take_pixels(const char *path, struct picture *picture, str
                          (long long)picture->width, (long long)picture->height, SIDE_MAX);
     }
     const size_t size = (size_t)(picture->height * picture->width * picture->channels);
-    picture->pixels = malloc(size);
-    return picture->pixels ? PS_OK : error_memory(error, path, size);
+    return memory_new(&picture->pixels, size, path, error);
 }
 
 /* Luma as in JPEG (ITU-R BT.601), in units of 1/65536 and rounded as by libjpeg and PIL: a colour has the same grey in every
@@ -97,10 +98,7 @@ static enum ps_status decode_jpeg(struct jpeg *jpeg, const char *path, const cha
     picture->height = file->output_height;
     picture->width = file->output_width;
     TRY(take_pixels(path, picture, error));
-    if (four) {
-        jpeg->row = malloc((size_t)picture->width * 4);
-        if (!jpeg->row) return error_memory(error, path, (size_t)picture->width * 4);
-    }
+    if (four) TRY(memory_new(&jpeg->row, 4 * picture->width, path, error));
     read_rows(jpeg, picture);
     jpeg_finish_decompress(file);
     return PS_OK;
@@ -108,8 +106,8 @@ static enum ps_status decode_jpeg(struct jpeg *jpeg, const char *path, const cha
 
 static enum ps_status read_jpeg(const char *path, const char *data, size_t size, struct picture *picture,
                                 struct ps_error *error) {
-    struct jpeg *jpeg = calloc(1, sizeof *jpeg);
-    if (!jpeg) return error_memory(error, path, sizeof *jpeg);
+    struct jpeg *jpeg;
+    TRY(memory_new(&jpeg, 1, path, error));
     jpeg->file.err = jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = fail_jpeg;
     jpeg->errors.emit_message = warn_jpeg;
@@ -300,13 +298,10 @@ enum ps_status picture_scale(const struct picture *picture, const struct picture
     const int64_t rows = bottom > top ? bottom - top : 0;
     const size_t across = (size_t)(side * taps_most(window->width, side)),
                  down = (size_t)(side * taps_most(window->height, side));
-    float *memory = malloc((across + down + (size_t)(rows * floats)) * sizeof *memory);
-    struct taps *taps = malloc(2 * (size_t)side * sizeof *taps);
-    if (!memory || !taps) {
-        free(memory);
-        free(taps);
-        return error_memory(error, "scaling an image", (size_t)(rows * floats) * sizeof *memory);
-    }
+    struct arena arena = {0};
+    float *memory = arena_take(&arena, across + down + (size_t)(rows * floats), sizeof *memory);
+    struct taps *taps = arena_take(&arena, 2 * (size_t)side, sizeof *taps);
+    TRY(arena_check(&arena, "scaling an image", error));
     float *scaled = memory + across + down;
     make_taps(window->left, window->width, picture->width, side, memory, taps);
     make_taps(window->top, window->height, picture->height, side, memory + across, taps + side);
@@ -316,7 +311,6 @@ enum ps_status picture_scale(const struct picture *picture, const struct picture
     }
     scale_columns(scaled, top, taps + side, side, floats, out);
     if (flip) mirror(out, side, picture->channels);
-    free(taps);
-    free(memory);
+    arena_release(&arena);
     return PS_OK;
 }

@@ -52,12 +52,12 @@ static void fill_table(struct vocabulary *vocabulary) {
 
 static enum ps_status grow(struct vocabulary *vocabulary, struct ps_error *error) {
     int capacity = vocabulary->capacity > 0 ? 2 * vocabulary->capacity : 1024;
-    size_t table_size = 2 * (size_t)capacity, bytes = (size_t)capacity * sizeof(struct entry) + table_size * sizeof(int);
+    size_t table_size = 2 * (size_t)capacity;
     struct entry *entries = realloc(vocabulary->entries, (size_t)capacity * sizeof *entries);
-    if (!entries) return error_memory(error, "a vocabulary", bytes);
+    TRY(memory_check(entries, "a vocabulary", error));
     vocabulary->entries = entries;
     int *table = realloc(vocabulary->table, table_size * sizeof *table);
-    if (!table) return error_memory(error, "a vocabulary", bytes);
+    TRY(memory_check(table, "a vocabulary", error));
     vocabulary->table = table;
     vocabulary->table_size = table_size;
     vocabulary->capacity = capacity;
@@ -68,10 +68,8 @@ static enum ps_status grow(struct vocabulary *vocabulary, struct ps_error *error
 static enum ps_status add(struct vocabulary *vocabulary, const char *token, size_t length, int64_t count,
                           struct ps_error *error) {
     if (vocabulary->count == vocabulary->capacity) TRY(grow(vocabulary, error));
-    char *copy = malloc(length + 1);
-    if (!copy) return error_memory(error, "a vocabulary", length + 1);
-    memcpy(copy, token, length);
-    copy[length] = '\0';
+    char *copy;
+    TRY(memory_text(token, length, &copy, "a vocabulary", error));
     vocabulary->entries[vocabulary->count++] = (struct entry){copy, length, count};
     vocabulary->table[slot_of(vocabulary, token, length)] = vocabulary->count;
     return PS_OK;

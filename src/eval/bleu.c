@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/corpus.h"
 
 struct words {
@@ -67,8 +68,7 @@ enum ps_status bleu_add(struct bleu *bleu, const char *sentence, const char *ref
     if (status == PS_OK) status = split(reference, &b, error);
     if (status == PS_OK) {
         size_t most = strlen(a.text) / 2 + strlen(b.text) / 2 + 2;
-        known = calloc(most, sizeof *known);
-        if (!known) status = error_memory(error, "a sentence", most * sizeof *known);
+        status = memory_new(&known, most, "a sentence", error);
     }
     if (status == PS_OK) {
         number(&a, known, &known_count);

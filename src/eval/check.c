@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/versioned.h"
@@ -118,8 +119,7 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
     TRY(device_open(device, &options, &run->device, error));
     if (!run->device->type->real) return error_set(error, PS_USAGE, "`device`: %s computes no numbers", device);
     if (run->device->type->attach) run->device->type->attach(run->device);
-    run->parts = calloc((size_t)stages, sizeof *run->parts);
-    if (!run->parts) return error_memory(error, "stages", (size_t)stages * sizeof *run->parts);
+    TRY(memory_new(&run->parts, stages, "stages", error));
     for (; run->count < stages; run->count++) {
         const int first = graph->layer_count * run->count / stages, last = graph->layer_count * (run->count + 1) / stages - 1;
         TRY(stage_create(run->device, graph, first, last, samples, &run->parts[run->count].stage, error));
@@ -137,8 +137,8 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
 static enum ps_status run_step(struct run *run, const struct batch *batch, size_t outputs, struct answer *answer,
                                struct ps_error *error) {
     const size_t bytes = (size_t)stage_sizes(run->parts[0].stage).input_bytes;
-    char *input = calloc(bytes + 1, 1);
-    if (!input) return error_memory(error, "inputs", bytes);
+    char *input;
+    TRY(memory_new(&input, bytes + 1, "inputs", error));
     stage_pack_inputs(run->parts[0].stage, batch->inputs, input);
     device_copy(run->device, run->parts[0].blocks.input, input, bytes);
     struct stage_step step = {
@@ -264,8 +264,8 @@ static enum ps_status take_value(const struct array *array, const struct shape *
     const int64_t each = shape_elements(shape), count = each * samples;
     const bool turned = first_side_outermost(shape, array) && !(labels && shape->type == TYPE_I32);
     TRY(check_elements(array, shape, samples, error));
-    uint32_t *values = malloc((size_t)count * sizeof *values + 1); /* f32 or i32: of the same size */
-    if (!values) return error_memory(error, array->name, (size_t)count * sizeof *values);
+    uint32_t *values; /* f32 or i32: of the same size */
+    TRY(memory_new(&values, count, array->name, error));
     enum ps_status status = PS_OK;
     if (shape->type == TYPE_I32)
         status = array_integers(array, 0, count, (int32_t *)values, error);
@@ -543,8 +543,8 @@ enum ps_status ps_check_run(const struct ps_network *network, const struct ps_ch
     if (options.workers < 0 || options.workers > STAGES_MAX)
         return error_set(error, PS_USAGE, "`workers`: %d is not from 1 to %d", options.workers, STAGES_MAX);
     if (!(options.tolerance >= 0)) return error_set(error, PS_USAGE, "`tolerance`: %g is below 0", options.tolerance);
-    struct ps_check *made = calloc(1, sizeof *made);
-    if (!made) return error_memory(error, "a check", sizeof *made);
+    struct ps_check *made;
+    TRY(memory_new(&made, 1, "a check", error));
     made->tolerance = options.tolerance > 0 ? options.tolerance : TOLERANCE_DEFAULT;
     enum ps_status status = options.against ? npz_open(options.against, &file, error) : PS_OK;
     if (status == PS_OK) status = run_check(network, &options, file, &arena, made, error);

@@ -37,7 +37,7 @@ struct evaluator {
     struct device *device;
     struct loaded_network loaded;
     struct loader *loader;
-    void *staging; /* the input block of a network with several inputs, put together in the host's memory; else NULL */
+    char *staging; /* the input block of a network with several inputs, put together in the host's memory; else NULL */
 };
 
 static enum ps_status check(const struct ps_evaluate_options *options, struct ps_error *error) {
@@ -125,10 +125,8 @@ static enum ps_status make_network(struct evaluator *evaluator, const struct gra
 }
 
 static enum ps_status make_staging(struct evaluator *evaluator, struct ps_error *error) {
-    const size_t bytes = (size_t)stage_sizes(evaluator->loaded.stage).input_bytes;
     if (evaluator->network->graph->input_count == 1) return PS_OK;
-    evaluator->staging = calloc(bytes, 1);
-    return evaluator->staging ? PS_OK : error_memory(error, "evaluation", bytes);
+    return memory_new(&evaluator->staging, stage_sizes(evaluator->loaded.stage).input_bytes, "evaluation", error);
 }
 
 static void free_network(struct evaluator *evaluator) {
@@ -173,7 +171,7 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
     if (options->translations) translation.sentences = &sentences;
     enum ps_status status = translate(&translation, &counts, error);
     char *text = text_take(&sentences);
-    if (status == PS_OK && !text) status = error_memory(error, "translations", 0);
+    if (status == PS_OK) status = memory_check(text, "translations", error);
     if (status == PS_OK && options->translations) status = file_write(options->translations, text, strlen(text), error);
     free(text);
     if (status == PS_OK) *bleu = bleu_score(&counts);

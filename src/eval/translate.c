@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 
@@ -58,8 +59,8 @@ static bool reads_target(const struct node *node, int64_t source, const bool *re
 /* Marks the layers of which no node depends on the target's tokens. A node that works in place is marked as the node whose
  * value it overwrites. */
 static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool *kept, struct ps_error *error) {
-    bool *reached = calloc((size_t)graph->node_count, sizeof *reached), changed = true;
-    if (!reached) return error_memory(error, "a translation", (size_t)graph->node_count);
+    bool *reached, changed = true;
+    TRY(memory_new(&reached, graph->node_count, "a translation", error));
     for (int l = 0; l < graph->layer_count; l++) kept[l] = true;
     for (int n = 1; n < graph->node_count; n++) {
         const struct node *node = &graph->nodes[n];

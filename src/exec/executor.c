@@ -142,7 +142,7 @@ static enum ps_status find_tied(struct executor *executor, const struct worker_o
                                     .stages = stages,
                                     .uses = several ? tie->uses : 0};
     }
-    return arena->refused > 0 ? error_memory(error, "shared parameters", arena->refused) : PS_OK;
+    return arena_status(arena, "shared parameters", error);
 }
 
 /* Where the gradients of the stage's uses of these lie. */
@@ -150,7 +150,7 @@ static enum ps_status point_to_tied(struct executor *executor, const struct ties
                                     struct ps_error *error) {
     const int count = tied_position(executor->tied, executor->tied_count, stage->number);
     float **next = stage->tied = arena_take(&executor->arena, (size_t)count, sizeof(*stage->tied));
-    if (!next) return error_memory(error, "shared parameters", executor->arena.refused);
+    TRY(arena_status(&executor->arena, "shared parameters", error));
     for (int t = 0; t < executor->tied_count && stage->gradients; t++) {
         const int uses = tied_uses_in(&executor->tied[t], stage->number);
         const struct stage_tie *tie = executor->real ? stage->update.ties : NULL;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 
 /* Steps from `step` to the next multiple of `every` within its epoch. */
@@ -77,8 +78,7 @@ static enum ps_status add_lengths(const struct ps_plan *plan, const struct segme
         *entry = (struct program_set_entry){.batches = batches, .uses = 1};
         TRY(lower_plan(plan, batches, &entry->programs, error));
         set->count++;
-        if (!set->slots) set->slots = calloc((size_t)entry->programs->instance_count, sizeof *set->slots);
-        if (!set->slots) return error_memory(error, "programs", (size_t)entry->programs->instance_count * sizeof *set->slots);
+        if (!set->slots) TRY(memory_new(&set->slots, entry->programs->instance_count, "programs", error));
         count_slots(set, entry->programs);
     }
     return PS_OK;

@@ -8,9 +8,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 
 struct run_queue {
+    struct arena arena;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int *queue; /* a ring */
@@ -23,14 +25,12 @@ struct run_queue {
 };
 
 enum ps_status run_queue_create(int workers, struct run_queue **out, struct ps_error *error) {
-    struct run_queue *turns = calloc(1, sizeof *turns);
-    if (turns) turns->queue = calloc((size_t)workers, sizeof *turns->queue);
-    if (turns) turns->seen = calloc((size_t)workers, sizeof *turns->seen);
-    if (!turns || !turns->queue || !turns->seen) {
-        if (turns) free(turns->queue);
-        free(turns);
-        return error_memory(error, "workers' turns", (size_t)workers * sizeof *turns->queue);
-    }
+    struct arena arena = {0};
+    struct run_queue *turns = arena_take(&arena, 1, sizeof *turns);
+    int *queue = arena_take(&arena, (size_t)workers, sizeof *queue);
+    int64_t *seen = arena_take(&arena, (size_t)workers, sizeof *seen);
+    TRY(arena_check(&arena, "workers' turns", error));
+    *turns = (struct run_queue){.arena = arena, .queue = queue, .seen = seen};
     turns->capacity = workers;
     pthread_mutex_init(&turns->lock, NULL);
     pthread_cond_init(&turns->changed, NULL);
@@ -42,9 +42,8 @@ void run_queue_destroy(struct run_queue *turns) {
     if (!turns) return;
     pthread_cond_destroy(&turns->changed);
     pthread_mutex_destroy(&turns->lock);
-    free(turns->queue);
-    free(turns->seen);
-    free(turns);
+    struct arena arena = turns->arena; /* in which `turns` is, too */
+    arena_release(&arena);
 }
 
 void run_queue_start(struct run_queue *turns, int first, int end) {

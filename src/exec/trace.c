@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 /* Computations in a worker's ring, at most `most`. */
 static int64_t remembered(const struct recorder *recorder, int most) {
     int64_t count = recorder->count < recorder->capacity ? recorder->count : recorder->capacity;
@@ -31,9 +33,7 @@ static double window_start(const struct executor *executor, int most) {
 /* The memory of each worker's blocks. */
 static enum ps_status note_memory(const struct executor *executor, const struct ps_run_worker *figures,
                                   struct timeline *timeline, struct ps_error *error) {
-    timeline->memory_bytes = calloc((size_t)executor->worker_count, sizeof *timeline->memory_bytes);
-    if (!timeline->memory_bytes)
-        return error_memory(error, "a trace", (size_t)executor->worker_count * sizeof *timeline->memory_bytes);
+    TRY(memory_new(&timeline->memory_bytes, executor->worker_count, "a trace", error));
     for (int number = 0; number < executor->worker_count; number++)
         timeline->memory_bytes[number] = figures[number].measured_bytes;
     return PS_OK;

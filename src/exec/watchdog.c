@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 
 /* A poll that comes later than this shows that the watcher itself did not run; only this much of the time counts. */
 #define LOOK_MOST_S 0.25
@@ -22,8 +23,7 @@ enum { READING_BYTES = 64 << 10 };
 
 enum ps_status watchdog_create(int workers, double patience_s, struct watchdog *watchdog, struct ps_error *error) {
     *watchdog = (struct watchdog){.patience_s = patience_s, .workers = workers};
-    watchdog->seen = calloc((size_t)workers, sizeof *watchdog->seen);
-    return watchdog->seen ? PS_OK : error_memory(error, "a watchdog", (size_t)workers * sizeof *watchdog->seen);
+    return memory_new(&watchdog->seen, workers, "a watchdog", error);
 }
 
 void watchdog_free(struct watchdog *watchdog) { free(watchdog->seen); }

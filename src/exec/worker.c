@@ -22,7 +22,7 @@ static enum ps_status make_spans(struct worker *worker, struct worker_stage *sta
     struct update_state *state = &stage->update;
     if (without == 0) return PS_OK;
     state->spans = arena_take(&worker->arena, (size_t)parameters, sizeof *state->spans);
-    if (!state->spans) return error_memory(error, "what decays", worker->arena.refused);
+    TRY(arena_status(&worker->arena, "what decays", error));
     int64_t begun = 0, before = -1;
     for (int p = 0; p < parameters; p++) {
         const int64_t offset = stage_parameter_offset(stage->stage, p);
@@ -60,7 +60,7 @@ static enum ps_status make_ties(struct worker *worker, struct worker_stage *stag
     TRY(stage_ties(stage->stage, &worker->arena, &state->ties, &state->tie_count, error));
     state->tied_shares = arena_take(&worker->arena, (size_t)state->tie_count, sizeof *state->tied_shares);
     state->rest = arena_take(&worker->arena, (size_t)state->tie_count + 1, sizeof *state->rest);
-    return worker->arena.refused > 0 ? error_memory(error, "shared parameters", worker->arena.refused) : PS_OK;
+    return arena_status(&worker->arena, "shared parameters", error);
 }
 
 /* Weights must have the same layout as at the full length, and the blocks must not be larger. */
@@ -156,7 +156,7 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
 static enum ps_status carve_table(struct worker *worker, struct memory_block *memory, int count, int64_t bytes, float ***table,
                                   struct ps_error *error) {
     *table = arena_take(&worker->arena, (size_t)count, sizeof **table);
-    if (!*table) return error_memory(error, "a table of blocks", worker->arena.refused);
+    TRY(arena_status(&worker->arena, "a table of blocks", error));
     for (int slot = 0; slot < count; slot++) (*table)[slot] = memory_block_carve(memory, (size_t)bytes);
     return PS_OK;
 }
@@ -167,7 +167,7 @@ static enum ps_status make_targets(struct worker *worker, struct worker_stage *s
     stage->targets = arena_take(&worker->arena, slots, sizeof *stage->targets);
     stage->loss_scale = arena_take(&worker->arena, slots, sizeof *stage->loss_scale);
     char *all = arena_take(&worker->arena, slots, bytes);
-    if (worker->arena.refused > 0) return error_memory(error, "targets", worker->arena.refused);
+    TRY(arena_status(&worker->arena, "targets", error));
     for (size_t slot = 0; slot < slots; slot++) stage->targets[slot] = all + slot * bytes;
     return PS_OK;
 }
@@ -227,10 +227,9 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
 /* Memory on the host in which the first stage's input is prepared. */
 static enum ps_status make_staging(struct worker *worker, struct ps_error *error) {
     for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
-        const size_t bytes = (size_t)worker->stages[i].sizes.input_bytes + 1;
         if (worker->stages[i].number > 0) continue;
-        worker->staging = arena_take(&worker->arena, bytes, 1);
-        if (!worker->staging) return error_memory(error, "staged input", bytes);
+        worker->staging = arena_take(&worker->arena, (size_t)worker->stages[i].sizes.input_bytes + 1, 1);
+        TRY(arena_status(&worker->arena, "staged input", error));
     }
     return PS_OK;
 }
@@ -248,7 +247,7 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     TRY(make_staging(worker, error));
     if (options->record == 0) return PS_OK;
     worker->recorder.events = arena_take(&worker->arena, (size_t)options->record, sizeof *worker->recorder.events);
-    if (!worker->recorder.events) return error_memory(error, "a trace", worker->arena.refused);
+    TRY(arena_status(&worker->arena, "a trace", error));
     worker->recorder.capacity = options->record;
     return PS_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "graph/operators.h"
 #include "graph/split.h"
 
@@ -303,9 +304,7 @@ static bool goes_on(const struct graph *graph, const struct node *node, int last
 /* A layer begins with every node that does the work of one, and where the chain jumps: with a node that goes on from another
  * node than the one before. Sourceless nodes belong to the node that follows them. */
 static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
-    graph->layers = calloc((size_t)graph->node_count, sizeof *graph->layers);
-    if (graph->layers == NULL)
-        return error_memory(error, "a network's layers", (size_t)graph->node_count * sizeof *graph->layers);
+    TRY(memory_new(&graph->layers, graph->node_count, "a network's layers", error));
     for (int i = 0; i < graph->input_count; i++) graph->nodes[i].layer = -1;
     int first = graph->input_count, last = -1; /* of those that belong to the next; the last one that is not sourceless */
     for (int i = graph->input_count; i < graph->node_count; i++) {
@@ -411,8 +410,7 @@ static void find_last_uses(const struct graph *graph, int *last_use) {
 /* Values are taken in ascending order and each is put at every cut that it crosses; cut_first[cut + 1] is where the cut's next
  * one goes, and in the end where the next cut's begin. */
 static enum ps_status find_cuts(struct graph *graph, const int *last_use, struct ps_error *error) {
-    graph->cut_first = calloc((size_t)graph->layer_count + 3, sizeof *graph->cut_first);
-    if (graph->cut_first == NULL) return error_memory(error, "a network's cuts", (size_t)graph->layer_count * sizeof(int));
+    TRY(memory_new(&graph->cut_first, (size_t)graph->layer_count + 3, "a network's cuts", error));
     int *next = graph->cut_first + 1;
     int64_t all = 0;
     for (int r = 0; r < graph->node_count; r++)
@@ -424,8 +422,7 @@ static enum ps_status find_cuts(struct graph *graph, const int *last_use, struct
         for (int cut = graph->nodes[r].layer + 1; cut <= last_use[r]; cut++) next[cut + 1]++;
     for (int cut = 0; cut <= graph->layer_count; cut++) next[cut + 1] += next[cut];
     const size_t crossings = (size_t)next[graph->layer_count + 1];
-    graph->cut_values = calloc(crossings + 1, sizeof *graph->cut_values);
-    if (graph->cut_values == NULL) return error_memory(error, "a network's cuts", crossings * sizeof *graph->cut_values);
+    TRY(memory_new(&graph->cut_values, crossings + 1, "a network's cuts", error));
     for (int r = 0; r < graph->node_count; r++)
         for (int cut = graph->nodes[r].layer + 1; cut <= last_use[r]; cut++) graph->cut_values[next[cut]++] = r;
     return PS_OK;
@@ -435,8 +432,8 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     if (graph->status != PS_OK) return graph->status;
     assert(graph->layers == NULL);
     if (graph->node_count == 0) return error_set(error, PS_USAGE, "a network needs at least one node beside its data");
-    int *consumers = calloc((size_t)graph->node_count, sizeof *consumers);
-    if (consumers == NULL) return error_memory(error, "a network", (size_t)graph->node_count * sizeof *consumers);
+    int *consumers;
+    TRY(memory_new(&consumers, graph->node_count, "a network", error));
     for (int i = 0; i < graph->node_count; i++) {
         for (int j = 0; j < graph->nodes[i].input_count; j++) consumers[graph->nodes[i].inputs[j]]++;
     }
@@ -496,8 +493,8 @@ enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, in
         sum += (double)weights[c];
     }
     if (sum == 0) return error_set(error, PS_USAGE, "the weights of all classes are 0");
-    float *own = malloc((size_t)count * sizeof *own);
-    if (own == NULL) return error_memory(error, "class weights", (size_t)count * sizeof *own);
+    float *own;
+    TRY(memory_new(&own, count, "class weights", error));
     memcpy(own, weights, (size_t)count * sizeof *own);
     free(graph->class_weights);
     graph->class_weights = own;

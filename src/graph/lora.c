@@ -225,9 +225,9 @@ enum ps_status ps_network_lora(struct ps_network *network, const char *text, str
     TRY(check_patterns(from, wanted.train, false, error));
     TRY(memory_new(&number, (size_t)from->node_count, "a network with adapters", error));
     struct graph *graph = graph_create();
-    enum ps_status status = graph != NULL ? rewrite(from, &wanted, number, graph, error) : PS_OUT_OF_MEMORY;
+    enum ps_status status = memory_check(graph, "a network", error);
+    if (status == PS_OK) status = rewrite(from, &wanted, number, graph, error);
     free(number);
-    if (graph == NULL) return error_memory(error, "a network", sizeof *graph);
     if (status == PS_OK)
         status = network_create(network->name, graph, network->predicts, &made, error);
     else

@@ -1,6 +1,7 @@
 /* Built-in networks from their specifications. */
 #include "graph/model.h"
 
+#include "base/memory.h"
 #include "base/table.h"
 #include "graph/split.h"
 
@@ -81,7 +82,7 @@ enum ps_status model_generate(const char *spec, struct ps_network **network, str
     enum network_predicts tokens = entry->masked ? PREDICTS_MASKED_TOKENS : PREDICTS_TOKENS;
     bool gives_tokens = reads_tokens(entry) && entry->defaults.classes == 0;
     struct graph *graph = graph_create();
-    if (graph == NULL) return error_memory(error, "a network", sizeof *graph);
+    TRY(memory_check(graph, "a network", error));
     enum ps_status status = build(graph, spec, &options, entry, error);
     if (status == PS_OK) status = spec_string(&options, "split", &splits, error);
     struct graph *whole = graph;

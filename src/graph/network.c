@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/versioned.h"
 #include "graph/model.h"
@@ -160,11 +161,11 @@ static enum ps_status check(const struct ps_network *network, struct ps_error *e
 
 enum ps_status network_create(const char *name, struct graph *graph, enum network_predicts predicts,
                               struct ps_network **network, struct ps_error *error) {
-    struct ps_network *made = calloc(1, sizeof *made);
-    enum ps_status status;
-    if (made == NULL) {
+    struct ps_network *made;
+    enum ps_status status = memory_new(&made, 1, "a network", error);
+    if (status != PS_OK) {
         graph_destroy(graph);
-        return error_memory(error, "a network", sizeof *made);
+        return status;
     }
     made->graph = graph;
     made->predicts = predicts;
@@ -222,7 +223,7 @@ enum ps_status network_add_loss(struct graph *graph, const char *loss, int outpu
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
                                     struct ps_error *error) {
     char name[2 * NETWORK_NAME_SIZE];
-    struct graph *graph;
+    struct graph *graph = graph_create();
     snprintf(name, sizeof name, "%s,split=%s", whole->name, splits);
     enum ps_status status = graph_split_all(whole->graph, splits, &graph, error);
     if (status != PS_OK) {
@@ -286,8 +287,8 @@ static enum ps_status create_at(const struct ps_network *whole, int source, int 
     struct ps_network *made;
     if (network_source(whole) == 0) return error_set(error, PS_USAGE, "%s has no source and target", whole->name);
     struct graph *graph = graph_create();
-    enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
-    if (status == PS_OK) status = graph_take_target(graph, whole->graph, error);
+    TRY(memory_check(graph, "a network", error));
+    enum ps_status status = graph_take_target(graph, whole->graph, error);
     if (status == PS_OK) graph->values = values_share(whole->graph->values);
     for (int n = 0; status == PS_OK && n < whole->graph->node_count; n++) {
         const struct node *node = &whole->graph->nodes[n];
@@ -346,9 +347,10 @@ enum ps_status ps_network_set_loss(struct ps_network *network, const char *loss,
                                    struct ps_error *error) {
     int number = 0;
     struct ps_network *made;
+    if (loss != NULL) TRY(find_loss(loss, &number, error));
     struct graph *graph = graph_create();
-    enum ps_status status = graph != NULL ? PS_OK : error_memory(error, "a network", sizeof *graph);
-    if (status == PS_OK && loss != NULL) status = find_loss(loss, &number, error);
+    TRY(memory_check(graph, "a network", error));
+    enum ps_status status = PS_OK;
     if (status == PS_OK) status = copy_with_loss(network->graph, loss, class_weights, class_count, graph, error);
     if (status == PS_OK)
         status = network_create(network->name, graph, loss != NULL ? losses[number].predicts : network->predicts, &made, error);

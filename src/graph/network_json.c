@@ -408,7 +408,7 @@ static enum ps_status read_values(const struct reading *reading, const struct js
         return json_error(root, error, "values: '%s' is not the name of a file in the same directory", name);
     snprintf(place, sizeof place, "%.*s%s", end != NULL ? (int)(end + 1 - path) : 0, path, name);
     graph->values = values_create();
-    if (graph->values == NULL) return error_memory(error, "values of parameters", 1);
+    TRY(memory_check(graph->values, "values of parameters", error));
     return values_read(graph->values, place, error);
 }
 
@@ -639,7 +639,7 @@ enum ps_status network_write_json(const struct ps_network *network, const char *
     snprintf(place, sizeof place, "%.*s.safetensors", (int)stem, path);
     const char *slash = strrchr(place, '/'), *name = slash != NULL ? slash + 1 : place;
     char *text = network_text(network, values_count(values) > 0 ? name : NULL);
-    if (text == NULL) return error_memory(error, "a network's file", (size_t)network->graph->node_count * 100);
+    TRY(memory_check(text, "a network's file", error));
     enum ps_status status = values_count(values) > 0 ? values_write(values, place, error) : PS_OK;
     if (status == PS_OK) status = file_write(path, text, strlen(text), error);
     free(text);

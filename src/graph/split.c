@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 const char *split_whole_name(const struct parameter *parameter) {
     return parameter->slice.rows > 0 ? parameter->slice.whole : parameter->name;
 }
@@ -53,8 +55,7 @@ static void copy_node(struct rewrite *rewrite, int node) {
     const struct node *original = &rewrite->from->nodes[node];
     int inputs[GRAPH_INPUTS_MAX];
     for (int i = 0; i < original->input_count; i++) inputs[i] = rewrite->number[original->inputs[i]];
-    rewrite->number[node] =
-        graph_add_copy(rewrite->to, rewrite->from, original, &original->attributes, inputs, rewrite->error);
+    rewrite->number[node] = graph_add_copy(rewrite->to, rewrite->from, original, &original->attributes, inputs, rewrite->error);
 }
 
 /* Channels that a part holds, in those of its node and in those of the whole layer. */
@@ -145,11 +146,9 @@ enum ps_status graph_split(const struct graph *graph, int layer, int channels, s
     TRY(check(graph, layer, channels, error));
     int first = graph->layers[layer].node_first, last = last_of_parts(graph, first);
     struct rewrite rewrite = {.from = graph, .to = graph_create(), .error = error};
-    rewrite.number = malloc((size_t)graph->node_count * sizeof *rewrite.number);
-    enum ps_status status = PS_OK;
-    if (rewrite.to == NULL || rewrite.number == NULL) {
-        status = error_memory(error, "a split network", (size_t)graph->node_count * sizeof *rewrite.number);
-    } else {
+    enum ps_status status = memory_check(rewrite.to, "a split network", error);
+    if (status == PS_OK) status = memory_new(&rewrite.number, graph->node_count, "a split network", error);
+    if (status == PS_OK) {
         rewrite.to->values = values_share(graph->values);
         for (int i = 0; i < first; i++) copy_node(&rewrite, i);
         add_split(&rewrite, first, last, channels);
@@ -166,8 +165,8 @@ enum ps_status graph_split(const struct graph *graph, int layer, int channels, s
 }
 
 static enum ps_status find_layer(const struct graph *graph, const char *name, int *layer, struct ps_error *error) {
-    const char **names = malloc((size_t)graph->layer_count * sizeof *names);
-    if (names == NULL) return error_memory(error, "a network's layers", (size_t)graph->layer_count * sizeof *names);
+    const char **names;
+    TRY(memory_new(&names, graph->layer_count, "a network's layers", error));
     *layer = -1;
     for (int l = 0; l < graph->layer_count; l++) {
         names[l] = graph->layers[l].name;

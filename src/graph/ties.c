@@ -41,7 +41,7 @@ enum ps_status ties_find(const struct graph *graph, struct arena *arena, struct 
         tie->layers = arena_take(arena, (size_t)tie->uses, sizeof *tie->layers);
         if (tie->layers) find_uses(graph, p, tie->layers);
     }
-    if (arena->refused > 0) return error_memory(error, "shared parameters", arena->refused);
+    TRY(arena_status(arena, "shared parameters", error));
     *ties = found;
     return PS_OK;
 }
@@ -52,7 +52,7 @@ enum ps_status ties_copy(const struct ties *ties, struct arena *arena, struct ti
         made.list[t].parameter = NULL;
         made.list[t].layers = arena_copy(arena, ties->list[t].layers, (size_t)ties->list[t].uses, sizeof(int));
     }
-    if (arena->refused > 0) return error_memory(error, "shared parameters", arena->refused);
+    TRY(arena_status(arena, "shared parameters", error));
     *copy = made;
     return PS_OK;
 }
@@ -114,7 +114,7 @@ static enum ps_status read_layers(const struct json_place *place, int layer_coun
     if (uses < 2 || uses > USES_MAX) return json_error(place, error, "%zu layers; 2 to %d are accepted", uses, USES_MAX);
     tie->uses = (int)uses;
     tie->layers = arena_take(arena, uses, sizeof *tie->layers);
-    if (!tie->layers) return error_memory(error, "shared parameters", arena->refused);
+    TRY(arena_status(arena, "shared parameters", error));
     const int most = layer_count > 0 ? layer_count - 1 : LAYER_MAX;
     for (size_t u = 0; u < uses; u++) {
         TRY(json_item(place, u, &item, error));
@@ -134,7 +134,7 @@ enum ps_status ties_read(const struct json_place *place, int layer_count, struct
     TRY(json_array_length(place, &count, error));
     if (count > TIES_MAX) return json_error(place, error, "%zu shared parameters; at most %d are accepted", count, TIES_MAX);
     struct ties read = {arena_take(arena, count, sizeof *read.list), (int)count};
-    if (!read.list) return error_memory(error, "shared parameters", arena->refused);
+    TRY(arena_status(arena, "shared parameters", error));
     for (size_t t = 0; t < count; t++) {
         TRY(json_item(place, t, &item, error));
         layers = item;

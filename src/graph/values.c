@@ -88,8 +88,8 @@ static enum ps_status find_room(struct values *values, const char *name, size_t 
     *number = values->table[*place] > 0 ? (size_t)values->table[*place] - 1 : values->count;
     if (*number < values->count) return PS_OK;
     TRY(memory_grow(&values->entries, &values->capacity, values->count + 1, "values of parameters", error));
-    char *copy = strdup(name);
-    if (copy == NULL) return error_memory(error, "names of parameters", strlen(name));
+    char *copy;
+    TRY(memory_text(name, strlen(name), &copy, "names of parameters", error));
     values->entries[values->count] = (struct held){.array.name = copy};
     return PS_OK;
 }

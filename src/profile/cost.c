@@ -2,6 +2,7 @@
  * (a test compares the two). */
 #include <stdio.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "profile/profile.h"
 
@@ -137,7 +138,7 @@ enum ps_status profile_graph(const struct cost_table *table, const struct layer_
                              struct ps_error *error) {
     const struct layer_place nowhere = {0};
     struct graph *made = graph_create();
-    if (!made) return error_memory(error, "a graph of costs", sizeof *made);
+    TRY(memory_check(made, "a graph of costs", error));
     struct attributes data = {.value_bytes = table->input_bytes};
     int node = graph_add(made, OPERATOR_INPUT, "data", &data, NULL, 0, error);
     for (int l = 0; l < table->layer_count && node >= 0; l++) {

@@ -38,7 +38,7 @@ static enum ps_status group_device(const struct ps_profile *profile, const int *
     made->graph = NULL;
     *grouped = made;
     const int *group_last = arena_copy(&made->arena, last, (size_t)count, sizeof *last);
-    if (!group_last) return error_memory(error, "groups of layers", made->arena.refused);
+    TRY(arena_status(&made->arena, "groups of layers", error));
     for (int t = 0; t < profile->table_count; t++) {
         const struct cost_table *from = &profile->tables[t];
         struct layer_cost *layers = tables[t].layers;

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
 #include "base/versioned.h"
@@ -131,8 +132,8 @@ static double medians_s(const struct bench *bench) {
 /* Medians give the undisturbed ratios between layers. Short interruptions of a worker are in no layer's median, but in every
  * run: the times of all layers are scaled so that they add up to the average round. */
 static enum ps_status summarize_all(struct bench *bench, struct layer_cost *layers, struct ps_error *error) {
-    double *rounds = malloc((size_t)bench->repeats * sizeof *rounds);
-    if (!rounds) return error_memory(error, "profiling", (size_t)bench->repeats * sizeof *rounds);
+    double *rounds;
+    TRY(memory_new(&rounds, bench->repeats, "profiling", error));
     double taken_s = round_s(bench, rounds);
     free(rounds);
     for (int l = 0; l < bench->layer_count; l++) summarize(bench, l, &layers[l]);
@@ -147,8 +148,8 @@ static enum ps_status summarize_all(struct bench *bench, struct layer_cost *laye
 
 static enum ps_status record_sizes(const struct bench *bench, struct cost_table *table, struct ps_error *error) {
     int count = bench->graph->layer_count;
-    struct layer_sizes *sizes = calloc((size_t)count, sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)count * sizeof *sizes);
+    struct layer_sizes *sizes;
+    TRY(memory_new(&sizes, count, "profiling", error));
     enum ps_status status = stage_layer_sizes(bench->device, bench->graph, bench->samples, sizes, &table->input_bytes, error);
     for (int l = 0; status == PS_OK && l < count; l++) table->layers[l].size = sizes[l];
     free(sizes);
@@ -328,8 +329,8 @@ static enum ps_status measure_all(const struct ps_network *network, const struct
     struct ps_profile *made = NULL;
     if (options->micro_batch_count < 1 || options->micro_batch_count > 1000)
         return error_set(error, PS_USAGE, "%d micro-batch sizes: 1 to 1000 are accepted", options->micro_batch_count);
-    int *sizes = malloc((size_t)options->micro_batch_count * sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)options->micro_batch_count * sizeof *sizes);
+    int *sizes;
+    TRY(memory_new(&sizes, options->micro_batch_count, "profiling", error));
     enum ps_status status = check_options(options, sizes, error);
     if (status == PS_OK) status = profile_create(options->micro_batch_count, network->graph->layer_count, &made, error);
     if (status == PS_OK) status = fill(network, options, sizes, made, error);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "compute/stage.h"
 
 extern const struct modelled_device fpga_vcu118, fpga_vcu129, gpu_p100, gpu_v100;
@@ -56,8 +57,8 @@ enum ps_status modelled_fill(const struct modelled_device *device, const struct 
                              struct ps_error *error) {
     TRY(check_types(device, graph, error));
     struct device *plain = NULL;
-    struct layer_sizes *sizes = calloc((size_t)graph->layer_count, sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)graph->layer_count * sizeof *sizes);
+    struct layer_sizes *sizes;
+    TRY(memory_new(&sizes, graph->layer_count, "profiling", error));
     enum ps_status status = device_open("reference", &(struct device_options){.threads = 1}, &plain, error);
     if (status == PS_OK) status = stage_layer_sizes(plain, graph, table->micro_batch, sizes, &table->input_bytes, error);
     for (int l = 0; status == PS_OK && l < graph->layer_count; l++) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "profile/costgraph.h"
 
@@ -520,8 +521,8 @@ static enum ps_status read_one(const char *path, struct ps_profile **profile, st
 /* The path up to the next comma. The comma ends a file's name only if no file has the whole name. */
 static enum ps_status read_next(const char **paths, struct ps_profile **profile, struct ps_error *error) {
     size_t length = strcspn(*paths, ",");
-    char *path = strndup(*paths, length);
-    if (!path) return error_memory(error, "a path", length);
+    char *path;
+    TRY(memory_text(*paths, length, &path, "a path", error));
     enum ps_status status = read_one(path, profile, error);
     free(path);
     *paths += length + ((*paths)[length] == ',');

@@ -1,10 +1,11 @@
 /* Programs as data: making, growing and freeing them. */
 #include "program/program.h"
-#include "base/memory.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 struct instruction instruction_make(enum opcode op, int stage, int micro_batch) {
     struct instruction instruction = {
@@ -141,7 +142,7 @@ enum ps_status programs_set_instances(struct ps_programs *programs, const struct
     struct arena *arena = &programs->arena;
     struct instance *copy = arena_copy(arena, instances, (size_t)count, sizeof *copy);
     struct stage_slots *slots = arena_take(arena, (size_t)count, sizeof *slots);
-    if (!copy || !slots) return error_memory(error, "stage instances", arena->refused); /* the programs do not change */
+    TRY(arena_status(arena, "stage instances", error)); /* the programs do not change */
     programs->instances = copy;
     programs->slots = slots;
     programs->instance_count = count;
@@ -194,7 +195,7 @@ struct sum_group programs_sum_group(const struct ps_programs *programs, int stag
 enum ps_status programs_set_groups(struct ps_programs *programs, const int *head, struct ps_error *error) {
     int *stages = arena_take(&programs->arena, (size_t)programs->stages, sizeof *stages);
     struct sum_group *groups = arena_take(&programs->arena, (size_t)programs->stages, sizeof *groups);
-    if (!stages || !groups) return error_memory(error, "programs", programs->arena.refused);
+    TRY(arena_status(&programs->arena, "programs", error));
     for (int first = 0; first < programs->stages; first++) {
         struct sum_group *group = &groups[first];
         *group = head[first] == first ? (struct sum_group){.number = first, .stages = stages} : groups[head[first]];

@@ -58,7 +58,7 @@ static enum ps_status make_network(const struct largest *largest, int value, str
     else
         text_add(&spec, "%s,%s=%d", largest->model, largest->key, value);
     char *text = text_take(&spec);
-    if (!text) return error_memory(error, "a network's name", 64);
+    TRY(memory_check(text, "a network's name", error));
     enum ps_status status = PS_OK;
     if (path_end && !file_exists(text)) status = error_set(error, PS_USAGE, "%s: there is no such file", text);
     if (status == PS_OK) status = ps_network_open(text, network, error);

@@ -49,7 +49,7 @@ enum ps_status rings_create(struct engine *engine, struct ps_error *error) {
         ring->pass = arena_take(&engine->arena, (size_t)ring->pass_count, sizeof *ring->pass);
         for (int p = 0; p < ring->pass_count && ring->pass; p++) ring->pass[p].group = groups[p];
     }
-    return engine->arena.refused > 0 ? error_memory(error, "a simulation", engine->arena.refused) : PS_OK;
+    return arena_status(&engine->arena, "a simulation", error);
 }
 
 void rings_add_channels(struct engine *engine) {

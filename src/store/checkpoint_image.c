@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "store/manifest.h"
 #include "store/stage_proxies.h"
 
@@ -28,9 +29,8 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
                                    struct tensor_list *list, struct ps_error *error) {
     int parameters = stage_parameter_count(stage->stage->stage), turns = moments ? rule->moments : 1;
     size_t most = (size_t)parameters * (size_t)turns + 1;
-    list->sources = calloc(most, sizeof *list->sources);
-    list->names = calloc(most, sizeof *list->names);
-    if (!list->sources || !list->names) return error_memory(error, "a checkpoint's tensors", most * sizeof *list->names);
+    TRY(memory_new(&list->sources, most, "a checkpoint's tensors", error));
+    TRY(memory_new(&list->names, most, "a checkpoint's tensors", error));
     for (int moment = 0; moment < turns; moment++)
         for (int i = 0; i < parameters; i++) {
             const struct parameter *parameter = stage_parameter(stage->stage->stage, i);
@@ -54,7 +54,7 @@ static enum ps_status describe_file(struct image_stage *stage, const struct upda
     enum ps_status status = list_tensors(stage, rule, moments, &list, error);
     if (status == PS_OK) {
         file->header = safetensors_header(list.sources, list.count, &file->header_bytes, &file->data_bytes);
-        if (!file->header) status = error_memory(error, "a checkpoint's header", (size_t)list.count * 128);
+        status = memory_check(file->header, "a checkpoint's header", error);
     }
     for (int i = 0; status == PS_OK && weight_map && i < list.count; i++)
         if (json_object_set_new(weight_map, list.sources[i].name, json_string(file->name)) != 0)
@@ -86,7 +86,7 @@ static enum ps_status describe(struct checkpoint_image *image, const struct upda
     if (status == PS_OK) {
         image->index = json_text(
             json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)weights_bytes, "weight_map", weight_map));
-        if (!image->index) status = error_memory(error, "a checkpoint's index", weights_bytes);
+        status = memory_check(image->index, "a checkpoint's index", error);
     }
     json_decref(weight_map);
     TRY(status);
@@ -104,10 +104,8 @@ enum ps_status checkpoint_image_create(struct executor *executor, const struct p
     size_t count = (size_t)plan->stage_count;
     struct checkpoint_image image = {
         .executor = executor, .stage_count = plan->stage_count, .real = executor->real, .moments = executor->rule->moments};
-    image.stages = calloc(count, sizeof *image.stages);
-    image.cut = calloc(count, sizeof *image.cut);
-    enum ps_status status =
-        image.stages && image.cut ? PS_OK : error_memory(error, "a checkpoint's stages", count * sizeof *image.stages);
+    enum ps_status status = memory_new(&image.stages, count, "a checkpoint's stages", error);
+    if (status == PS_OK) status = memory_new(&image.cut, count, "a checkpoint's stages", error);
     for (int s = 0; status == PS_OK && s < plan->stage_count; s++)
         image.cut[s] = (struct checkpoint_stage){.first = plan->stages[s].first, .last = plan->stages[s].last};
     for (int number = 0; status == PS_OK && number < executor->worker_count; number++)
@@ -199,7 +197,7 @@ static enum ps_status write_file(const struct image_file *file, struct text *man
 
 static enum ps_status write_text(const char *text, const char *name, struct text *manifest, const char *directory,
                                  struct ps_error *error) {
-    if (!text) return error_memory(error, name, 4096);
+    TRY(memory_check(text, name, error));
     return manifest_create_file(manifest, directory, name, &(struct file_piece){text, strlen(text)}, 1, error);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "graph/graph.h"
 #include "store/checkpoint.h"
 
@@ -100,8 +101,7 @@ static enum ps_status read_stages(const struct json_place *root, struct checkpoi
     size_t count;
     TRY(json_field(root, "stages", true, &stages, error));
     TRY(json_array_length(&stages, &count, error));
-    checkpoint->stages = calloc(count + 1, sizeof *checkpoint->stages);
-    if (!checkpoint->stages) return error_memory(error, "a checkpoint's stages", count * sizeof *checkpoint->stages);
+    TRY(memory_new(&checkpoint->stages, count + 1, "a checkpoint's stages", error));
     for (; (size_t)checkpoint->stage_count < count; checkpoint->stage_count++)
         TRY(read_stage(&stages, (size_t)checkpoint->stage_count, &checkpoint->stages[checkpoint->stage_count], error));
     return PS_OK;
@@ -112,8 +112,7 @@ static enum ps_status read_busy(const struct json_place *root, struct checkpoint
     size_t count;
     TRY(json_field(root, "busy_s", true, &busy, error));
     TRY(json_array_length(&busy, &count, error));
-    state->busy_s = calloc(count + 1, sizeof *state->busy_s);
-    if (!state->busy_s) return error_memory(error, "a checkpoint's workers", count * sizeof *state->busy_s);
+    TRY(memory_new(&state->busy_s, count + 1, "a checkpoint's workers", error));
     state->workers = (int)count;
     for (size_t w = 0; w < count; w++) state->busy_s[w] = json_number_value(json_array_get(busy.value, w));
     return PS_OK;

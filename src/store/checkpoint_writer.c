@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/thread.h"
 
 /* ----------------------------------------------------------------------- directories */
@@ -112,8 +113,7 @@ enum ps_status checkpoint_writer_start(const struct checkpoint_writer_options *o
     remove_unfinished(parent);
     TRY(file_sync_directory(options->run_dir, error));
     size_t workers = (size_t)options->plan->workers;
-    writer->state.busy_s = calloc(workers, sizeof *writer->state.busy_s);
-    if (!writer->state.busy_s) return error_memory(error, "a checkpoint", workers * sizeof *writer->state.busy_s);
+    TRY(memory_new(&writer->state.busy_s, workers, "a checkpoint", error));
     TRY(checkpoint_image_create(options->executor, options->plan, &writer->image, error));
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);

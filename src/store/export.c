@@ -17,8 +17,8 @@
 static enum ps_status write_tensors(const struct weight_files *weights, const char *path, struct ps_error *error) {
     int count = 0;
     for (int i = 0; i < weights->count; i++) count += weights->files[i].count;
-    struct safetensor_source *sources = calloc((size_t)count + 1, sizeof *sources);
-    if (!sources) return error_memory(error, "tensor names", (size_t)count * sizeof *sources);
+    struct safetensor_source *sources;
+    TRY(memory_new(&sources, (size_t)count + 1, "tensor names", error));
     int place = 0;
     enum ps_status status = PS_OK;
     for (int i = 0; i < weights->count; i++)

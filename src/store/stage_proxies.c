@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 extern const struct device_class device_reference;
 
 /* Where a stage only runs forwards there is no state of an optimizer. */
@@ -52,8 +54,8 @@ static enum ps_status convert_all(struct worker_stage *stage, int moments, bool 
 static enum ps_status move_stage(struct executor *executor, struct worker_stage *stage, int peer, int moments, bool gives,
                                  struct ps_error *error) {
     size_t floats = travelling_floats(stage, moments, true);
-    float *block = malloc((floats + 1) * sizeof *block);
-    if (!block) return error_memory(error, "weights on their way", floats * sizeof *block);
+    float *block;
+    TRY(memory_new(&block, floats + 1, "weights on their way", error));
     enum ps_status status = gives ? convert_all(stage, moments, true, block, error) : PS_OK;
     if (status == PS_OK)
         status =
@@ -68,7 +70,7 @@ static enum ps_status move_stage(struct executor *executor, struct worker_stage 
 static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, int moments, struct ps_error *error) {
     size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
     stage->weights = arena_take(&proxy->arena, 1, sizeof *stage->weights);
-    if (!stage->weights) return error_memory(error, "a table of blocks", sizeof *stage->weights);
+    TRY(arena_status(&proxy->arena, "a table of blocks", error));
     stage->weights[0] = memory_block_carve(&proxy->memory, parameters);
     stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
     for (int m = 0; m < moments_of(stage, moments); m++)
@@ -168,8 +170,8 @@ enum ps_status proxies_send(struct executor *executor, const struct worker_optio
     struct worker *worker = &executor->workers[executor->processes->rank];
     size_t count = (size_t)worker->stage_count + 1;
     TRY(take_room(executor, options->moments, error));
-    struct travelling *packed = calloc(count, sizeof *packed);
-    if (!packed) return error_memory(error, "weights on their way", count * sizeof *packed);
+    struct travelling *packed;
+    TRY(memory_new(&packed, count, "weights on their way", error));
     enum ps_status status = PS_OK;
     executor->travelling.used = 0;
     for (int i = 0; i < worker->stage_count && status == PS_OK; i++)

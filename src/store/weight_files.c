@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "store/checkpoint.h"
 
 #define PATH_SIZE 4096
@@ -86,8 +87,8 @@ enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *w
 }
 
 enum ps_status weight_files_open(const char *path, struct weight_files *out, struct ps_error *error) {
-    struct weight_files weights = {.files = calloc(1, sizeof *weights.files)};
-    if (!weights.files) return error_memory(error, "weights", sizeof *weights.files);
+    struct weight_files weights = {0};
+    TRY(memory_new(&weights.files, 1, "weights", error));
     enum ps_status status = safetensors_read(path, &weights.files[0], error);
     if (status != PS_OK) {
         free(weights.files);
@@ -133,7 +134,8 @@ enum ps_status weight_files_load(const struct weight_files *weights, const struc
         const struct parameter *parameter = stage_parameter(stage, i);
         const struct safetensors *file = weight_files_find(weights, parameter->name);
         const float *values;
-        TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, parameter->shape.dim, parameter->shape.rank, &values, error));
+        TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, parameter->shape.dim, parameter->shape.rank,
+                            &values, error));
         TRY(stage_import(stage, i, values, block, statistics, error));
     }
     return PS_OK;

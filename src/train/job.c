@@ -82,8 +82,8 @@ static bool stage_spills(const struct job *job, const struct plan_stage *stage) 
 static enum ps_status make_clock_graph(struct job *job, struct ps_error *error) {
     const struct ps_plan *plan = job->plan;
     TRY(plan_check(plan, job->costs->layer_count, error));
-    struct layer_place *places = calloc((size_t)job->costs->layer_count, sizeof *places);
-    if (!places) return error_memory(error, "a graph of costs", (size_t)job->costs->layer_count * sizeof *places);
+    struct layer_place *places;
+    TRY(memory_new(&places, job->costs->layer_count, "a graph of costs", error));
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         struct stage_cost cost = stage_cost(job->costs, stage->first, stage->last);
@@ -141,8 +141,7 @@ static int64_t align(int64_t bytes) { return (int64_t)memory_align((size_t)bytes
 /* Profiles from elsewhere need not know of alignment. */
 static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
     if (!job->costs) return PS_OK;
-    job->sizes = calloc((size_t)job->plan->stage_count, sizeof *job->sizes);
-    if (!job->sizes) return error_memory(error, "sizes of stages", (size_t)job->plan->stage_count * sizeof *job->sizes);
+    TRY(memory_new(&job->sizes, job->plan->stage_count, "sizes of stages", error));
     for (int s = 0; s < job->plan->stage_count; s++) {
         struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
         job->sizes[s] = (struct stage_sizes){
@@ -214,7 +213,7 @@ static enum ps_status find_network(struct job *job, struct ps_error *error) {
     job->network_text = ps_network_json(given ? given : named);
     job->values = values_share((given ? given : named)->graph->values);
     ps_network_destroy(named);
-    return job->network_text ? PS_OK : error_memory(error, "a network's file", 1 << 20);
+    return memory_check(job->network_text, "a network's file", error);
 }
 
 /* Plan and profile must have been made for the network. Profiles from elsewhere need not know what they are of. */
@@ -239,7 +238,7 @@ static enum ps_status open_network(struct job *job, struct ps_error *error) {
 /* A copy, whose times may become means over several lengths. */
 static enum ps_status copy_profile(const struct ps_profile *profile, struct ps_profile **copy, struct ps_error *error) {
     char *text = ps_profile_json(profile);
-    if (!text) return error_memory(error, "a profile", 1 << 16);
+    TRY(memory_check(text, "a profile", error));
     enum ps_status status = profile_parse(text, strlen(text), copy, error);
     free(text);
     return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/order.h"
 #include "train/joint_profile.h"
 #include "train/predict_run.h"
@@ -91,8 +92,8 @@ enum ps_status job_costs_measure(struct job *job, int64_t batch, const int *size
 /* Measures the shorter lengths as the profile was. */
 static enum ps_status measure_shorter(const struct job *job, struct ps_profile **shorter, struct ps_error *error) {
     const struct ps_profile *given = job->profile;
-    int *sizes = malloc((size_t)given->table_count * sizeof *sizes);
-    if (!sizes) return error_memory(error, "profiling", (size_t)given->table_count * sizeof *sizes);
+    int *sizes;
+    TRY(memory_new(&sizes, given->table_count, "profiling", error));
     for (int t = 0; t < given->table_count; t++) sizes[t] = given->tables[t].micro_batch;
     const struct ps_profile_options options = {.struct_size = sizeof options,
                                                .device = job->device->name,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "graph/network.h"
 
 enum { MICRO_BATCHES_MAX = 64 };
@@ -145,7 +146,7 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
     TRY(measure_sent(processes, sent, shorter, &options, &task, &profile, error));
     char *text = ps_profile_json(profile);
     ps_profile_destroy(profile);
-    if (!text) return error_memory(error, "costs for rank 0", 1 << 20);
+    TRY(memory_check(text, "costs for rank 0", error));
     void *given = text;
     size_t size = strlen(text);
     enum ps_status status = processes_hand_in(processes, 0, &given, &size, error);
@@ -158,7 +159,7 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
 static enum ps_status ask(struct processes *processes, const struct ps_network *network, const char *network_text,
                           const struct ps_profile_options *options, const struct ps_cluster *cluster, struct ps_error *error) {
     void *text = write_request(processes, network, network_text, options, cluster);
-    if (!text) return error_memory(error, "a request for the others", 1 << 12);
+    TRY(memory_check(text, "a request for the others", error));
     size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
     free(text);
@@ -181,7 +182,7 @@ static enum ps_status name_types(const struct processes *processes, const struct
                                  bool emulated, struct ps_cluster **out, struct ps_error *error) {
     char *text = ps_cluster_json(cluster);
     struct ps_cluster *typed;
-    if (!text) return error_memory(error, "a cluster", 1 << 16);
+    TRY(memory_check(text, "a cluster", error));
     enum ps_status status = cluster_parse(text, strlen(text), &typed, error);
     free(text);
     TRY(status);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/versioned.h"
 #include "comm/transport.h"
 #include "graph/network.h"
@@ -44,8 +45,8 @@ bool survey_one_host(const struct processes *processes) { return processes_on_ho
 
 /* All wait for all. */
 static enum ps_status meet(struct processes *processes, struct ps_error *error) {
-    char mark = 0, *marks = malloc((size_t)processes->count);
-    if (!marks) return error_memory(error, "a survey", (size_t)processes->count);
+    char mark = 0, *marks;
+    TRY(memory_new(&marks, processes->count, "a survey", error));
     enum ps_status status = processes_share(processes, &mark, sizeof mark, marks, error);
     free(marks);
     return status;
@@ -150,8 +151,8 @@ static void set_links(const struct processes *processes, int host, int other, co
 }
 
 static enum ps_status measure_links(struct processes *processes, struct ps_cluster *cluster, struct ps_error *error) {
-    char *block = calloc(1, LARGE_BYTES);
-    enum ps_status status = block ? PS_OK : error_memory(error, "a survey", LARGE_BYTES);
+    char *block;
+    enum ps_status status = memory_new(&block, LARGE_BYTES, "a survey", error);
     for (int host = 0; host < processes->count; host++) {
         if (host_of(processes, host) != host) continue;
         for (int other = host; status == PS_OK && other < processes->count; other++) {
@@ -190,8 +191,8 @@ enum ps_status survey_machines(struct processes *processes, const char *device, 
                                struct ps_error *error) {
     size_t count = (size_t)processes->count;
     struct ps_cluster *cluster = NULL;
-    double *seconds = calloc(count, sizeof *seconds);
-    enum ps_status status = seconds ? PS_OK : error_memory(error, "a survey", count * sizeof *seconds);
+    double *seconds;
+    enum ps_status status = memory_new(&seconds, count, "a survey", error);
     if (status == PS_OK && processes->rank == 0)
         status = cluster_create(processes->count, processes->count * processes->count, &cluster, error);
     if (cluster) cluster->link_count = 0; /* as they are measured */

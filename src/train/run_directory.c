@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "data/vocabulary.h"
 #include "report/report.h"
 
@@ -156,7 +157,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     }
     char *text = json_dump_text(line, JSON_REAL_PRECISION(9));
     json_decref(line);
-    if (!text) return error_memory(error, "a log line", 256);
+    TRY(memory_check(text, "a log line", error));
     bool written = fprintf(directory->log, "%s\n", text) > 0 && fflush(directory->log) == 0;
     free(text);
     return written ? PS_OK : cannot_write_log(directory, error);
@@ -164,7 +165,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
 
 static enum ps_status write_text(const struct run_directory *directory, const char *name, char *text, struct ps_error *error) {
     char place[PATH_SIZE];
-    if (!text) return error_memory(error, name, 1 << 20);
+    TRY(memory_check(text, name, error));
     enum ps_status status = file_write(file_join(place, directory->path, name), text, strlen(text), error);
     free(text);
     return status;

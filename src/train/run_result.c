@@ -5,17 +5,20 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/versioned.h"
 
 enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *error) {
-    struct ps_run *made = calloc(1, sizeof *made);
-    if (made) made->worker = calloc((size_t)workers, sizeof *made->worker);
-    if (made) made->process = calloc((size_t)workers, sizeof *made->process);
-    if (!made || !made->worker || !made->process) {
-        ps_run_destroy(made);
-        return error_memory(error, "a run's figures", (size_t)workers * sizeof *made->worker);
+    struct ps_run *made;
+    TRY(memory_new(&made, 1, "a run's figures", error));
+    made->worker = arena_take(&made->arena, (size_t)workers, sizeof *made->worker);
+    made->process = arena_take(&made->arena, (size_t)workers, sizeof *made->process);
+    enum ps_status status = arena_check(&made->arena, "a run's figures", error);
+    if (status != PS_OK) {
+        free(made);
+        return status;
     }
     made->info = (struct ps_run_info){.workers = workers,
                                       .loss = NAN,
@@ -35,13 +38,7 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
 }
 
 enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *point, struct ps_error *error) {
-    if (run->point_count == run->point_capacity) {
-        int wanted = 2 * run->point_capacity + 16;
-        struct ps_run_point *grown = realloc(run->points, (size_t)wanted * sizeof *grown);
-        if (!grown) return error_memory(error, "a run's figures", (size_t)wanted * sizeof *grown);
-        run->points = grown;
-        run->point_capacity = wanted;
-    }
+    TRY(memory_grow(&run->points, &run->point_capacity, run->point_count + 1, "a run's figures", error));
     run->points[run->point_count++] = *point;
     return PS_OK;
 }
@@ -62,8 +59,7 @@ double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metr
 
 void ps_run_destroy(struct ps_run *run) {
     if (!run) return;
-    free(run->worker);
-    free(run->process);
+    arena_release(&run->arena);
     free(run->points);
     free(run);
 }

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "base/error.h"
+#include "base/arena.h"
 
 struct ps_run {
     char network[17]; /* the hash; "": not known */
@@ -15,7 +15,9 @@ struct ps_run {
     struct ps_run_worker *worker; /* info.workers, as are: */
     struct ps_run_process *process;
     struct ps_run_point *points;
-    int point_count, point_capacity;
+    int point_count;
+    size_t point_capacity;
+    struct arena arena;
 };
 
 enum ps_status run_add_point(struct ps_run *run, const struct ps_run_point *point, struct ps_error *error);

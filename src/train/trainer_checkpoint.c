@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "store/stage_proxies.h"
 #include "train/trainer_share.h"
 
@@ -52,8 +53,7 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
     memcpy(state.model, trainer->job.plan->model, sizeof state.model);
     memcpy(state.network, trainer->job.plan->network, sizeof state.network);
     state.figures.elapsed_s = clock_now() - trainer->started_s;
-    state.busy_s = calloc((size_t)executor->worker_count, sizeof *state.busy_s);
-    if (!state.busy_s) return error_memory(error, "a checkpoint", (size_t)executor->worker_count * sizeof *state.busy_s);
+    TRY(memory_new(&state.busy_s, executor->worker_count, "a checkpoint", error));
     for (int number = 0; number < executor->worker_count; number++) state.busy_s[number] = executor->workers[number].busy_s;
     enum ps_status status = checkpoint_writer_take(writer, &state, error);
     free(state.busy_s);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/versioned.h"
 #include "compute/figures.h"
 #include "data/object.h"
@@ -51,8 +52,8 @@ static void swap_back(struct ps_trainer *trainer, const struct swapped *own) {
 static enum ps_status run_on(struct ps_trainer *trainer, const struct samples *samples, struct stage_result *sum,
                              struct ps_error *error) {
     size_t workers = (size_t)trainer->executor->worker_count;
-    struct swapped *own = calloc(workers, sizeof *own);
-    if (!own) return error_memory(error, "an evaluation", workers * sizeof *own);
+    struct swapped *own;
+    TRY(memory_new(&own, workers, "an evaluation", error));
     enum ps_status status = swap_data(trainer, samples, own, error);
     if (status == PS_OK) status = trainer_run_evaluation(trainer, trainer->other_evaluation, sum, error);
     /* A worker that did not stop may still read. */

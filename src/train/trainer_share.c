@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "graph/split.h"
 #include "train/joint_profile.h"
 
@@ -70,7 +71,7 @@ static enum ps_status take_values(struct ps_trainer *trainer, const struct json_
     TRY(json_array_length(list, &count, error));
     if (count == 0) return PS_OK;
     job->values = values_create();
-    if (!job->values) return error_memory(error, "values of parameters", 1);
+    TRY(memory_check(job->values, "values of parameters", error));
     for (size_t i = 0; i < count; i++) {
         TRY(json_item(list, i, &item, error));
         TRY(take_value(trainer, &item, job->values, error));
@@ -98,7 +99,7 @@ static enum ps_status share_values(struct ps_trainer *trainer, struct ps_error *
     void *data = text;
     size_t size = text ? strlen(text) : 0;
     json_t *document = NULL;
-    if (first && !text) return error_memory(error, "values for the others", 1 << 16);
+    if (first) TRY(memory_check(text, "values for the others", error));
     enum ps_status status = processes_broadcast(trainer->processes, &data, &size, error);
     if (status == PS_OK && first) status = send_values(trainer, error);
     if (status == PS_OK && !first) status = json_parse(data, size, source, NULL, &document, error);
@@ -145,7 +146,7 @@ static enum ps_status read_handout(struct ps_trainer *trainer, const struct json
     TRY(read_instance(root, "profile", false, &profile, error));
     TRY(read_instance(root, "cluster", true, &cluster, error));
     TRY(read_instance(root, "network", false, &network, error));
-    if (network && !(job->network_text = strdup(network))) return error_memory(error, "a network's file", strlen(network));
+    if (network) TRY(memory_text(network, strlen(network), &job->network_text, "a network's file", error));
     TRY(plan_parse(plan, strlen(plan), &job->plan, error));
     TRY(cluster_parse(cluster, strlen(cluster), &job->cluster, error));
     return profile ? profile_parse(profile, strlen(profile), &job->profile, error) : PS_OK;
@@ -199,7 +200,7 @@ enum ps_status trainer_share_job(struct ps_trainer *trainer, struct ps_error *er
     if (processes->count == 1) return PS_OK;
     if (processes->rank > 0) return take_job(trainer, error);
     void *text = write_handout(trainer);
-    if (!text) return error_memory(error, "the plan for the others", 1 << 20);
+    TRY(memory_check(text, "the plan for the others", error));
     size_t size = strlen(text);
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
     free(text);
@@ -219,8 +220,7 @@ enum ps_status trainer_share_needs(struct ps_trainer *trainer,
     char go = 1;
     void *word = &go;
     size_t size = sizeof go;
-    trainer->needed = calloc((size_t)executor->worker_count, sizeof *trainer->needed);
-    if (!trainer->needed) return error_memory(error, "figures", (size_t)executor->worker_count * sizeof *trainer->needed);
+    TRY(memory_new(&trainer->needed, executor->worker_count, "figures", error));
     for (int number = executor->first_here; number < executor->end_here; number++)
         trainer->needed[number] = worker_memory_needed(&executor->workers[number], trainer->rule.moments);
     if (processes->count == 1) return agree(trainer, error);
@@ -261,8 +261,8 @@ static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *
     struct record_head head = {trainer->executor->segment_number, trainer->seen, done - trainer->seen, 0};
     if (head.count == 0) return PS_OK;
     size_t size = sizeof head + (size_t)head.count * sizeof *record->steps;
-    char *data = malloc(size);
-    if (!data) return error_memory(error, "losses for rank 0", size);
+    char *data;
+    TRY(memory_new(&data, size, "losses for rank 0", error));
     memcpy(data, &head, sizeof head);
     memcpy(data + sizeof head, record->steps + head.first, (size_t)head.count * sizeof *record->steps);
     enum ps_status status = processes_tell(trainer->processes, data, size, error);
@@ -315,8 +315,8 @@ enum ps_status trainer_share_segment(struct ps_trainer *trainer, struct ps_error
     struct executor *executor = trainer->executor;
     if (processes->count == 1) return PS_OK;
     TRY(trainer_share_records(trainer, error));
-    struct stage_result *all = calloc((size_t)processes->count, sizeof *all);
-    if (!all) return error_memory(error, "figures", (size_t)processes->count * sizeof *all);
+    struct stage_result *all;
+    TRY(memory_new(&all, processes->count, "figures", error));
     const struct instance *own = last_instance(trainer, processes->rank);
     struct stage_result seen = own ? executor->records[own->replica].evaluation : (struct stage_result){0};
     enum ps_status status = processes_gather(processes, &seen, sizeof seen, all, error);
@@ -365,9 +365,9 @@ static void note_predictions(struct ps_trainer *trainer, const struct seen_predi
 enum ps_status trainer_share_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error) {
     struct executor *executor = trainer->executor;
     struct processes *processes = trainer->processes;
-    struct seen_predictions *seen = calloc((size_t)executor->worker_count, sizeof *seen);
+    struct seen_predictions *seen;
     enum ps_status status = PS_OK;
-    if (!seen) return error_memory(error, "figures", (size_t)executor->worker_count * sizeof *seen);
+    TRY(memory_new(&seen, executor->worker_count, "figures", error));
     for (int number = executor->first_here; number < executor->end_here; number++)
         seen[number] = take_predictions(&executor->workers[number]);
     if (processes->count > 1) {
@@ -397,8 +397,8 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
                               .segment_started_s = trainer->executor->segment_started_s,
                               .events = recorder->count};
     size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
-    char *data = malloc(size);
-    if (!data) return error_memory(error, "figures for rank 0", size);
+    char *data;
+    TRY(memory_new(&data, size, "figures for rank 0", error));
     memcpy(data, &figures, sizeof figures);
     if (ring > 0) memcpy(data + sizeof figures, recorder->events, ring);
     void *given = data;
@@ -414,7 +414,7 @@ static enum ps_status take_events(struct ps_trainer *trainer, int rank, const st
     struct recorder *recorder = &trainer->executor->workers[rank].recorder;
     if (size == 0) return PS_OK;
     recorder->events = arena_take(&trainer->executor->workers[rank].arena, 1, size);
-    if (!recorder->events) return error_memory(error, "a trace", size);
+    TRY(memory_check(recorder->events, "a trace", error));
     memcpy(recorder->events, ring, size);
     recorder->capacity = (int)(size / sizeof *recorder->events);
     recorder->count = figures->events;

@@ -5,7 +5,9 @@
  */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/pairs.h"
 #include "eval/translate.h"
 #include "train/trainer_share.h"
@@ -15,19 +17,18 @@ static enum ps_status share_tokens(struct ps_trainer *trainer, const struct deco
     struct processes *processes = trainer->processes;
     if (processes->count == 1) return PS_OK;
     size_t count = (size_t)decoding->samples;
-    int32_t *all = calloc(count * (size_t)processes->count, sizeof *all), *own = calloc(count, sizeof *own);
-    enum ps_status status = PS_OK;
-    if (!all || !own) status = error_memory(error, "translations", count * sizeof *all);
-    for (size_t s = 0; own && s < count; s++)
-        own[s] = decoding->tokens[s * (size_t)decoding->positions + (size_t)decoding->position];
-    if (status == PS_OK) status = processes_share(processes, own, count * sizeof *own, all, error);
+    struct arena arena = {0};
+    int32_t *all = arena_take(&arena, count * (size_t)processes->count, sizeof *all);
+    int32_t *own = arena_take(&arena, count, sizeof *own);
+    TRY(arena_check(&arena, "translations", error));
+    for (size_t s = 0; s < count; s++) own[s] = decoding->tokens[s * (size_t)decoding->positions + (size_t)decoding->position];
+    enum ps_status status = processes_share(processes, own, count * sizeof *own, all, error);
     for (size_t i = 0; status == PS_OK && i < count * (size_t)processes->count; i++) {
         /* Where nobody wrote there is padding, which is never written. */
         if (all[i] == 0) continue;
         decoding->tokens[i % count * (size_t)decoding->positions + (size_t)decoding->position] = all[i];
     }
-    free(own);
-    free(all);
+    arena_release(&arena);
     return status;
 }
 
@@ -59,8 +60,7 @@ enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struc
     decoding.positions = trainer->job.network->labels;
     decoding.classes = trainer->job.network->classes;
     size_t tokens = (size_t)decoding.samples * (size_t)decoding.positions;
-    decoding.tokens = calloc(tokens, sizeof *decoding.tokens);
-    if (!decoding.tokens) return error_memory(error, "translations", tokens * sizeof *decoding.tokens);
+    TRY(memory_new(&decoding.tokens, tokens, "translations", error));
     enum ps_status status = write_sentences(trainer, &decoding, error);
     if (status == PS_OK && trainer_coordinates(trainer)) status = count_bleu(&trainer->valid, &decoding, bleu, error);
     free(decoding.tokens);

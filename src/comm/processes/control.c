@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/thread.h"
 
 #define HEARTBEAT_S 0.2 /* between two heartbeats */
@@ -382,9 +383,9 @@ static enum ps_status connect_all(const struct processes_class *class, struct co
     }
     if (control->rank > 0)
         return socket_connect(&address, control->rank, &control->info[control->rank], &control->peers[0].connection.fd, error);
-    int *sockets = calloc((size_t)control->count, sizeof *sockets);
-    status = sockets ? socket_accept_all(&address, listener, control->count, sockets, control->info, error)
-                     : error_memory(error, "connections", (size_t)control->count * sizeof *sockets);
+    int *sockets;
+    status = memory_new(&sockets, control->count, "connections", error);
+    if (status == PS_OK) status = socket_accept_all(&address, listener, control->count, sockets, control->info, error);
     for (int rank = 1; sockets && rank < control->count; rank++) control->peers[rank].connection.fd = sockets[rank];
     free(sockets);
     close(listener);
@@ -393,16 +394,14 @@ static enum ps_status connect_all(const struct processes_class *class, struct co
 
 enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
                             struct control **out, struct ps_error *error) {
-    struct control *control = calloc(1, sizeof *control);
-    if (!control) return error_memory(error, "connections", sizeof *control);
+    struct control *control;
+    TRY(memory_new(&control, 1, "connections", error));
     *control = (struct control){.rank = rank, .count = count, .info = info};
     control->last = &control->first;
     pthread_mutex_init(&control->lock, NULL);
     pthread_cond_init(&control->news, NULL);
-    control->peers = calloc((size_t)count, sizeof *control->peers);
-    control->states = calloc((size_t)count, sizeof *control->states);
-    enum ps_status status =
-        control->peers && control->states ? PS_OK : error_memory(error, "connections", (size_t)count * sizeof *control->peers);
+    enum ps_status status = memory_new(&control->peers, count, "connections", error);
+    if (status == PS_OK) status = memory_new(&control->states, count, "connections", error);
     for (int r = 0; control->peers && r < count; r++) connection_init(&control->peers[r].connection, &control->over);
     if (status == PS_OK) status = connect_all(class, control, loopback, error);
     for (int r = 0; status == PS_OK && r < count; r++) control->peers[r].connection.received_at = clock_now();

@@ -124,7 +124,7 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
     ranks->pending_posts = arena_take(arena, count, sizeof *ranks->pending_posts);
     ranks->shared_link = arena_take(arena, routes, sizeof *ranks->shared_link);
     ranks->sending = arena_take(arena, routes, sizeof(*ranks->sending));
-    if (arena->refused > 0) return error_memory(error, "transport", arena->refused);
+    TRY(arena_status(arena, "transport", error));
     for (int instance = 0; instance < ranks->instance_count; instance++)
         ranks->instance_worker[instance] = instances[instance].worker;
     find_media(ranks, options->cluster);
@@ -133,7 +133,7 @@ static enum ps_status make_roads(struct ranks *ranks, const struct transport_opt
             if (kind != BLOCK_WEIGHT_GRADIENTS &&
                 (kind != BLOCK_WEIGHTS || programs_split(options->programs, instances[instance].stage)))
                 TRY(make_places(ranks, options, instance, (enum block_kind)kind, error));
-    if (arena->refused > 0) return error_memory(error, "transport", arena->refused);
+    TRY(arena_status(arena, "transport", error));
     if (ranks->transport.class->shares_memory) TRY(shared_peers_create(options, &ranks->routes, &ranks->peers, error));
     TRY(rank_sums_create(ranks->transport.class->processes, ranks->peers, options, &ranks->sums, error));
     if (!options->emulated) return PS_OK;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "comm/launch.h"
 #include "comm/transports/between_processes.h"
 
@@ -123,8 +124,8 @@ static void abort_run(enum ps_status status) {
 /* ------------------------------------------------------------------- messages */
 
 static enum ps_status message_create(size_t size, struct message **out, struct ps_error *error) {
-    struct message *message = calloc(1, sizeof *message);
-    if (!message) return error_memory(error, "a message", sizeof *message);
+    struct message *message;
+    TRY(memory_new(&message, 1, "a message", error));
     int pieces = (int)((size + PIECE - 1) / PIECE);
     *message = (struct message){.size = size, .pieces = pieces, .done = pieces};
     message->requests = calloc((size_t)pieces + 1, sizeof *message->requests);

@@ -341,7 +341,7 @@ static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, c
     size_t size = sizeof *member->piece + sum->piece * (size_t)other->uses * sizeof member->piece->values[0];
     *member = *other;
     member->piece = arena_take(&sums->arena, 1, size);
-    if (!member->piece) return error_memory(error, "a sum of gradients", size);
+    TRY(arena_status(&sums->arena, "a sum of gradients", error));
     sum->member_count++;
     return sums->class->message_create(size, &member->message, error);
 }
@@ -354,7 +354,7 @@ static enum ps_status add_sum(struct rank_sums *sums, int instance, const struct
     struct rank_sum *made = arena_copy(&sums->arena, sum, 1, sizeof *sum), **end = &sums->sums[instance];
     struct member *members = arena_take(&sums->arena, (size_t)sum->size, sizeof *members);
     struct transport_share *shares = arena_take(&sums->arena, (size_t)uses, sizeof *shares);
-    if (sums->arena.refused > 0) return error_memory(error, "a sum of gradients", sums->arena.refused);
+    TRY(arena_status(&sums->arena, "a sum of gradients", error));
     made->members = members;
     made->shares = shares;
     while (*end) end = &(*end)->next;
@@ -368,7 +368,7 @@ static enum ps_status find_notes(struct rank_sums *sums, struct rank_sum *sum, s
         if (!shared_peers_note(sums->peers, sum->first_instance + r)) return PS_OK;
     /* Places among the instances of a stage are the replicas' numbers (program/program.c). */
     sum->notes = arena_take(&sums->arena, (size_t)sum->size, sizeof(*sum->notes));
-    if (!sum->notes) return error_memory(error, "a sum of gradients", sums->arena.refused);
+    TRY(arena_status(&sums->arena, "a sum of gradients", error));
     for (int r = 0; r < sum->size; r++) sum->notes[r] = shared_peers_note(sums->peers, sum->first_instance + r);
     return PS_OK;
 }
@@ -458,7 +458,7 @@ static enum ps_status open_staging(struct rank_sums *sums, const struct transpor
     staging->tied = arena_take(&sums->arena, (size_t)staging->tied_count, sizeof(*staging->tied));
     staging->floats = arena_take(&sums->arena, (size_t)(stage_gradient_bytes(sizes) + sizes->statistics_bytes), 1);
     for (struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) sum->staging = staging;
-    return sums->arena.refused > 0 ? error_memory(error, "a sum of gradients", sums->arena.refused) : PS_OK;
+    return arena_status(&sums->arena, "a sum of gradients", error);
 }
 
 static enum ps_status open_instance(struct rank_sums *sums, const struct transport_options *options, int instance,

@@ -93,7 +93,7 @@ static enum ps_status lay_out(struct shared_peers *peers, const struct transport
     peers->lanes = arena_take(arena, route_count, sizeof *peers->lanes);
     peers->descriptor_at = arena_take(arena, instances, sizeof *peers->descriptor_at);
     peers->instance_worker = arena_take(arena, instances, sizeof *peers->instance_worker);
-    if (arena->refused > 0) return error_memory(error, "a board", arena->refused);
+    TRY(arena_status(arena, "a board", error));
     for (size_t rank = 0; rank < ranks; rank++) peers->mailbox_bytes[rank] = memory_align(sizeof(struct mailbox));
     for (int r = 0; r < routes->count; r++) {
         const struct route *route = &routes->list[r];

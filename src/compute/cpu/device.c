@@ -1,4 +1,5 @@
 /* The cpu device's table, and functions that its kernels share. */
+#include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
 #include <omp.h>
@@ -80,8 +81,8 @@ static enum ps_status open_device(const struct device_options *options, struct d
     if (options->threads > THREADS_MAX) {
         return error_set(error, PS_USAGE, "device cpu: %d threads: at most %d are accepted", options->threads, THREADS_MAX);
     }
-    struct cpu_device *made = calloc(1, sizeof *made);
-    if (made == NULL) return error_memory(error, "a device", sizeof *made);
+    struct cpu_device *made;
+    TRY(memory_new(&made, 1, "a device", error));
     dnnl_status_t status = dnnl_engine_create(&made->engine, dnnl_cpu, 0);
     if (status == dnnl_success) status = dnnl_stream_create(&made->stream, made->engine, dnnl_stream_default_flags);
     if (status != dnnl_success) {

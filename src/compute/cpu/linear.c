@@ -182,8 +182,8 @@ static void change_order(const struct linear *linear, const float *from, float *
 /* Converts plain rows between the order in memory and the canonical one, row by row, without memory for all of them. */
 static enum ps_status make_canonical(const struct linear *linear, float *weights, struct ps_error *error) {
     const size_t d = (size_t)kernel_input(&linear->kernel, 0)->dim[0];
-    float *row = malloc(d * sizeof *row);
-    if (row == NULL) return error_memory(error, "one row of weights", d * sizeof *row);
+    float *row;
+    TRY(memory_new(&row, d, "one row of weights", error));
     for (int64_t r = 0; r < linear->kernel.node->shape.dim[0]; r++) {
         memcpy(row, weights + (size_t)r * d, d * sizeof *row);
         change_order(linear, row, weights + (size_t)r * d, false);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "compute/cpu/cpu.h"
 #include "compute/resize.h"
 
@@ -17,8 +18,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct resize *resize = (struct resize *)kernel;
     const int64_t *in = kernel_input(kernel, 0)->dim, *out = kernel->node->shape.dim;
     size_t count = (size_t)(out[1] + out[2]);
-    resize->rows = calloc(count, sizeof *resize->rows);
-    if (resize->rows == NULL) return error_memory(error, "the pixels of a resized image", count * sizeof *resize->rows);
+    TRY(memory_new(&resize->rows, count, "the pixels of a resized image", error));
     resize->columns = resize->rows + out[1];
     for (int64_t i = 0; i < out[1]; i++) resize->rows[i] = resize_taps(&kernel->node->attributes, POOL_ROWS, in[1], out[1], i);
     for (int64_t i = 0; i < out[2]; i++)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "compute/cpu/cpu.h"
 #include "compute/rotary.h"
 
@@ -21,8 +22,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     own->rotary = rotary_of(kernel);
     if (kernel->node->input_count > 1) return PS_OK;
     size_t positions = (size_t)kernel->node->shape.dim[1], pairs = own->rotary.pairs, count = positions * pairs;
-    own->tables = calloc(2 * count, sizeof *own->tables);
-    if (own->tables == NULL) return error_memory(error, "cosines and sines", 2 * count * sizeof *own->tables);
+    TRY(memory_new(&own->tables, 2 * count, "cosines and sines", error));
     for (size_t i = 0; i < count; i++) {
         double angle = rotary_angle(kernel, pairs, i / pairs, i % pairs);
         own->tables[i] = (float)cos(angle);

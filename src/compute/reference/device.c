@@ -1,6 +1,7 @@
 /* The reference device's table, and functions that its kernels share. */
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "compute/reference/reference.h"
 
 #define OPERATOR(NAME, name) extern const struct kernel_class reference_##name;
@@ -17,8 +18,7 @@ struct window reference_window(const struct kernel *kernel) {
 
 static enum ps_status open_device(const struct device_options *options, struct device **device, struct ps_error *error) {
     (void)options;
-    *device = calloc(1, sizeof **device);
-    return *device != NULL ? PS_OK : error_memory(error, "a device", sizeof **device);
+    return memory_new(device, 1, "a device", error);
 }
 
 static void close_device(struct device *device) { free(device); }
