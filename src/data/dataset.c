@@ -316,6 +316,51 @@ enum ps_status samples_check(const char *name, const struct samples *samples, co
     return check_fit(name, &samples->dataset->shape, required, error);
 }
 
+/* The state of the checksum: a product for each eight bytes. */
+static uint64_t add_word(uint64_t state, uint64_t word) {
+    state = (state ^ word) * 0x9e3779b97f4a7c15u;
+    return state ^ state >> 32;
+}
+
+static uint64_t add_bytes(uint64_t state, const void *bytes, size_t size) {
+    const char *from = bytes;
+    uint64_t word;
+    for (; size >= sizeof word; from += sizeof word, size -= sizeof word) {
+        memcpy(&word, from, sizeof word);
+        state = add_word(state, word);
+    }
+    word = size;
+    memcpy((char *)&word + 1, from, size);
+    return add_word(state, word);
+}
+
+enum ps_status samples_checksum(const struct samples *samples, uint64_t *checksum, struct ps_error *error) {
+    enum { TRACES = 1 << 18 };
+    const int64_t whole_bytes = (int64_t)1 << 30, part_bytes = (int64_t)1 << 26;
+    const struct dataset *dataset = samples->dataset;
+    const struct dataset_class *class = dataset->class;
+    *checksum = 0;
+    if (class->generated || !class->open) return PS_OK;
+    const size_t input_bytes = dataset_input_bytes(&dataset->shape), bytes = input_bytes + dataset_target_bytes(&dataset->shape);
+    int64_t most = class->trace ? TRACES : whole_bytes / (int64_t)bytes, count = samples->count;
+    if (!class->trace && count > most) most = part_bytes / (int64_t)bytes;
+    if (count > most) count = most > 0 ? most : 1;
+    char *sample;
+    TRY(memory_new(&sample, bytes, "a sample", error));
+    uint64_t state = add_word(bytes, (uint64_t)samples->count);
+    enum ps_status status = PS_OK;
+    for (int64_t i = 0; i < count && status == PS_OK; i++) {
+        const int64_t index = samples->first + i * samples->count / count;
+        if (class->trace)
+            state = add_word(state, class->trace(dataset, index));
+        else if ((status = class->read(dataset, index, sample, sample + input_bytes, error)) == PS_OK)
+            state = add_bytes(state, sample, bytes);
+    }
+    free(sample);
+    if (status == PS_OK) *checksum = state != 0 ? state : 1;
+    return status;
+}
+
 void samples_close(struct samples *samples) {
     if (samples->dataset && !samples->lent) samples->dataset->class->close(samples->dataset);
     *samples = (struct samples){0};

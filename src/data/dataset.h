@@ -102,6 +102,9 @@ struct dataset_class {
     enum ps_status (*read_augmented)(const struct dataset *dataset, int64_t index, struct random_key key, void *input,
                                      void *target, struct ps_error *error);
     bool several_readers; /* reading is slow: loaders use several threads */
+    bool generated;       /* by the spec alone: there is nothing that could change */
+    /* What changes with the file of a sample, found without reading it. NULL: the sample itself. */
+    uint64_t (*trace)(const struct dataset *dataset, int64_t index);
     /* Writes only the target. NULL: it cannot be read without the input. */
     enum ps_status (*target)(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error);
     /* The length of a sample without padding, before it is cut; takes constant time. NULL: samples are not source and target.
@@ -124,6 +127,9 @@ struct samples {
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);
+/* A number that changes with the data, by which a run that goes on notices other data; 0 for generated data and the caller's. It
+ * is made of all samples up to 1 GiB, else of 64 MiB of them that lie evenly; where samples have traces, of these, up to 262,144. */
+enum ps_status samples_checksum(const struct samples *samples, uint64_t *checksum, struct ps_error *error);
 /* Does the spec name a format of text, whose words a vocabulary numbers? */
 bool samples_have_words(const char *spec);
 /* Are open data what `wanted` is? PS_USAGE names both, calling the data `name`. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -240,6 +241,20 @@ static enum ps_status read_label(const struct dataset *dataset, int64_t index, v
     return PS_OK;
 }
 
+/* Name, label, size and time of the last change of the file. */
+static uint64_t trace_of(const struct dataset *dataset, int64_t index) {
+    const struct images *images = (const struct images *)dataset;
+    const struct image_file *file = &images->files[index];
+    char path[4096];
+    struct stat status = {0};
+    uint64_t value = 0xcbf29ce484222325u + (uint64_t)file->label;
+    for (const char *c = images->paths + file->path; *c; c++) value = (value ^ (unsigned char)*c) * 0x100000001b3u;
+    (void)stat(file_join(path, images->directory, images->paths + file->path), &status); /* who reads it says what is wrong */
+    value = (value ^ (uint64_t)status.st_size) * 0x100000001b3u;
+    value = (value ^ (uint64_t)status.st_mtim.tv_sec) * 0x100000001b3u;
+    return (value ^ (uint64_t)status.st_mtim.tv_nsec) * 0x100000001b3u;
+}
+
 /* ----------------------------------------------------------- open and close */
 
 static void close_images(struct dataset *dataset) {
@@ -306,6 +321,7 @@ const struct dataset_class dataset_images = {
     .example = "DIR",
     .task = DATASET_IMAGES,
     .several_readers = true,
+    .trace = trace_of,
     .open = open_images,
     .close = close_images,
     .read = read_image,

@@ -381,6 +381,7 @@ const struct dataset_class dataset_synthetic = {
     .summary = "images[,samples=N,classes=K,size=S,channels=C,noise=X,seed=S] or tokens[,samples=N,noise=X,seed=S]: generated, "
                "learnable",
     .example = "images",
+    .generated = true,
     .open = open_synthetic,
     .close = close_synthetic,
     .read = read_image,

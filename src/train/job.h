@@ -30,6 +30,7 @@ struct job {
     const struct graph *graph;               /* the one of the two that is trained */
     int samples;               /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
     int batch;                 /* samples of a mini-batch */
+    uint64_t checksums[2];     /* of data and validation data, for the run's configuration; 0: of none */
     struct stage_sizes *sizes; /* per stage, by the profile, every block aligned; NULL without a profile */
 };
 

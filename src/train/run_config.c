@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "data/object.h"
 #include "graph/lora.h"
 #include "train/run_result.h"
@@ -83,7 +84,7 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
 }
 
 /* "data" is the spec by which they are found again; the caller's have a name alone, "given_data". */
-static void set_data(json_t *config, const char *field, const struct ps_dataset *data) {
+static void set_data(json_t *config, const char *field, const struct ps_dataset *data, uint64_t checksum) {
     static const char *const parts[] = {[PS_PART_TRAIN] = "train", [PS_PART_TEST] = "test"};
     char key[32];
     if (!data) return;
@@ -91,6 +92,33 @@ static void set_data(json_t *config, const char *field, const struct ps_dataset 
     set_text(config, data->given ? key : field, data->name);
     snprintf(key, sizeof key, "%s_part", field);
     set_text(config, key, parts[data->part]);
+    char digits[32];
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)checksum);
+    snprintf(key, sizeof key, "%s_checksum", field);
+    if (checksum != 0) set_text(config, key, digits);
+}
+
+enum ps_status resumption_check_data(const struct resumption *resumption, const struct ps_train_options *requested,
+                                     const uint64_t checksums[2], struct ps_error *error) {
+    static const char *const fields[] = {"data", "valid"};
+    const struct ps_dataset *const given[] = {requested->data, requested->valid};
+    const struct ps_dataset *const used[] = {resumption->request.options.data, resumption->request.options.valid};
+    for (int f = 0; f < 2; f++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_checksum", fields[f]);
+        const char *digits = json_string_value(json_object_get(resumption->document, key));
+        if (!digits || !used[f] || strtoull(digits, NULL, 16) == checksums[f]) continue;
+        if (given[f]) {
+            log_info("`%s`: the run goes on with other data, %s; before it had %s", fields[f], used[f]->name,
+                     json_string_value(json_object_get(resumption->document, fields[f])));
+            continue;
+        }
+        error_set(error, PS_USAGE, "`%s`: %s have changed since the run was here (checksum %016llx, then %s)", fields[f],
+                  used[f]->name, (unsigned long long)checksums[f], digits);
+        error_hint(error, "restore them, or give `%s` anew to go on with what they are now", fields[f]);
+        return PS_USAGE;
+    }
+    return PS_OK;
 }
 
 static json_t *make_config(const struct job *job, const struct update_rule *rule, int64_t steps) {
@@ -105,8 +133,8 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     if (options->cluster) set_text(config, "cluster", "cluster.json");
     json_object_set_new(config, "plan_options", plan_options(options->planning));
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
-    set_data(config, "data", options->data);
-    set_data(config, "valid", options->valid);
+    set_data(config, "data", options->data, job->checksums[0]);
+    set_data(config, "valid", options->valid, job->checksums[1]);
     set_integer(config, "batch", job->batch);
     set_integer(config, "epochs", options->epochs);
     set_integer(config, "steps", steps);

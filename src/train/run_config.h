@@ -35,6 +35,11 @@ enum ps_status resumption_parse(const char *text, size_t size, const struct ps_t
                                 struct resumption *resumption, struct ps_error *error);
 void resumption_free(struct resumption *resumption);
 
+/* Are the data those that the run had, by their checksums (samples_checksum; `data` and `valid`)? PS_USAGE if not, unless the
+ * request gives them anew: then the log says so. */
+enum ps_status resumption_check_data(const struct resumption *resumption, const struct ps_train_options *requested,
+                                     const uint64_t checksums[2], struct ps_error *error);
+
 /* Writes RUN_DIR/config.json; `before` is the run's old one where it goes on, else NULL. */
 enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule, int64_t steps,
                             const struct resumption *before, struct ps_error *error);

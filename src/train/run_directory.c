@@ -104,7 +104,7 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     const void *origin;
     char place[PATH_SIZE];
     size_t size;
-    if (!path) return PS_OK;
+    if (!path || directory->complete) return PS_OK;
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     TRY(write_profiles(job, path, error));
     if (job->options->cluster) TRY(ps_cluster_write(job->options->cluster, file_join(place, path, "cluster.json"), error));
@@ -132,7 +132,7 @@ static void set_list(json_t *line, const char *field, const struct log_entry *en
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error) {
     char place[PATH_SIZE];
-    if (!directory->path || !words[0]) return PS_OK;
+    if (!directory->path || directory->complete || !words[0]) return PS_OK;
     return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
 }
 
@@ -185,7 +185,7 @@ static enum ps_status sync_log(const struct run_directory *directory, struct ps_
 }
 
 enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error) {
-    if (!directory->path) return PS_OK;
+    if (!directory->path || directory->complete) return PS_OK;
     TRY(sync_log(directory, error));
     char place[PATH_SIZE];
     return json_write_file(run_document(run), file_join(place, directory->path, "summary.json"), error);

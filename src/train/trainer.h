@@ -70,6 +70,8 @@ void trainer_free(struct ps_trainer *trainer);
 enum ps_status trainer_resume_open(struct ps_trainer *trainer, struct ps_error *error);
 /* What every part of the run takes over from the checkpoint, once the executor is there. */
 enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *error);
+/* The checksums of the data, for the configuration that a directory keeps. */
+enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *error);
 /* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
 enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error);
 /* At the end of a segment, unless the caller cut it short. */

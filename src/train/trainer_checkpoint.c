@@ -125,6 +125,7 @@ static enum ps_status fill_directory(struct ps_trainer *trainer, struct run_dire
                                      struct checkpoint_writer *writer, struct ps_error *error) {
     const struct resumption none = {0};
     const struct dataset *data = trainer->data.dataset;
+    TRY(trainer_sum_data(trainer, error));
     TRY(run_directory_start(directory, &trainer->job, &none, trainer->step, error));
     if (data) TRY(run_directory_write_words(directory, data->shape.words, error));
     TRY(start_writer(trainer, directory, writer, error));

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "data/object.h"
 #include "data/pairs.h"
@@ -373,10 +374,33 @@ static enum ps_status check_words(const struct ps_trainer *trainer, const struct
                      trainer->options.data->name, path);
 }
 
+enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *error) {
+    const struct samples *const samples[] = {&trainer->data, &trainer->valid};
+    for (int s = 0; s < 2; s++)
+        if (samples[s]->dataset && trainer->job.checksums[s] == 0)
+            TRY(samples_checksum(samples[s], &trainer->job.checksums[s], error));
+    return PS_OK;
+}
+
+/* A run that had ended stays as it is. */
+static enum ps_status find_record(struct ps_trainer *trainer, struct ps_error *error) {
+    char path[4096];
+    if (!trainer->resumption.document) return PS_OK;
+    trainer->directory.complete =
+        trainer->step == trainer->lengths.steps && file_exists(file_join(path, trainer->directory.path, "summary.json"));
+    if (trainer->directory.complete) {
+        log_info("%s had ended; it stays as it is", trainer->directory.path);
+        return PS_OK;
+    }
+    return resumption_check_data(&trainer->resumption, &trainer->request.options, trainer->job.checksums, error);
+}
+
 static enum ps_status start_directory(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (!trainer->resumption.document)
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
+    if (trainer->directory.path) TRY(trainer_sum_data(trainer, error));
+    TRY(find_record(trainer, error));
     TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
     const struct dataset *data = trainer->data.dataset;
     if (!data || !trainer->directory.path) return PS_OK;
@@ -393,7 +417,7 @@ enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error)
     TRY(start_directory(trainer, error));
     trainer->started_s = clock_now() - trainer->figures.elapsed_s;
     TRY(trainer_checkpoints_start(trainer, error));
-    if (!trainer->directory.path) return PS_OK;
+    if (!trainer->directory.path || trainer->directory.complete) return PS_OK;
     return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
                         error);
 }
