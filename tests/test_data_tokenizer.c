@@ -317,10 +317,109 @@ static void test_pairs(void **state) {
     assert_status(open_data("pairs", spec, &wanted, &samples), PS_USAGE, "needs tokenizer=, too");
 }
 
+/* Labelled texts for networks with several inputs, cut and filled up as by the library: `texts` 2 for pairs. */
+static void check_padded(const json_t *entry, int texts) {
+    enum { LENGTH = 24 };
+    static const struct ps_input inputs[] = {
+        {.name = "input_ids", .type = "i32", .rank = 1, .shape = {LENGTH}, .vocabulary = 400},
+        {.name = "attention_mask", .type = "f32", .rank = 1, .shape = {LENGTH}},
+        {.name = "token_type_ids", .type = "i32", .rank = 1, .shape = {LENGTH}, .vocabulary = 2},
+    };
+    static const struct ps_input target = {.name = "labels", .type = "i32", .rank = 1, .shape = {1}, .vocabulary = 3};
+    const struct dataset_shape wanted = {.inputs = inputs,
+                                         .input_count = 3,
+                                         .target = &target,
+                                         .channels = 1,
+                                         .height = LENGTH,
+                                         .width = 1,
+                                         .classes = 3,
+                                         .labels = 1,
+                                         .vocabulary = 400};
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    char path[4096], spec[8400];
+    const json_t *pairs = json_object_get(goldens, "pairs");
+    struct text lines = {0};
+    struct samples samples;
+    int32_t label;
+    size_t i;
+    json_t *pair;
+    struct {
+        int32_t tokens[LENGTH];
+        float mask[LENGTH];
+        int32_t types[LENGTH];
+    } sample;
+    json_array_foreach(pairs, i, pair) {
+        text_add(&lines, "%zu\t%s", i % 3, json_string_value(json_array_get(pair, 0)));
+        if (texts == 2) text_add(&lines, "\t%s", json_string_value(json_array_get(pair, 1)));
+        text_add(&lines, "\n");
+    }
+    test_file_write(file_join(path, test_directory, "r.tsv"), lines.data, lines.length);
+    text_free(&lines);
+    write_tokenizer(name, path);
+    snprintf(spec, sizeof spec, "r.tsv,texts=%d,tokenizer=%s", texts, path);
+    assert_ok(open_data("reviews", spec, &wanted, &samples));
+    assert_int_equal(samples.count, json_array_size(pairs));
+    for (i = 0; i < (size_t)samples.count; i++) {
+        const json_t *said = json_array_get(json_array_get(json_object_get(entry, "padded"), i), (size_t)texts - 1);
+        assert_ok(samples.dataset->class->read(samples.dataset, (int64_t)i, &sample, &label, &test_error));
+        assert_int_equal(label, i % 3);
+        for (size_t t = 0; t < LENGTH; t++) {
+            assert_int_equal(sample.tokens[t], json_integer_value(json_array_get(json_object_get(said, "ids"), t)));
+            assert_int_equal(sample.types[t], json_integer_value(json_array_get(json_object_get(said, "types"), t)));
+            assert_true(sample.mask[t] == (float)json_integer_value(json_array_get(json_object_get(said, "mask"), t)));
+        }
+    }
+    samples_close(&samples);
+}
+
+static void test_reviews(void **state) {
+    (void)state;
+    size_t i;
+    json_t *entry;
+    int checked = 0;
+    json_array_foreach(json_object_get(goldens, "tokenizers"), i, entry) {
+        for (int texts = 1; texts <= 2 && json_object_get(entry, "padded"); texts++, checked++) check_padded(entry, texts);
+    }
+    assert_int_equal(checked, 6);
+}
+
+/* Two inputs of tokens take one text each, followed by their masks; words have no template. */
+static void test_two_inputs(void **state) {
+    (void)state;
+    static const struct ps_input inputs[] = {
+        {.name = "a", .type = "i32", .rank = 1, .shape = {3}, .vocabulary = 8},
+        {.name = "a_mask", .type = "i32", .rank = 1, .shape = {3}},
+        {.name = "b", .type = "i32", .rank = 3, .shape = {1, 4, 1}, .vocabulary = 8},
+        {.name = "b_mask", .type = "i32", .rank = 1, .shape = {4}},
+    };
+    static const char text[] = "1\tx y\ty z z y\n0\tx y x y\ty\n";
+    static const int32_t expected[2][14] = {{5, 4, 0, 1, 1, 0, 4, 6, 6, 4, 1, 1, 1, 1},
+                                            {5, 4, 5, 1, 1, 1, 4, 0, 0, 0, 1, 0, 0, 0}};
+    struct dataset_shape wanted = {
+        .inputs = inputs, .input_count = 4, .channels = 1, .height = 3, .width = 1, .classes = 2, .labels = 1, .vocabulary = 8};
+    struct samples samples;
+    char path[4096];
+    int32_t sample[14], label;
+    test_file_write(file_join(path, test_directory, "two.tsv"), text, strlen(text));
+    assert_ok(open_data("reviews", "two.tsv", &wanted, &samples));
+    for (int64_t i = 0; i < 2; i++) {
+        assert_ok(samples.dataset->class->read(samples.dataset, i, sample, &label, &test_error));
+        assert_int_equal(label, 1 - i);
+        assert_memory_equal(sample, expected[i], sizeof sample);
+    }
+    samples_close(&samples);
+    test_file_write(path, "1\tx y\n", 6);
+    assert_status(open_data("reviews", "two.tsv", &wanted, &samples), PS_BAD_INPUT, "line 1: one text; a line is");
+    wanted.classes = 0;
+    assert_status(open_data("reviews", "two.tsv", &wanted, &samples), PS_USAGE,
+                  "give labels of classes, but the network's loss reads");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),    cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),  cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),     cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -14,7 +14,7 @@ sed -e 's/--workers 2/--workers 1/' -e 's,runs/,alone/,' runs.sh >alone.sh
 (set -e; . ./alone.sh) >out 2>err || complain "with one worker they end with status $?"
 
 begins "their losses and weights"
-for run in mlp kinds unet; do
+for run in mlp kinds unet reader alike; do
     first=$(sed -n 's/.*"valid_loss": \([0-9.]*\).*/\1/p' runs/$run/log.jsonl | head -n 1)
     last=$(sed -n 's/.*"valid_loss": \([0-9.]*\).*/\1/p' runs/$run/log.jsonl | tail -n 1)
     awk "BEGIN { exit !($last < 0.8 * ${first:-0}) }" || complain "$run: the loss goes from $first to $last"
@@ -22,6 +22,10 @@ for run in mlp kinds unet; do
         penstock export --run $way/$run --format safetensors -o $way-$run.safetensors >out 2>err || complain "export of $way/$run"
     done
     cmp -s runs-$run.safetensors alone-$run.safetensors || complain "$run: two workers do not come to the weights of one"
+done
+for run in reader alike; do
+    last=$(sed -n 's/.*"valid_accuracy": \([0-9.]*\).*/\1/p' runs/$run/log.jsonl | tail -n 1)
+    awk "BEGIN { exit !(${last:-0} > 0.9) }" || complain "$run: an accuracy of $last"
 done
 grep -q '"valid_accuracy"' runs/unet/log.jsonl || complain "the segmentation has no accuracy"
 ! grep -q accuracy runs/mlp/log.jsonl || complain "the regression has an accuracy"

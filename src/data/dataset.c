@@ -187,7 +187,7 @@ static enum ps_status check_inputs(const char *spec, const struct dataset_shape 
                   text_plural(count), required->input_count, input_text(&required->inputs[required->input_count - 1], network));
         error_hint(error,
                    "npz:FILE, npy:DIR and safetensors:FILE name their inputs, and so do functions of the calling program "
-                   "(ps_dataset_create)");
+                   "(ps_dataset_create); reviews:FILE gives tokens, masks and segments");
         return PS_USAGE;
     }
     if (!has || !has->inputs)
@@ -272,7 +272,7 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
                          class->example);
     }
     if (needs_list(required) && !class->lists) return check_inputs(spec, NULL, required, error);
-    if (required->classes == 0 && !class->lists) return needs_numbers(spec, required, error);
+    if (required->classes == 0 && (!class->lists || class->task != DATASET_ANY)) return needs_numbers(spec, required, error);
     TRY(check_task(spec, class->task, required, error));
     struct dataset_shape one = *required;
     struct dataset *dataset;

@@ -86,7 +86,7 @@ struct dataset_class {
     const char *name, *summary;
     const char *example; /* an example of what follows "NAME:", for messages */
     enum dataset_task task;
-    bool lists; /* its files name what a sample holds: `open` gets the network's inputs and target, and the dataset lists them */
+    bool lists; /* a sample may hold several inputs: `open` gets the network's inputs and target, and the dataset lists them */
     /* `rest` is what follows "FORMAT:", never empty. `required` is what the network takes; its task is that of the format.
      * Synthetic data take its shape, and a format whose files do not give the number of classes takes its number. The samples
      * depend on the spec alone: a run's seed orders samples but never creates them, since an evaluation with another seed would

@@ -19,7 +19,7 @@
 #include "base/memory.h"
 #include "data/text_steps.h"
 
-enum { STEPS_MAX = 32, NESTING_MAX = 8 };
+enum { STEPS_MAX = 32, NESTING_MAX = 8, TEMPLATE_MAX = 32 };
 enum { CACHE_WORDS = 1 << 18, CACHE_LENGTH = 128 };
 
 static const char blank_mark[] = "\xe2\x96\x81"; /* U+2581, SentencePiece's blank */
@@ -85,6 +85,8 @@ struct tokenizer {
     int decoder_count;
     struct added_token *added;
     int added_count;
+    struct template_item templates[2][TEMPLATE_MAX]; /* of one text, of a pair */
+    int template_count[2], padding;
     bool begins[2][256]; /* first bytes of added tokens: found in the text as it is, after normalisation */
     /* the model */
     bool word_piece, byte_fallback, fuse_unknown, whole_words, cuts_at_blanks;
@@ -394,6 +396,111 @@ static enum ps_status read_decoder(struct tokenizer *t, const struct json_place 
     return PS_OK;
 }
 
+/* ----------------------------------------------------- reading: the template */
+
+static enum ps_status add_item(struct tokenizer *t, const struct json_place *place, bool pair, struct template_item item,
+                               struct ps_error *error) {
+    if (t->template_count[pair] == TEMPLATE_MAX) return json_error(place, error, "more than %d items", TEMPLATE_MAX);
+    if (item.text < 0 && (item.number < 0 || item.number >= t->size))
+        return json_error(place, error, "has a special token with the number %d, which no token has", (int)item.number);
+    t->templates[pair][t->template_count[pair]++] = item;
+    return PS_OK;
+}
+
+/* {"Sequence": {"id": "A", "type_id": 0}} or {"SpecialToken": {"id": "[CLS]", "type_id": 0}}, the latter with all its numbers.
+ */
+static enum ps_status read_item(struct tokenizer *t, const struct json_place *place, const json_t *specials, bool pair,
+                                struct ps_error *error) {
+    struct json_place sequence, special;
+    const char *id = NULL;
+    int segment = 0;
+    TRY(json_field(place, "Sequence", false, &sequence, error));
+    TRY(json_field(place, "SpecialToken", !sequence.value, &special, error));
+    const struct json_place *item = sequence.value ? &sequence : &special;
+    TRY(json_get_string(item, "id", true, &id, error));
+    TRY(json_get_int(item, "type_id", false, 0, INT_MAX, &segment, error));
+    if (sequence.value) {
+        const int text = strcmp(id, "A") == 0 ? 0 : pair && strcmp(id, "B") == 0 ? 1 : -1;
+        if (text < 0) return json_error(item, error, "there is no text '%.20s' here", id);
+        return add_item(t, item, pair, (struct template_item){text, 0, segment}, error);
+    }
+    const json_t *numbers = json_object_get(json_object_get(specials, id), "ids");
+    if (json_array_size(numbers) == 0) return json_error(item, error, "'%.60s' is none of special_tokens", id);
+    for (size_t i = 0; i < json_array_size(numbers); i++)
+        TRY(add_item(t, item, pair,
+                     (struct template_item){-1, (int32_t)json_integer_value(json_array_get(numbers, i)), segment}, error));
+    return PS_OK;
+}
+
+static enum ps_status read_template(struct tokenizer *t, const struct json_place *place, struct ps_error *error) {
+    static const char *const names[] = {"single", "pair"};
+    struct json_place list, item;
+    size_t length;
+    for (int pair = 0; pair < 2; pair++) {
+        TRY(json_field(place, names[pair], true, &list, error));
+        TRY(json_array_length(&list, &length, error));
+        for (size_t i = 0; i < length; i++) {
+            TRY(json_item(&list, i, &item, error));
+            TRY(read_item(t, &item, json_object_get(place->value, "special_tokens"), pair, error));
+        }
+    }
+    return PS_OK;
+}
+
+/* BertProcessing: cls A sep B sep; RobertaProcessing: cls A sep sep B sep, all of one segment. */
+static enum ps_status read_bert_template(struct tokenizer *t, const struct json_place *place, bool roberta,
+                                         struct ps_error *error) {
+    static const char *const names[] = {"cls", "sep"};
+    struct template_item mark[2] = {{.text = -1}, {.text = -1}};
+    for (int n = 0; n < 2; n++) {
+        const json_t *number = json_array_get(json_object_get(place->value, names[n]), 1);
+        mark[n].number = json_is_integer(number) ? (int32_t)json_integer_value(number) : -1;
+    }
+    for (int pair = 0; pair < 2; pair++) {
+        const struct template_item first[] = {mark[0], {0, 0, 0}, mark[1]};
+        for (int i = 0; i < 3; i++) TRY(add_item(t, place, pair, first[i], error));
+        const int segment = roberta ? 0 : 1;
+        if (pair && roberta) TRY(add_item(t, place, true, mark[1], error));
+        if (pair) TRY(add_item(t, place, true, (struct template_item){1, 0, segment}, error));
+        if (pair) TRY(add_item(t, place, true, (struct template_item){-1, mark[1].number, segment}, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_processor(struct tokenizer *t, const struct json_place *place, int depth, struct ps_error *error) {
+    const char *type;
+    TRY(json_get_string(place, "type", true, &type, error));
+    if (strcmp(type, "Sequence") == 0) return read_sequence(t, place, "processors", read_processor, depth, error);
+    if (strcmp(type, "ByteLevel") == 0) return PS_OK; /* only about where tokens stand */
+    if (t->template_count[0] > 0) return json_error(place, error, "a second template");
+    if (strcmp(type, "TemplateProcessing") == 0) return read_template(t, place, error);
+    const bool roberta = strcmp(type, "RobertaProcessing") == 0;
+    if (roberta || strcmp(type, "BertProcessing") == 0) return read_bert_template(t, place, roberta, error);
+    return not_supported(place, type, "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and Sequence", error);
+}
+
+static enum ps_status read_padding(struct tokenizer *t, const struct json_place *root, struct ps_error *error) {
+    static const char *const names[] = {"[PAD]", "<pad>", "<|pad|>", "<|endoftext|>"};
+    struct json_place padding;
+    t->padding = -1;
+    TRY(json_field(root, "padding", false, &padding, error));
+    if (padding.value) TRY(json_get_int(&padding, "pad_id", true, 0, t->size - 1, &t->padding, error));
+    for (int n = 0; n < 4 && t->padding < 0; n++) t->padding = tokenizer_find(t, names[n]);
+    for (int pair = 0; pair < 2; pair++) {
+        const bool none = t->template_count[pair] == 0; /* the texts alone */
+        for (int text = 0; none && text <= pair; text++)
+            TRY(add_item(t, root, pair, (struct template_item){text, 0, text}, error));
+    }
+    return PS_OK;
+}
+
+int tokenizer_template(const struct tokenizer *t, bool pair, const struct template_item **items) {
+    *items = t->templates[pair];
+    return t->template_count[pair];
+}
+
+int tokenizer_padding(const struct tokenizer *t) { return t->padding; }
+
 /* --------------------------------------------------------- reading: the model */
 
 /* Numbers may have gaps, but no larger ones than a real vocabulary has. */
@@ -643,7 +750,9 @@ static enum ps_status read_all(struct tokenizer *t, const struct json_place *roo
     TRY(read_optional(t, root, "normalizer", read_normalizer, error));
     TRY(read_optional(t, root, "pre_tokenizer", read_pretokenizer, error));
     TRY(read_optional(t, root, "decoder", read_decoder, error));
+    TRY(read_optional(t, root, "post_processor", read_processor, error));
     if (added.value) TRY(read_added(t, &added, error));
+    TRY(read_padding(t, root, error));
     return memory_new(&t->cache, 2 * CACHE_WORDS, "a tokenizer", error);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Tokenizers of Hugging Face's library, as their file tokenizer.json describes them: byte pairs (BPE) and WordPiece, with the
- * steps before the model. A text gets the numbers that the library gives it without the special tokens of a template; special
- * tokens that stand in the text are found. What is not supported is refused when the file is read. Any thread may use a
+ * steps before the model. A text gets the numbers that the library gives it without the special tokens of the template, which
+ * tokenizer_template says; special tokens that stand in the text are found. What is not supported is refused when the file is read. Any thread may use a
  * tokenizer; two at once wait for each other.
  */
 #ifndef PENSTOCK_DATA_TOKENIZER_H
@@ -36,5 +36,18 @@ enum ps_status tokenizer_encode(struct tokenizer *tokenizer, const char *text, s
 /* Appends the text of tokens, without special ones and without numbers that the tokenizer does not have. */
 enum ps_status tokenizer_decode(struct tokenizer *tokenizer, const int32_t *tokens, int64_t count, struct text *text,
                                 struct ps_error *error);
+
+/* What stands in a sequence: the tokens of a text (0, or 1 the second), or a special token; and its segment. */
+struct template_item {
+    int text; /* -1: `number` */
+    int32_t number;
+    int32_t segment;
+};
+
+/* The template (post_processor) for one text, or for a pair of texts; returns the number of items. */
+int tokenizer_template(const struct tokenizer *tokenizer, bool pair, const struct template_item **items);
+/* The token that fills up sequences: that of the file's `padding`, or one named [PAD], <pad>, <|pad|> or <|endoftext|>; -1: there
+ * is none. */
+int tokenizer_padding(const struct tokenizer *tokenizer);
 
 #endif

@@ -28,6 +28,14 @@ TEXTS = [
     " ",
     "\n",
 ]
+# Samples of two texts, in sequences of LENGTH tokens.
+LENGTH = 24
+PAIRS = [
+    ("The quick brown fox", "jumps over the lazy dog."),
+    ("the dog doesn't mind", "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich, und das ist lang genug."),
+    ("Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich, und das ist lang genug.", "x"),
+    ("aaaaaaaaaaaa bbbbbbbbbbbbbbbb cccccccccccccccc dddddddddddddddddd", "The lazy dog; the quick brown fox and the lazy dog and x"),
+]
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace("{1,3}", "")
@@ -107,6 +115,15 @@ def make():
     return made
 
 
+def padded(tokenizer, padding):
+    """What two texts become, the first alone and both, cut and filled up."""
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    tokenizer.enable_truncation(LENGTH)
+    tokenizer.enable_padding(length=LENGTH, pad_id=tokenizer.token_to_id(padding), pad_token=padding)
+    encoded = [[tokenizer.encode(a), tokenizer.encode(a, b)] for a, b in PAIRS]
+    return [[{"ids": e.ids, "mask": e.attention_mask, "types": e.type_ids} for e in pair] for pair in encoded]
+
+
 def old_merges(document):
     """Merges in the form of older files, "a b", for some of the tokenizers."""
     document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
@@ -121,9 +138,12 @@ def main():
             old_merges(document)
         out.append({"name": name, "file": document, "ids": [e.ids for e in encoded],
                     "decoded": [tokenizer.decode(e.ids) for e in encoded]})
+        padding = {"bert": "[PAD]", "roberta": "<pad>", "llama3": "<|endoftext|>"}.get(name)
+        if padding:
+            out[-1]["padded"] = padded(tokenizer, padding)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"texts": TEXTS, "tokenizers": out}, file, ensure_ascii=False, separators=(",", ":"))
+        json.dump({"texts": TEXTS, "pairs": PAIRS, "tokenizers": out}, file, ensure_ascii=False, separators=(",", ":"))
         file.write("\n")
 
 
