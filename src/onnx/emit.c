@@ -272,12 +272,15 @@ void wanted_put_axis(struct wanted *w, int axis) {
 void wanted_put_others(struct emitting *e, struct wanted *w, const bool *marks) {
     int order[ATOMS_MAX];
     const int count = layout_order(&w->view, e->layouts[w->view.step], order);
-    for (int i = 0; i < w->view.count; i++) {
-        const struct atom *atom = &w->view.atoms[i];
-        if (!atom->batch && atom->stride == 0 && !marks[atom->axis]) w->order[w->count++] = i;
-    }
     for (int i = 0; i < count; i++)
         if (!marks[w->view.atoms[order[i]].axis]) w->order[w->count++] = order[i];
+}
+
+void wanted_put_repeated(struct wanted *w, const bool *marks) {
+    for (int i = 0; i < w->view.count; i++) {
+        const struct atom *atom = &w->view.atoms[i];
+        if (!atom->batch && atom->stride == 0 && marks[atom->axis]) w->order[w->count++] = i;
+    }
 }
 
 enum ps_status wanted_open(struct emitting *e, const struct view *v, struct wanted *w) {
@@ -322,7 +325,7 @@ int view_pieces(const struct view *out, int axis, struct piece *pieces) {
 
 bool view_has_atoms(const struct view *v, int axis) {
     for (int i = 0; i < v->count; i++)
-        if (v->atoms[i].axis == axis && !v->atoms[i].batch) return true;
+        if (v->atoms[i].axis == axis && !v->atoms[i].batch && v->atoms[i].stride != 0) return true;
     return false;
 }
 

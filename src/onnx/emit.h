@@ -75,8 +75,11 @@ enum ps_status emit_own(struct emitting *e, int node, int parameter, const struc
 enum ps_status wanted_open(struct emitting *e, const struct view *v, struct wanted *w);
 /* Puts the atoms of the axis behind those that are there. */
 void wanted_put_axis(struct wanted *w, int axis);
-/* The atoms, in the order in which they lie, of axes that `marks` does not name; the repeated ones come first. */
+/* The atoms, in the order in which they lie, of axes that `marks` does not name, without the repeated ones: these are repeated
+ * in the output as well. */
 void wanted_put_others(struct emitting *e, struct wanted *w, const bool *marks);
+/* The repeated atoms of axes that `marks` names. */
+void wanted_put_repeated(struct wanted *w, const bool *marks);
 /* Ends the group that is being filled. */
 void wanted_end_group(struct wanted *w);
 /* The axes from `first` on innermost, in their order; the others as they lie, or a vector where there are none. */
@@ -99,7 +102,7 @@ int layout_order(const struct view *v, const struct layout *layout, int order[AT
 int emit_joint_order(struct emitting *e, struct view *const *views, int count, const struct view *output, int *order);
 /* Which of the views have the atom, as bits. */
 unsigned views_presence(struct view *const *views, int count, int atom);
-/* The axis of the view has atoms beside the batch. */
+/* The axis of the view has atoms beside the batch and repeated ones. */
 bool view_has_atoms(const struct view *v, int axis);
 /* Elements of the axis without the batch. */
 int64_t view_side(const struct view *v, int axis);

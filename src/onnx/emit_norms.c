@@ -146,6 +146,7 @@ enum ps_status emit_reduce(struct emitting *e) {
     int node, count = 0;
     static const bool none[ONNX_RANK_MAX];
     TRY(wanted_open(e, x, &w));
+    wanted_put_repeated(&w, s->marks);
     wanted_put_others(e, &w, none);
     for (int i = 0; i < w.count; i++) {
         const struct atom *atom = &w.view.atoms[w.order[i]];

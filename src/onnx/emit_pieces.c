@@ -10,6 +10,7 @@ enum ps_status emit_copy(struct emitting *e) {
     TRY(wanted_open(e, e->step->inputs[0], &w));
     for (int i = 0; i < w.view.count; i++)
         if (!w.view.atoms[i].batch) w.order[w.count++] = i;
+    wanted_end_group(&w);
     TRY(emit_arrange(e, &w, &node));
     return emit_note_same(e, node, &w);
 }

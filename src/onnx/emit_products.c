@@ -87,8 +87,11 @@ static enum ps_status want_matrix(struct emitting *e, const struct view *v, stru
     wanted_end_group(w);
     for (int side = 0; side < 2; side++) {
         const int axis = v->rank - 2 + (side ^ turned);
-        for (int i = first; i < w->view.count; i++)
-            if (w->view.atoms[i].axis == axis && !w->view.atoms[i].batch) w->order[w->count++] = i;
+        const bool summed = axis == v->rank - (which == 0 ? 1 : 2); /* others that are repeated are so in the output */
+        for (int i = first; i < w->view.count; i++) {
+            const struct atom *atom = &w->view.atoms[i];
+            if (atom->axis == axis && !atom->batch && (summed || atom->stride != 0)) w->order[w->count++] = i;
+        }
         wanted_end_group(w);
     }
     return PS_OK;

@@ -54,19 +54,20 @@ enum ps_status emit_pad(struct emitting *e) {
     struct list before = {0}, after = {0};
     int64_t sides[2][SHAPE_RANK_MAX] = {{0}};
     int node, count = 0, order[ATOMS_MAX];
-    bool done[ONNX_RANK_MAX] = {0};
+    bool done[ONNX_RANK_MAX] = {0}, pads[ONNX_RANK_MAX] = {0};
     TRY(emit_make(e, "pad", &made));
     TRY(wanted_open(e, s->inputs[0], &w));
+    for (int d = 0; d < s->inputs[0]->rank; d++) pads[d] = s->before[d] != 0 || s->after[d] != 0;
+    wanted_put_repeated(&w, pads);
     wanted_put_others(e, &w, none);
     const int atoms = w.count;
     memcpy(order, w.order, sizeof order);
     w.count = 0;
     for (int i = 0; i < atoms; i++) {
         const int axis = w.view.atoms[order[i]].axis;
-        const bool padded = s->before[axis] != 0 || s->after[axis] != 0;
         if (done[axis]) continue;
         if (w.groups >= SHAPE_RANK_MAX - 1) return emit_refuse(e, "it pads too many dimensions");
-        if (padded) {
+        if (pads[axis]) {
             if (w.count > 0 && (w.groups == 0 || w.ends[w.groups - 1] != w.count)) wanted_end_group(&w);
             wanted_put_axis(&w, axis);
             sides[0][w.groups] = s->before[axis];
@@ -80,8 +81,7 @@ enum ps_status emit_pad(struct emitting *e) {
         }
     }
     for (int d = 0; d < s->inputs[0]->rank; d++) /* of a dimension of 1 */
-        if (!view_has_atoms(s->inputs[0], d) && (s->before[d] != 0 || s->after[d] != 0))
-            return emit_refuse(e, "it pads a dimension of 1");
+        if (view_side(s->inputs[0], d) == 1 && pads[d]) return emit_refuse(e, "it pads a dimension of 1");
     if (w.groups == 0 || w.ends[w.groups - 1] != w.count) wanted_end_group(&w);
     before = list_of_sides(sides[0], w.groups);
     after = list_of_sides(sides[1], w.groups);

@@ -79,9 +79,8 @@ const struct tensor *call_constant(const struct call *call, int i) {
 
 enum ps_status call_view(const struct call *call, int i, struct view **out) {
     const struct value *value = call_input(call, i);
-    if (value->kind == VALUE_CONSTANT)
-        *out = constant_view(call->l, value->tensor);
-    else if (value->kind == VALUE_VIEW)
+    if (value->kind == VALUE_CONSTANT) return lower_constant(call, value->tensor, out);
+    if (value->kind == VALUE_VIEW)
         *out = view_new(call->l, value->view);
     else
         return error_set(call->error, PS_BAD_INPUT, "its input %d is %s", i,
@@ -206,8 +205,10 @@ static const struct row rows[] = {
     {"Cos", lower_unary, "cos", "", 0, false},
     {"Cosh", lower_unary, "cosh", "", 0, false},
     {"CumSum", lower_cumulate, NULL, "exclusive reverse", 0, true},
+    {"DepthToSpace", lower_blocks, "depth", "blocksize mode", 0, false},
     {"Div", lower_binary, "div", "", 0, true},
     {"Dropout", lower_dropout, NULL, "seed", 0, false},
+    {"Einsum", lower_einsum, NULL, "equation", 0, false},
     {"Elu", lower_unary, "elu", "alpha", 0, false},
     {"Equal", lower_compare, "equal", "", 0, false},
     {"Erf", lower_unary, "erf", "", 0, false},
@@ -286,6 +287,7 @@ static const struct row rows[] = {
     {"Softmax", lower_softmax, "softmax", "axis", 0, false},
     {"Softplus", lower_unary, "softplus", "", 0, false},
     {"Softsign", lower_unary, "softsign", "", 0, false},
+    {"SpaceToDepth", lower_blocks, "space", "blocksize", 0, false},
     {"Split", lower_split, NULL, "axis num_outputs", 0, false},
     {"SplitToSequence", lower_split, "sequence", "axis keepdims", 0, false},
     {"Sqrt", lower_unary, "sqrt", "", 0, false},
@@ -418,7 +420,12 @@ static enum ps_status lower_node(struct lowering *l, const struct onnx_node *nod
     if (node->domain[0] != '\0' && strcmp(node->domain, "ai.onnx") != 0)
         return error_set(l->error, PS_BAD_INPUT, "operators of '%.60s' are not known", node->domain);
     const struct row *row = find_row(node->op);
-    if (row == NULL) return error_set(l->error, PS_BAD_INPUT, "the operator is not known");
+    if (row == NULL) {
+        error_set(l->error, PS_BAD_INPUT, "the operator is not known");
+        if (strncmp(node->op, "Random", 6) == 0)
+            error_hint(l->error, "set the rate of stochastic depth (drop_path) or of noise to 0 before the export");
+        return PS_BAD_INPUT;
+    }
     TRY(check_attributes(l, node, row->attributes));
     TRY(prepare_inputs(l, node));
     TRY(fold(l, node, &done));

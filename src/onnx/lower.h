@@ -143,6 +143,8 @@ void view_natural(struct view *view);
 enum ps_status view_reshape(struct lowering *l, const struct view *from, int rank, const int64_t *dims, struct view *to);
 enum ps_status view_transpose(const struct view *from, const int *order, struct view *to);
 enum ps_status view_expand(struct lowering *l, const struct view *from, int rank, const int64_t *dims, struct view *to);
+/* A step that puts the elements in the order of the value's dimensions, repeated ones as often as they are. NULL: no memory. */
+struct view *view_copy(struct lowering *l, const struct view *from);
 /* Joins neighbouring atoms of one axis that lie behind each other. */
 void view_join(struct view *view, bool across_axes);
 /* Splits atom i so that its inner part has `inner` elements. */

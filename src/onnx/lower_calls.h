@@ -58,6 +58,8 @@ enum ps_status call_output(const struct call *call, struct step *step, const str
 bool tensor_uniform(const struct tensor *tensor, double *number);
 /* The whole initializer as it lies in the file: its view, or NULL. */
 const struct view *view_is_parameter(const struct lowering *l, const struct view *v);
+/* A constant as a view. One that is made for all samples of the export's batch and the same for all has one of them. */
+enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out);
 /* A constant beside values: what it is for each sample is taken once, if it is the same for all. */
 enum ps_status lower_constant_beside(const struct call *call, const struct tensor *tensor, struct view *const *others,
                                      int count, struct view **out);
@@ -70,6 +72,8 @@ enum ps_status lower_unary_step(const struct call *call, struct view *x, const c
                                 struct view **out);
 /* (.., M, K) by (.., K, N). */
 enum ps_status lower_product_step(const struct call *call, struct view *a, struct view *b, struct view **out);
+enum ps_status lower_reduce_step(const struct call *call, struct view *x, const bool *marks, const char *function, bool keep,
+                                 struct view **out);
 enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
                                  struct view **out);
 
@@ -79,7 +83,7 @@ lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lowe
     lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_unary, lower_gelu, lower_selu,
     lower_swish, lower_cumulate, lower_tile, lower_clip, lower_binary, lower_is_nan, lower_prelu, lower_compare, lower_logical,
     lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm, lower_convolution, lower_pool, lower_pad, lower_resize,
-    lower_reduce, lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm, lower_group_norm,
-    lower_attention, lower_recurrent;
+    lower_einsum, lower_blocks, lower_reduce, lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm,
+    lower_group_norm, lower_attention, lower_recurrent;
 
 #endif

@@ -122,6 +122,20 @@ static enum ps_status repeat_samples(const struct call *call, const struct tenso
     return call_memory(call);
 }
 
+enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out) {
+    const int64_t n = tensor->rank > 1 ? tensor->dims[0] : 1, each = n > 1 ? tensor->elements / n : 0;
+    struct tensor *less = NULL;
+    bool repeated = n > 1 && n == call->l->batch && tensor->rank < ONNX_RANK_MAX;
+    const int64_t *words = tensor->whole != NULL ? tensor->whole : (const int64_t *)(const void *)tensor->reals;
+    for (int64_t s = 1; s < n && repeated; s++) repeated = memcmp(words, words + s * each, (size_t)each * sizeof *words) == 0;
+    if (repeated) {
+        TRY(drop_samples(call, tensor, 0, n, 1, &less));
+        return repeat_samples(call, less, 0, n, 1, tensor->dims, out);
+    }
+    *out = view_new(call->l, constant_view(call->l, tensor));
+    return call_memory(call);
+}
+
 enum ps_status lower_constant_beside(const struct call *call, const struct tensor *tensor, struct view *const *others,
                                      int count, struct view **out) {
     int rank = tensor->rank;
@@ -148,9 +162,7 @@ enum ps_status lower_constant_beside(const struct call *call, const struct tenso
             return repeat_samples(call, less, axis, n, inner, tensor->dims, out);
         }
     }
-    const struct view *whole = constant_view(call->l, tensor);
-    *out = whole != NULL ? view_new(call->l, whole) : NULL;
-    return call_memory(call);
+    return lower_constant(call, tensor, out);
 }
 
 /* All inputs as views that fit together. */

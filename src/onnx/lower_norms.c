@@ -6,8 +6,8 @@
 
 /* -------------------------------------------------------------- reductions */
 
-static enum ps_status reduce_step(const struct call *call, struct view *x, const bool *marks, const char *function, bool keep,
-                                  struct view **out) {
+enum ps_status lower_reduce_step(const struct call *call, struct view *x, const bool *marks, const char *function, bool keep,
+                                 struct view **out) {
     int64_t dims[ONNX_RANK_MAX];
     int from[ONNX_RANK_MAX], rank = 0;
     bool any = false;
@@ -41,7 +41,7 @@ enum ps_status lower_reduce(const struct call *call) {
     if (call_given(call, 1) && call_constant(call, 1) == NULL) return call_refuse(call, "its axes depend on the data");
     TRY(call_view(call, 0, &x));
     TRY(fold_axes_of(call->node, call_constant(call, 1), x->rank, marks, call->error));
-    TRY(reduce_step(call, x, marks, call->row->function, onnx_int(call->node, "keepdims", 1) != 0, &out));
+    TRY(lower_reduce_step(call, x, marks, call->row->function, onnx_int(call->node, "keepdims", 1) != 0, &out));
     call_give(call, 0, out);
     return PS_OK;
 }
@@ -51,7 +51,7 @@ enum ps_status lower_global_pool(const struct call *call) {
     bool marks[ONNX_RANK_MAX] = {0};
     TRY(call_view(call, 0, &x));
     for (int d = 2; d < x->rank; d++) marks[d] = true;
-    TRY(reduce_step(call, x, marks, call->row->function, true, &out));
+    TRY(lower_reduce_step(call, x, marks, call->row->function, true, &out));
     call_give(call, 0, out);
     return PS_OK;
 }

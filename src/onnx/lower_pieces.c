@@ -55,6 +55,29 @@ enum ps_status lower_expand(const struct call *call) {
     return PS_OK;
 }
 
+enum ps_status lower_tile(const struct call *call) {
+    const struct tensor *repeats = call_constant(call, 1);
+    struct view *x;
+    TRY(call_view(call, 0, &x));
+    if (repeats == NULL || repeats->whole == NULL || repeats->elements != x->rank)
+        return call_refuse(call, "constant repeats, one a dimension, are needed");
+    struct view made = {.step = x->step, .rank = x->rank};
+    for (int d = 0, next = 0; d < x->rank; d++) {
+        const int64_t times = repeats->whole[d];
+        if (times < 1 || times > INT32_MAX) return call_refuse(call, "nothing would be left of its input");
+        if (times > 1 && view_has_batch(x, d)) return call_refuse(call, "it would repeat the samples of a batch");
+        made.dims[d] = x->dims[d] * times;
+        if (times > 1 && made.count < ATOMS_MAX) made.atoms[made.count++] = (struct atom){times, 0, d, false};
+        for (; next < x->count && x->atoms[next].axis == d; next++) {
+            if (made.count == ATOMS_MAX) return call_refuse(call, "it has too many dimensions");
+            made.atoms[made.count++] = x->atoms[next];
+        }
+    }
+    *x = made;
+    call_give(call, 0, x);
+    return PS_OK;
+}
+
 enum ps_status lower_shape(const struct call *call) {
     const struct value *value = call_input(call, 0);
     struct tensor *made;
@@ -78,6 +101,28 @@ enum ps_status lower_shape(const struct call *call) {
     TRY(fold_take(&call->l->fold, ONNX_INT64, 1, &count, &made));
     for (int64_t d = 0; d < count; d++) made->whole[d] = dims[start + d];
     return call_give_constant(call, 0, made);
+}
+
+/* Blocks of an image that become channels, or the other way: views alone. */
+enum ps_status lower_blocks(const struct call *call) {
+    const bool depth = strcmp(call->row->function, "depth") == 0;
+    const bool first = strcmp(onnx_string(call->node, "mode", "DCR"), "DCR") == 0; /* the block before the channels */
+    const int64_t b = onnx_int(call->node, "blocksize", 0);
+    static const int orders[3][6] = {{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}, {0, 3, 5, 1, 2, 4}};
+    struct view *x, made, turned;
+    TRY(call_view(call, 0, &x));
+    if (x->rank != 4 || b < 1 || b > 4096) return call_refuse(call, "an image and a blocksize are needed");
+    const int64_t n = x->dims[0], c = x->dims[1], h = x->dims[2], w = x->dims[3];
+    if (depth ? c % (b * b) != 0 : h % b != 0 || w % b != 0) return call_refuse(call, "its blocks do not fit");
+    const int64_t split[3][6] = {{n, b, b, c / (b * b), h, w}, {n, c / (b * b), b, b, h, w}, {n, c, h / b, b, w / b, b}};
+    const int64_t joined[2][4] = {{n, c / (b * b), h * b, w * b}, {n, c * b * b, h / b, w / b}};
+    const int form = !depth ? 2 : first ? 0 : 1;
+    TRY(view_reshape(call->l, x, 6, split[form], &made));
+    TRY(view_transpose(&made, orders[form], &turned));
+    TRY(view_reshape(call->l, &turned, 4, joined[!depth], &made));
+    *x = made;
+    call_give(call, 0, x);
+    return PS_OK;
 }
 
 /* ------------------------------------------------------------------ pieces */
@@ -222,34 +267,6 @@ enum ps_status lower_concat(const struct call *call) {
 }
 
 /* Repeats the value along its dimensions: it is read again and again. */
-enum ps_status lower_tile(const struct call *call) {
-    const struct tensor *times = call_constant(call, 1);
-    struct view *x, made, wide;
-    int64_t apart[2 * ONNX_RANK_MAX], all[2 * ONNX_RANK_MAX], joined[ONNX_RANK_MAX];
-    int rank = 0;
-    TRY(call_view(call, 0, &x));
-    if (times == NULL || times->whole == NULL) return call_refuse(call, "its repeats depend on the data");
-    if (times->elements != x->rank) return call_refuse(call, "its repeats do not fit");
-    for (int d = 0; d < x->rank; d++) {
-        const int64_t n = times->whole[d];
-        if (n < 1 || n > 1 << 20) return call_refuse(call, "its repeats do not fit");
-        if (n > 1 && view_has_batch(x, d)) return call_refuse(call, "it would repeat the samples of a batch");
-        joined[d] = x->dims[d] * n;
-        if (n > 1) {
-            apart[rank] = 1;
-            all[rank++] = n;
-        }
-        apart[rank] = all[rank] = x->dims[d];
-        rank++;
-    }
-    if (rank > ONNX_RANK_MAX) return call_refuse(call, "it repeats too many dimensions");
-    TRY(view_reshape(call->l, x, rank, apart, &made));
-    TRY(view_expand(call->l, &made, rank, all, &wide));
-    TRY(view_reshape(call->l, &wide, x->rank, joined, &made));
-    call_give(call, 0, view_new(call->l, &made));
-    return call_memory(call);
-}
-
 /* --------------------------------------------------------------- gathering */
 
 const struct view *view_is_parameter(const struct lowering *l, const struct view *v) {

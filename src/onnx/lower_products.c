@@ -188,3 +188,134 @@ enum ps_status lower_cumulate(const struct call *call) {
     call_give(call, 0, out);
     return call_memory(call);
 }
+
+/* One letter for each dimension of the inputs and of the output, as an equation of Einstein's sums says. */
+struct einsum {
+    char inputs[2][ONNX_RANK_MAX + 1], output[ONNX_RANK_MAX + 1];
+    int count;
+};
+
+static enum ps_status read_letters(const struct call *call, const char **at, char *letters) {
+    int count = 0;
+    for (; **at != '\0' && **at != ',' && **at != '-'; ++*at) {
+        if (**at == ' ') continue;
+        const bool letter = (**at >= 'a' && **at <= 'z') || (**at >= 'A' && **at <= 'Z');
+        if (!letter || count == ONNX_RANK_MAX || memchr(letters, **at, (size_t)count) != NULL)
+            return call_refuse(call, "its equation has dots, diagonals or too many dimensions, which are not known");
+        letters[count++] = **at;
+    }
+    letters[count] = '\0';
+    return PS_OK;
+}
+
+/* Without "->", the output has the letters that stand once, sorted. */
+static enum ps_status read_equation(const struct call *call, struct einsum *e) {
+    const char *at = onnx_string(call->node, "equation", "");
+    e->count = call->node->input_count;
+    if (e->count < 1 || e->count > 2) return call_refuse(call, "one or two inputs are known");
+    for (int i = 0; i < e->count; i++) {
+        TRY(read_letters(call, &at, e->inputs[i]));
+        if ((*at == ',') != (i + 1 < e->count)) return call_refuse(call, "its equation does not fit its inputs");
+        at += *at == ',';
+    }
+    if (at[0] == '-' && at[1] == '>') {
+        at += 2;
+        TRY(read_letters(call, &at, e->output));
+        return *at == '\0' ? PS_OK : call_refuse(call, "its equation does not end");
+    }
+    int count = 0;
+    for (int c = 'A'; c <= 'z' && count < ONNX_RANK_MAX; c++)
+        if (c != 0 && (strchr(e->inputs[0], c) != NULL) != (e->count == 2 && strchr(e->inputs[1], c) != NULL))
+            e->output[count++] = (char)c;
+    return *at == '\0' ? PS_OK : call_refuse(call, "its equation does not end");
+}
+
+/* Sums over the letters that neither the output nor the other input has. */
+static enum ps_status sum_alone(const struct call *call, struct view **x, char *letters, const char *other,
+                                const char *output) {
+    bool marks[ONNX_RANK_MAX] = {0}, any = false;
+    int kept = 0;
+    if ((int)strlen(letters) != (*x)->rank) return call_refuse(call, "its equation does not fit its inputs");
+    for (int d = 0; d < (*x)->rank; d++) {
+        marks[d] = strchr(other, letters[d]) == NULL && strchr(output, letters[d]) == NULL;
+        any = any || marks[d];
+        if (!marks[d]) letters[kept++] = letters[d];
+    }
+    letters[kept] = '\0';
+    return any ? lower_reduce_step(call, *x, marks, "sum", false, x) : PS_OK;
+}
+
+/* The dimensions, whose letters are `own`, in the order of `letters`. */
+static enum ps_status in_order(const struct call *call, const struct view *v, const char *own, const char *letters,
+                               struct view *to) {
+    int order[ONNX_RANK_MAX];
+    const size_t count = strlen(letters);
+    if (count != (size_t)v->rank || strspn(letters, own) != count)
+        return call_refuse(call, "its equation does not fit its inputs and output");
+    for (size_t d = 0; d < count; d++) order[d] = (int)(strchr(own, letters[d]) - own);
+    return view_transpose(v, order, to);
+}
+
+/* (both.., rows.., sums..) as a matrix for each of both: its last groups are joined. */
+static enum ps_status as_matrices(const struct call *call, const struct view *v, const char *own, const char *const *groups,
+                                  struct view *to) {
+    char letters[3 * ONNX_RANK_MAX + 1] = "";
+    int64_t dims[ONNX_RANK_MAX];
+    const int both = (int)strlen(groups[0]);
+    struct view turned;
+    for (int g = 0; g < 3; g++) strcat(letters, groups[g]);
+    TRY(in_order(call, v, own, letters, &turned));
+    if (both + 2 > ONNX_RANK_MAX) return call_refuse(call, "its equation has too many dimensions");
+    for (int d = 0; d < both; d++) dims[d] = turned.dims[d];
+    dims[both] = dims[both + 1] = 1;
+    for (int d = both; d < turned.rank; d++) dims[both + (d >= both + (int)strlen(groups[1]))] *= turned.dims[d];
+    return view_reshape(call->l, &turned, both + 2, dims, to);
+}
+
+/* Letters of both inputs and the output are the leading dimensions of a product, letters of one are its rows and columns.
+ */
+enum ps_status lower_einsum(const struct call *call) {
+    struct einsum e = {0};
+    struct view *x[2], *out, made, turned;
+    char both[ONNX_RANK_MAX + 1] = "", sums[ONNX_RANK_MAX + 1] = "", alone[2][ONNX_RANK_MAX + 1] = {"", ""};
+    char found[2 * ONNX_RANK_MAX + 1] = "";
+    int64_t dims[2 * ONNX_RANK_MAX];
+    int rank = 0;
+    TRY(read_equation(call, &e));
+    for (int i = 0; i < e.count; i++) {
+        TRY(call_view(call, i, &x[i]));
+        TRY(sum_alone(call, &x[i], e.inputs[i], e.count == 2 ? e.inputs[!i] : "", e.output));
+    }
+    if (e.count == 1) {
+        TRY(in_order(call, x[0], e.inputs[0], e.output, &made));
+        call_give(call, 0, view_new(call->l, &made));
+        return call_memory(call);
+    }
+    for (int i = 0; i < 2; i++) {
+        for (int d = 0; d < x[i]->rank; d++) {
+            const char c = e.inputs[i][d], *other = strchr(e.inputs[!i], c);
+            char *group = other == NULL ? alone[i] : strchr(e.output, c) != NULL ? both : sums;
+            if (other != NULL && x[!i]->dims[other - e.inputs[!i]] != x[i]->dims[d])
+                return call_refuse(call, "its inputs do not fit together");
+            if (other == NULL || i == 0) strncat(group, &c, 1);
+        }
+    }
+    const char *const rows[3] = {both, alone[0], sums}, *const columns[3] = {both, sums, alone[1]};
+    TRY(as_matrices(call, x[0], e.inputs[0], rows, &made));
+    TRY(as_matrices(call, x[1], e.inputs[1], columns, &turned));
+    TRY(lower_product_step(call, &made, &turned, &out));
+    const char *const groups[3] = {both, alone[0], alone[1]};
+    for (int g = 0; g < 3; g++) {
+        for (const char *c = groups[g]; *c != '\0'; c++) {
+            const int i = g == 2;
+            dims[rank++] = x[i]->dims[strchr(e.inputs[i], *c) - e.inputs[i]];
+        }
+        strcat(found, groups[g]);
+    }
+    if (rank > ONNX_RANK_MAX || strlen(e.output) != (size_t)rank)
+        return call_refuse(call, "its output does not fit its inputs");
+    TRY(view_reshape(call->l, out, rank, dims, &made));
+    TRY(in_order(call, &made, found, e.output, &turned));
+    call_give(call, 0, view_new(call->l, &turned));
+    return call_memory(call);
+}

@@ -59,7 +59,10 @@ static enum ps_status find_output(struct lowering *l) {
     if (value->kind != VALUE_VIEW || !view_has_batch(value->view, -1))
         return bad(l, "it does not depend on the inputs: output", name);
     if (!view_has_batch(value->view, 0)) return bad(l, "its first dimension is not the batch: output", name);
-    l->output_view = view_new(l, value->view);
+    const struct view *shown = value->view;
+    for (int i = 0; i < value->view->count; i++)
+        if (!value->view->atoms[i].batch && value->view->atoms[i].stride == 0) shown = view_copy(l, value->view);
+    l->output_view = shown != NULL ? view_new(l, shown) : NULL;
     return arena_check(&l->arena, "an ONNX file", l->error);
 }
 

@@ -89,8 +89,7 @@ static bool deal(const struct view *from, int rank, const int64_t *dims, struct 
     return next == rest.count;
 }
 
-/* A step that puts the elements in the order of the value's dimensions. */
-static struct view *copy(struct lowering *l, const struct view *from) {
+struct view *view_copy(struct lowering *l, const struct view *from) {
     struct step *step = step_add(l, STEP_COPY, l->steps[from->step]->node, 1);
     if (step == NULL) return NULL;
     step->inputs[0] = view_new(l, from);
@@ -108,7 +107,7 @@ enum ps_status view_reshape(struct lowering *l, const struct view *from, int ran
     struct view joined = *from;
     view_join(&joined, true);
     if (deal(&joined, rank, dims, to)) return PS_OK;
-    const struct view *copied = copy(l, from);
+    const struct view *copied = view_copy(l, from);
     if (copied == NULL) return PS_OUT_OF_MEMORY;
     joined = *copied;
     view_join(&joined, true);

@@ -1,0 +1,195 @@
+/*
+ * One network written in two ways, the second in plain steps: both have the same loss and gradients. A line of a graph is
+ * "output Operator input .. attribute=value ..": an input "i:1,2" is a constant of whole numbers, an attribute a number, a list
+ * in brackets or 'text'.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "chain.h"
+#include "graph/network.h"
+#include "onnx/onnx.h"
+#include "onnx_support.h"
+
+enum { SAMPLES = 3, CLASSES = 4 };
+
+static const struct {
+    const char *name, *parameters[4]; /* "name 2,3" */
+    const char *input;
+    const char *graphs[2];
+} cases[] = {
+    {"product of two values",
+     {"w 6,4"},
+     "5,6",
+     {"s Einsum x x equation='bik,bjk->bij'; t MatMul s x; p Einsum t w equation='bik,ko->bo'",
+      "u Transpose x perm=[0,2,1]; s MatMul x u; t MatMul s x; y ReduceSum t i:1 keepdims=0; p MatMul y w"}},
+    {"sum over one input's letter, the output turned",
+     {"w 6,4"},
+     "5,6",
+     {"t Einsum x w equation=' btk , ko '; q Einsum t equation='bot->otb'; p Einsum q equation='otb->bo'",
+      "t MatMul x w; p ReduceSum t i:1 keepdims=0"}},
+    {"blocks of pixels",
+     {"w 3,4"},
+     "12,2,3",
+     {"s DepthToSpace x blocksize=2 mode='CRD'; d SpaceToDepth s blocksize=2; c GlobalAveragePool s; f Flatten c; "
+      "g ReduceSum d i:1,2,3 keepdims=1; h Flatten g; m MatMul f w; p Add m h",
+      "a Reshape x i:3,3,2,2,2,3; b Transpose a perm=[0,1,4,2,5,3]; s Reshape b i:3,3,4,6; c ReduceMean s axes=[2,3] "
+      "keepdims=0; "
+      "g ReduceSum x i:1,2,3 keepdims=1; h Flatten g; m MatMul c w; p Add m h"}},
+    {"a parameter repeated for all samples",
+     {"q 1,5,6", "w 6,6", "o 6,4"},
+     "5,6",
+     {"e Expand q i:3,5,6; l MatMul e w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; "
+      "r Tile e i:1,2,1; c Concat t r axis=1; y ReduceMean c axes=[1] keepdims=0; p MatMul y o",
+      "l MatMul q w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; y ReduceSum t i:1 keepdims=0; "
+      "z ReduceSum q i:1 keepdims=0; z2 Add z z; k Add y z2; n Constant value_float=15; d Div k n; p MatMul d o"}},
+    {"a constant made for all samples",
+     {"w 6,4", "v 6,4"},
+     "6",
+     {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; e Expand r i:3,6; l MatMul e v; m MatMul x w; p Add l m",
+      "k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; l MatMul r v; m MatMul x w; p Add l m"}},
+};
+
+static void put_attribute(struct bytes *node, char *text) {
+    struct bytes attribute = {0};
+    char *value = strchr(text, '=');
+    *value++ = '\0';
+    put_text(&attribute, 1, text);
+    if (strcmp(text, "value_float") == 0) {
+        const float number = (float)atof(value);
+        put_varint(&attribute, 2 << 3 | 5);
+        put(&attribute, &number, sizeof number);
+        put_number(&attribute, 20, 1);
+    } else if (*value == '\'') {
+        put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
+        put_number(&attribute, 20, 3);
+    } else if (*value == '[') {
+        for (char *at = value; *at == '[' || *at == ','; strtol(at, &at, 10))
+            put_number(&attribute, 8, (uint64_t)strtol(++at, NULL, 10));
+        put_number(&attribute, 20, 7);
+    } else {
+        put_number(&attribute, 3, (uint64_t)atoll(value));
+        put_number(&attribute, 20, 2);
+    }
+    put_message(node, 5, &attribute);
+    free(attribute.data);
+}
+
+static int read_dims(const char *text, int64_t *dims) {
+    int rank = 0;
+    char *end;
+    for (;; text = end + 1) {
+        dims[rank++] = strtoll(text, &end, 10);
+        if (*end != ',') return rank;
+    }
+}
+
+/* An initializer of whole numbers, named as it is written. */
+static void put_constant(struct bytes *graph, const char *name) {
+    struct bytes tensor = {0};
+    int64_t numbers[16];
+    const int count = read_dims(name + 2, numbers);
+    put_number(&tensor, 1, (uint64_t)count);
+    put_number(&tensor, 2, 7);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, numbers, (size_t)count * sizeof *numbers);
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+}
+
+/* `made`: the constants that are there. */
+static void put_line(struct bytes *graph, char *line, char *made) {
+    struct bytes node = {0};
+    char *rest = NULL, *output = strtok_r(line, " ", &rest), *op = strtok_r(NULL, " ", &rest);
+    for (char *word = op; (word = strtok_r(NULL, " ", &rest)) != NULL;) {
+        char *quote = strchr(word, '\'');
+        if (quote != NULL && strchr(quote + 1, '\'') == NULL) { /* spaces within the text */
+            word[strlen(word)] = ' ';
+            strtok_r(NULL, "'", &rest);
+        }
+        if (strchr(word, '=') != NULL) {
+            put_attribute(&node, word);
+            continue;
+        }
+        put_text(&node, 1, word);
+        char between[64];
+        snprintf(between, sizeof between, " %s ", word);
+        if (strncmp(word, "i:", 2) != 0 || strstr(made, between) != NULL) continue;
+        put_constant(graph, word);
+        strcat(made, between);
+    }
+    put_text(&node, 2, output);
+    put_text(&node, 3, output);
+    put_text(&node, 4, op);
+    put_message(graph, 1, &node);
+    free(node.data);
+}
+
+/* The network borrows the file's bytes. */
+static struct ps_network *read_case(size_t c, int which, struct bytes *file) {
+    struct bytes graph = {0};
+    char text[1024], made[512] = "", name[16], *rest = NULL;
+    int64_t dims[8];
+    snprintf(text, sizeof text, "%s", cases[c].graphs[which]);
+    for (char *line = strtok_r(text, ";", &rest); line != NULL; line = strtok_r(NULL, ";", &rest)) put_line(&graph, line, made);
+    for (int p = 0; cases[c].parameters[p] != NULL; p++) {
+        sscanf(cases[c].parameters[p], "%15s", name);
+        put_tensor(&graph, name, dims, read_dims(strchr(cases[c].parameters[p], ' '), dims));
+    }
+    dims[0] = SAMPLES;
+    put_value(&graph, 11, "x", dims, 1 + read_dims(cases[c].input, dims + 1));
+    put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
+    *file = model_of(&graph);
+    struct ps_network *network = NULL;
+    const enum ps_status status = onnx_parse_network("model.onnx", file->data, file->size, &network, &test_error);
+    if (status != PS_OK) fail_msg("%s, %d: %s", cases[c].name, which, test_error.message);
+    return network;
+}
+
+/* Loss, and the gradients of all parameters behind it, in the order of the case. */
+static int64_t compute(size_t c, int which, float *found) {
+    struct bytes file;
+    struct ps_network *network = read_case(c, which, &file);
+    struct device *device = chain_device("reference");
+    const struct graph *graph = network->graph;
+    struct chain *chain = chain_create(device, graph, SAMPLES, 1, NULL, 0);
+    const int64_t elements = SAMPLES * shape_elements(&graph->nodes[0].shape);
+    float *inputs = calloc((size_t)elements, sizeof *inputs);
+    static const int32_t labels[SAMPLES] = {1, 0, 3};
+    assert_non_null(inputs);
+    for (int64_t e = 0; e < elements; e++) inputs[e] = sinf((float)e) / 4;
+    stage_pack_inputs(chain->stages[0], inputs, chain->blocks[0][0].input);
+    const struct stage_step step = {.seed = 1, .step = 1, .target = labels, .gradient_scale = 1.0F / SAMPLES, .training = true};
+    int64_t count = 0;
+    found[count++] = (float)chain_forward(chain, 0, &step).loss;
+    chain_backward(chain, 0, &step);
+    for (int p = 0; cases[c].parameters[p] != NULL; p++) {
+        char name[16];
+        sscanf(cases[c].parameters[p], "%15s", name);
+        count += chain_export(chain, name, NULL, found + count);
+    }
+    chain_destroy(chain);
+    device_close(device);
+    ps_network_destroy(network);
+    free(file.data);
+    free(inputs);
+    return count;
+}
+
+static void test_same(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        float found[2][256];
+        const int64_t count = compute(c, 0, found[0]);
+        assert_int_equal(count, compute(c, 1, found[1]));
+        for (int64_t i = 0; i < count; i++)
+            if (!(fabsf(found[0][i] - found[1][i]) <= 1e-4F * fmaxf(0.1F, fabsf(found[1][i]))))
+                fail_msg("%s: number %d is %.7g, and %.7g in plain steps", cases[c].name, (int)i, (double)found[0][i],
+                         (double)found[1][i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
