@@ -607,6 +607,10 @@ struct ps_train_options {
     double clip;            /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any */
     double label_smoothing; /* of the loss in training; NaN: as the model says */
     const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
+    /* Groups of parameters as "head.*:lr=0.01;*.bias:weight-decay=0": patterns of names, as ps_network_freeze takes them, with a
+     * learning rate, which the schedule changes as the others', or a weight decay of their own, or both. The first group that a
+     * parameter fits is its own. NULL: none. */
+    const char *groups;
     /* where */
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */

@@ -1,4 +1,5 @@
-/* What training can do beside training: top-5, label smoothing, clipping, decay exclusions, prediction errors, comparisons. */
+/* What training can do beside training: top-5, label smoothing, clipping, decay exclusions, groups of parameters, prediction
+ * errors, comparisons. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,49 @@ static void test_decay_exclusion(void **state) {
     ps_run_destroy(some);
 }
 
+/* The parameter's values before the first step of the training, and after it. */
+static void read_step(const struct training *training, const char *name, size_t count, float *before, float *after) {
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    assert_ok(training_open(training, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    assert_ok(ps_trainer_read_parameter(trainer, name, before, count, &test_error));
+    assert_ok(ps_trainer_step(trainer, 1, &test_error));
+    assert_ok(ps_trainer_read_parameter(trainer, name, after, count, &test_error));
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
+}
+
+/* A step of groups with rates and decays of their own, from the gradient that a step without groups took. */
+static void test_groups(void **state) {
+    (void)state;
+    enum { MOST = 6 * 25 };
+    static const struct {
+        const char *name;
+        size_t count;
+        double lr, decay;
+    } cases[] = {{"conv1.weight", 6 * 25, 0.2, 0.1},
+                 {"conv1.bias", 6, 0.2, 0.1},
+                 {"conv2.bias", 16, 0.02, 0},
+                 {"fc2.bias", 84, 0.02, 0},
+                 {"fc3.bias", 4, 0, 0.1}};
+    float before[MOST], plain[MOST], grouped[MOST];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct training options = options_for("lenet5,input=16,classes=4", 2);
+        options.plan.method = "uniform";
+        options.plan.optimizer = "sgd";
+        options.plan.schedule = "1f1b";
+        options.o.weight_decay = 0.1;
+        read_step(&options, cases[c].name, cases[c].count, before, plain);
+        options.o.groups = "conv1.*:lr=0.2;fc3.bias:lr=0;*.bias:weight-decay=0";
+        read_step(&options, cases[c].name, cases[c].count, before, grouped);
+        for (size_t i = 0; i < cases[c].count; i++) {
+            const double old = (double)before[i], gradient = (old - (double)plain[i]) / 0.02 - 0.1 * old;
+            assert_float_equal(grouped[i], old - cases[c].lr * (gradient + cases[c].decay * old), 2e-6);
+        }
+    }
+}
+
 /* Predicted weights are nearer to those that come than the newest are; the last worker predicts nothing. */
 static void test_prediction_error(void **state) {
     (void)state;
@@ -173,11 +217,9 @@ static void test_comparison(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_top5),
-        cmocka_unit_test(test_label_smoothing),
-        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_decay_exclusion),
-        cmocka_unit_test(test_prediction_error),
+        cmocka_unit_test(test_top5),       cmocka_unit_test(test_label_smoothing),
+        cmocka_unit_test(test_clip),       cmocka_unit_test(test_decay_exclusion),
+        cmocka_unit_test(test_groups),     cmocka_unit_test(test_prediction_error),
         cmocka_unit_test(test_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

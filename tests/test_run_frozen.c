@@ -174,13 +174,14 @@ static void test_memory(void **state) {
     assert_true(bytes <= all_bytes - (1 + MOMENTS) * FIXED);
 }
 
-/* A checkpoint holds frozen parameters without moments; a run goes on from it with the same bits. */
+/* A checkpoint holds frozen parameters without moments; a run goes on from it with the same bits, and with its groups. */
 static void test_resumed(void **state) {
     (void)state;
     char directory[4096], out[4096], last[4096], path[4096];
     struct run_case wanted = case_of(3, path);
     struct ps_run *run;
     wanted.workers = 2;
+    wanted.groups = "layer2.*:lr=0.04;*.bias:lr=0.001,weight-decay=0";
     wanted.steps = 6;
     wanted.data = wanted.valid = "synthetic:images,samples=16"; /* two steps an epoch */
     run_case_train(wanted, directory, &run);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/update_rule.h"
+#include "graph/network.h"
 #include "support.h"
 
 static const struct optimizer_settings unsaid = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
@@ -167,12 +168,12 @@ static void test_adam_beside(void **state) {
     assert_near(requests[2].call.ahead.lr_sum, 0.2);
 }
 
-/* Stretches of parameters go to the device one by one, those without decay with none. */
-static void test_decay_exclusion(void **state) {
+/* Stretches of parameters go to the device one by one, with rates and decays of their own. */
+static void test_spans(void **state) {
     (void)state;
     struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
-    struct update_span spans[] = {{5, true}, {3, false}};
+    struct update_span spans[] = {{5, 1, 0.5}, {3, 2, 0}};
     struct update_state stage = {
         .count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1, .spans = spans, .span_count = 2};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
@@ -185,7 +186,8 @@ static void test_decay_exclusion(void **state) {
     assert_int_equal(requests[1].call.count, 3);
     assert_near(requests[1].settings.weight_decay, 0);
     assert_near(requests[1].call.ahead.decay_product, 1);
-    assert_near(requests[1].call.ahead.lr_sum, 0.1 + 0.01 + 0.01);
+    assert_near(requests[1].call.ahead.lr_sum, 2 * (0.1 + 0.01 + 0.01));
+    assert_near(requests[1].call.lr, 2 * requests[0].call.lr);
     assert_ptr_equal(requests[1].call.weights, weights + 5);
     assert_ptr_equal(requests[1].call.updated, weights + 5);
     assert_ptr_equal(requests[1].call.gradient, gradient + 5);
@@ -197,6 +199,42 @@ static void test_decay_exclusion(void **state) {
     assert_ok(decay_exclusion_parse("norms,biases", &excluded, &test_error));
     assert_int_equal(excluded, WITHOUT_BIASES | WITHOUT_NORMS);
     assert_status(decay_exclusion_parse("norm", &excluded, &test_error), PS_USAGE, "did you mean 'norms'");
+}
+
+static void test_groups(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } refused[] = {
+        {"fc1", "'fc1' must be GLOB:"},
+        {"", "'' must be GLOB:"},
+        {":lr=1", "':lr=1' must be GLOB:"},
+        {"a:lr=1;", "'' must be GLOB:"},
+        {"a:", "'a:' must be GLOB:"},
+        {"a:lr", "'lr' in"},
+        {"a:lr=-1", "lr=-1"},
+        {"a:weight_decay=1", "did you mean 'weight-decay'"},
+        {"a:lr=1;b:momentum=1", "momentum"},
+        {"a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr="
+         "1",
+         "more than 16"},
+    };
+    struct update_rule rule = choose("adamw", "sync", false);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_status(update_groups_parse(refused[i].text, &rule, &test_error), PS_USAGE, refused[i].said);
+    assert_ok(update_groups_parse(NULL, &rule, &test_error));
+    assert_int_equal(rule.group_count, 0);
+    rule.settings.lr = 0.5;
+    assert_ok(update_groups_parse("fc*:lr=0.25,weight-decay=0;*.bias:weight-decay=0.125", &rule, &test_error));
+    assert_int_equal(rule.group_count, 2);
+    assert_true(rule.groups[0].rate == 0.5 && rule.groups[0].weight_decay == 0);
+    assert_true(rule.groups[1].rate == 1 && rule.groups[1].weight_decay == 0.125);
+    struct ps_network *network;
+    assert_ok(ps_network_open("lenet5", &network, &test_error));
+    assert_ok(update_groups_check(&rule, network->graph, &test_error));
+    assert_ok(update_groups_parse("*.bias:lr=1;fc1.bias:lr=2", &rule, &test_error));
+    assert_status(update_groups_check(&rule, network->graph, &test_error), PS_USAGE, "'fc1.bias' has no trained parameter");
+    ps_network_destroy(network);
 }
 
 static const struct device_class counting = {.name = "counting", .real = true, .update = note};
@@ -255,10 +293,10 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
-        cmocka_unit_test(test_paper),           cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
-        cmocka_unit_test(test_decay_exclusion), cmocka_unit_test(test_clipping),    cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_paper),    cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
+        cmocka_unit_test(test_spans),    cmocka_unit_test(test_groups),      cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_watch),    cmocka_unit_test(test_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

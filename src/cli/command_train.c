@@ -50,6 +50,8 @@ static const struct argument rate_rows[] = {
            RANGE(0, 1e6)),
     OPTION("betas", 0, "B1,B2", betas, betas, "of adam and adamw", RANGE(0, 0.999999999)),
     OPTION("decay-exclude", 0, "biases|norms|biases,norms", text, options.decay_exclude, "what weight decay leaves alone"),
+    OPTION("groups", 0, "GLOB:lr=RATE,weight-decay=L[;GLOB:...]", text, options.groups,
+           "parameters, by name, with a learning rate or a weight decay of their own; the first group that fits counts"),
     OPTION("clip", 0, "NORM", number, options.clip,
            "shortens longer gradients to this norm, over the whole network; each stage its part", RANGE(1e-12, 1e12)),
     OPTION("label-smoothing", 0, "S", number, options.label_smoothing,
@@ -83,9 +85,10 @@ static const struct argument lasting_rows[] = {
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
-           .excludes = "model init freeze lora batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
-                       "momentum dampening "
-                       "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude seed out"),
+           .excludes =
+               "model init freeze lora batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
+               "momentum dampening "
+               "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude groups seed out"),
     OPTION("restarts", 0, "N", integer, restarts,
            "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs "
            "--out",

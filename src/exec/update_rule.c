@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/spec.h"
+#include "graph/split.h"
 #include "program/lower.h"
 
 /* A setting: where it lies, what it is called, which optimizers take it, and its range [low, high) or (low, high). */
@@ -105,6 +107,76 @@ enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_
     return PS_OK;
 }
 
+/* One "GLOB:lr=0.01,weight-decay=0" of `length` characters. */
+static enum ps_status parse_group(const char *text, size_t length, double lr, struct update_group *group,
+                                  struct ps_error *error) {
+    static const char *const keys[] = {"lr", "weight-decay"};
+    struct spec spec;
+    char copy[sizeof spec.buffer];
+    const size_t glob = strcspn(text, ":");
+    snprintf(copy, sizeof copy, "groups,%.*s", glob < length ? (int)(length - glob - 1) : 0, text + glob + 1);
+    if (glob == 0 || glob + 1 >= length || glob >= sizeof group->pattern || length >= sizeof copy)
+        return error_set(error, PS_USAGE, "`groups`: '%.*s' must be GLOB:lr=RATE,weight-decay=L, or one of the two",
+                         (int)(length < 80 ? length : 80), text);
+    *group = (struct update_group){.weight_decay = NAN};
+    snprintf(group->pattern, sizeof group->pattern, "%.*s", (int)glob, text);
+    double own = lr;
+    TRY(spec_parse(copy, "`groups`", &spec, error));
+    TRY(spec_number(&spec, "lr", 0, 1e6, &own, error));
+    TRY(spec_number(&spec, "weight-decay", 0, 1e6, &group->weight_decay, error));
+    group->rate = own / lr;
+    return spec_finish(&spec, "`groups`", keys, sizeof keys / sizeof *keys, error);
+}
+
+enum ps_status update_groups_parse(const char *text, struct update_rule *rule, struct ps_error *error) {
+    rule->group_count = 0;
+    for (; text != NULL; text++) {
+        const size_t length = strcspn(text, ";");
+        if (rule->group_count == UPDATE_GROUPS_MAX)
+            return error_set(error, PS_USAGE, "`groups`: more than %d groups", UPDATE_GROUPS_MAX);
+        TRY(parse_group(text, length, rule->settings.lr, &rule->groups[rule->group_count++], error));
+        text += length;
+        if (*text == '\0') break;
+    }
+    return PS_OK;
+}
+
+/* NULL: the parameter belongs to none. */
+static const struct update_group *group_of(const struct update_rule *rule, const struct parameter *parameter) {
+    for (int g = 0; g < rule->group_count; g++)
+        if (graph_name_matches(rule->groups[g].pattern, split_whole_name(parameter))) return &rule->groups[g];
+    return NULL;
+}
+
+enum ps_status update_groups_check(const struct update_rule *rule, const struct graph *graph, struct ps_error *error) {
+    bool used[UPDATE_GROUPS_MAX] = {false};
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const struct update_group *group = group_of(rule, &graph->parameters[p]);
+        if (group != NULL && graph->parameters[p].role == PARAMETER_TRAINED) used[group - rule->groups] = true;
+    }
+    for (int g = 0; g < rule->group_count; g++)
+        if (!used[g])
+            return error_set(error, PS_USAGE, "`groups`: '%s' has no trained parameter that is in no group before it",
+                             rule->groups[g].pattern);
+    return PS_OK;
+}
+
+/* Does weight decay leave the stage's parameter alone? */
+static bool excluded(const struct update_rule *rule, const struct stage *stage, int parameter) {
+    const char *name = strrchr(stage_parameter(stage, parameter)->name, '.');
+    const char *kind = stage_parameter_operator(stage, parameter)->name, *norm = strstr(kind, "norm");
+    if ((rule->without_decay & WITHOUT_BIASES) && name != NULL && strncmp(name, ".bias", 5) == 0) return true;
+    return (rule->without_decay & WITHOUT_NORMS) && norm != NULL && strcmp(norm, "norm") == 0;
+}
+
+struct update_span update_rule_span(const struct update_rule *rule, const struct stage *stage, int parameter) {
+    const struct update_group *group = group_of(rule, stage_parameter(stage, parameter));
+    struct update_span span = {.rate = group != NULL ? group->rate : 1,
+                               .weight_decay = excluded(rule, stage, parameter) ? 0 : rule->settings.weight_decay};
+    if (group != NULL && !isnan(group->weight_decay)) span.weight_decay = group->weight_decay;
+    return span;
+}
+
 static bool predictor_beside(const struct update_rule *rule) { return rule->predictor != rule->optimizer; }
 
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]) {
@@ -115,42 +187,45 @@ const char *update_rule_moment_name(const struct update_rule *rule, int number, 
     return name;
 }
 
-/* How far the next `ahead` updates move the weights. The papers' formula uses only the rate of the last update. */
-static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state, int ahead) {
+/* How far the next `ahead` updates move the span's weights. The papers' formula uses only the rate of the last update. */
+static struct optimizer_ahead look_ahead(const struct update_rule *rule, const struct update_state *state,
+                                         const struct update_span *span, int ahead) {
     struct optimizer_ahead sum = {.lr_sum = 0, .decay_product = 1};
     if (rule->paper_prediction) {
         int64_t last = state->step > state->round ? state->step - state->round : 0;
-        sum.lr_sum = state->done > 0 ? ahead * learning_rate_at(&rule->rate, last) : 0;
+        sum.lr_sum = state->done > 0 ? ahead * span->rate * learning_rate_at(&rule->rate, last) : 0;
         return sum;
     }
     for (int i = 0; i < ahead; i++) {
-        double lr = learning_rate_at(&rule->rate, state->step + (int64_t)i * state->round);
+        double lr = span->rate * learning_rate_at(&rule->rate, state->step + (int64_t)i * state->round);
         sum.lr_sum += lr;
-        sum.decay_product *= 1 - lr * rule->predictor_settings.weight_decay;
+        sum.decay_product *= 1 - lr * span->weight_decay;
     }
     return sum;
 }
 
-/* Runs a rule on the device, range by range where some parameters do not decay. */
-static void run_rule(const struct update_state *state, struct device *device, const struct optimizer *rule,
-                     const struct optimizer_settings *settings, const struct optimizer_call *whole, bool predict_only,
-                     double seconds) {
+/* Runs the optimizer, or the predictor, on the device, range by range where parameters differ in rate or decay. `ahead`:
+ * updates from the state on that a prediction looks ahead. */
+static void run_rule(const struct update_rule *rule, const struct update_state *state, struct device *device,
+                     const struct optimizer *optimizer, const struct optimizer_settings *settings, int ahead,
+                     const struct optimizer_call *whole, bool predict_only, double seconds) {
+    const struct update_span all = {.count = state->count, .rate = 1, .weight_decay = settings->weight_decay};
+    const struct update_span *spans = state->span_count > 0 ? state->spans : &all;
     struct optimizer_call call = *whole;
-    struct optimizer_settings still = *settings;
-    still.weight_decay = 0;
-    for (int i = 0; i < state->span_count; i++) {
-        const struct update_span *span = &state->spans[i];
-        call.count = span->count;
-        call.ahead.decay_product = span->decays ? whole->ahead.decay_product : 1;
-        device->type->update(device, rule, span->decays ? settings : &still, &call, predict_only, i == 0 ? seconds : 0);
-        call.weights += span->count;
-        if (call.updated) call.updated += span->count;
-        if (call.gradient) call.gradient += span->count;
-        if (call.predicted) call.predicted += span->count;
+    struct optimizer_settings own = *settings;
+    for (int i = 0; i < (state->span_count > 0 ? state->span_count : 1); i++) {
+        const size_t count = call.count = spans[i].count;
+        call.lr = whole->lr * spans[i].rate;
+        own.weight_decay = spans[i].weight_decay;
+        if (call.predicted) call.ahead = look_ahead(rule, state, &spans[i], ahead);
+        device->type->update(device, optimizer, &own, &call, predict_only, i == 0 ? seconds : 0);
+        call.weights += count;
+        if (call.updated) call.updated += count;
+        if (call.gradient) call.gradient += count;
+        if (call.predicted) call.predicted += count;
         for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++)
-            if (call.moment[m]) call.moment[m] += span->count;
+            if (call.moment[m]) call.moment[m] += count;
     }
-    if (state->span_count == 0) device->type->update(device, rule, settings, &call, predict_only, seconds);
 }
 
 /* The gradients of parameters that only this stage has, several times: those of all uses in their order. The others were added
@@ -194,10 +269,9 @@ static void predict(const struct update_rule *rule, struct device *device, const
         .weights = weights,
         .predicted = predicted,
         .step = state->done,
-        .ahead = look_ahead(rule, state, ahead),
     };
     predictor_moments(rule, state, &call);
-    run_rule(state, device, rule->predictor, &rule->predictor_settings, &call, true, seconds);
+    run_rule(rule, state, device, rule->predictor, &rule->predictor_settings, ahead, &call, true, seconds);
 }
 
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
@@ -225,19 +299,16 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     if (beside) {
         /* Before the update, which may overwrite the weights that this reads. */
         predictor_moments(rule, state, &call);
-        run_rule(state, device, &rule->observer, &rule->predictor_settings, &call, false, 0);
+        run_rule(rule, state, device, &rule->observer, &rule->predictor_settings, 0, &call, false, 0);
     }
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
     state->done++;
     state->step += state->round;
     bool copies = predicted && ahead == 0;
-    if (predicted && !beside && !copies) {
-        call.predicted = predicted;
-        call.ahead = look_ahead(rule, state, ahead);
-    }
+    if (!beside && !copies) call.predicted = predicted;
     const struct layer_times *time = &state->times.time;
     double seconds = predicted ? time->update_predict_s : updated != weights ? time->update_out_of_place_s : time->update_s;
-    run_rule(state, device, rule->optimizer, &rule->settings, &call, false, seconds);
+    run_rule(rule, state, device, rule->optimizer, &rule->settings, ahead, &call, false, seconds);
     if (copies && device->type->real) device_copy(device, predicted, updated, state->count * sizeof *predicted);
     if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
 }

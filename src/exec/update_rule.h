@@ -13,6 +13,14 @@
 
 enum { UPDATE_MOMENTS_MAX = 2 * OPTIMIZER_MOMENTS_MAX };
 
+/* Parameters with a learning rate or a weight decay of their own: those whose names the pattern matches and no earlier one. */
+struct update_group {
+    char pattern[128];
+    double rate;         /* their learning rate as a multiple of the run's */
+    double weight_decay; /* NaN: as the others */
+};
+enum { UPDATE_GROUPS_MAX = 16 };
+
 struct update_rule {
     const struct optimizer *optimizer;
     struct optimizer_settings settings; /* lr unused: rates are in `rate` */
@@ -25,6 +33,8 @@ struct update_rule {
     struct learning_rate rate;
     double clip;            /* largest norm of a mini-batch's gradient over the whole network; 0: no limit */
     unsigned without_decay; /* enum decay_exclusion */
+    struct update_group groups[UPDATE_GROUPS_MAX];
+    int group_count;
 };
 
 /* Parameters without weight decay. */
@@ -32,11 +42,18 @@ enum decay_exclusion { WITHOUT_BIASES = 1, WITHOUT_NORMS = 2 };
 /* Reads "biases", "norms" or both with a comma; NULL: neither. */
 enum ps_status decay_exclusion_parse(const char *text, unsigned *out, struct ps_error *error);
 
-/* A range of a stage's parameters with the same decay. */
+/* Reads "GLOB:lr=0.01,weight-decay=0;GLOB:..." into the rule, whose settings are known; NULL: no groups. */
+enum ps_status update_groups_parse(const char *text, struct update_rule *rule, struct ps_error *error);
+/* PS_USAGE where a group has none of the graph's trained parameters. */
+enum ps_status update_groups_check(const struct update_rule *rule, const struct graph *graph, struct ps_error *error);
+
+/* A range of a stage's parameters with the same rate, as a multiple of the run's, and the same decay. */
 struct update_span {
     size_t count;
-    bool decays;
+    double rate, weight_decay;
 };
+/* Those of the stage's parameter; `count` stays 0. */
+struct update_span update_rule_span(const struct update_rule *rule, const struct stage *stage, int parameter);
 
 /* One stage's state under the rule. */
 struct update_state {
@@ -46,7 +63,7 @@ struct update_state {
     int64_t step;              /* mini-batches trained before the next update: its learning rate is that of this step */
     int round;                 /* mini-batches that an update takes together */
     struct stage_times times;  /* on a clock device */
-    struct update_span *spans; /* from the first float on, owned; NULL: all decay */
+    struct update_span *spans; /* from the first float on, owned; NULL: all are the run's */
     int span_count;
     double share;           /* the stage's share of the network's parameters, and so of the squared norm limit; 0: all */
     struct stage_tie *ties; /* its shared parameters, in the order of the block; owned, as is what follows */

@@ -8,31 +8,24 @@
 
 #include "base/log.h"
 
-/* Does weight decay work on the stage's parameter? */
-static bool decays(const struct stage *stage, int parameter, unsigned without) {
-    const char *name = strrchr(stage_parameter(stage, parameter)->name, '.');
-    const char *kind = stage_parameter_operator(stage, parameter)->name, *norm = strstr(kind, "norm");
-    if ((without & WITHOUT_BIASES) && name && strncmp(name, ".bias", 5) == 0) return false;
-    return !((without & WITHOUT_NORMS) && norm && strcmp(norm, "norm") == 0);
-}
-
-/* Divides the stage's parameters into ranges with the same decay. */
-static enum ps_status make_spans(struct worker *worker, struct worker_stage *stage, unsigned without, struct ps_error *error) {
+/* Divides the stage's parameters into ranges with the same rate and decay. */
+static enum ps_status make_spans(struct worker *worker, struct worker_stage *stage, const struct update_rule *rule,
+                                 struct ps_error *error) {
     const int parameters = stage_parameter_count(stage->stage);
     struct update_state *state = &stage->update;
-    if (without == 0) return PS_OK;
+    if (rule == NULL || (rule->without_decay == 0 && rule->group_count == 0)) return PS_OK;
     state->spans = arena_take(&worker->arena, (size_t)parameters, sizeof *state->spans);
-    TRY(arena_status(&worker->arena, "what decays", error));
+    TRY(arena_status(&worker->arena, "groups of parameters", error));
     int64_t begun = 0, before = -1;
     for (int p = 0; p < parameters; p++) {
         const int64_t offset = stage_parameter_offset(stage->stage, p);
         if (offset <= before) continue; /* a statistic, or a further use of a shared parameter */
         before = offset;
-        const bool own = decays(stage->stage, p, without);
+        const struct update_span own = update_rule_span(rule, stage->stage, p);
         struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
-        if (state->span_count > 0 && last->decays == own) continue;
+        if (state->span_count > 0 && last->rate == own.rate && last->weight_decay == own.weight_decay) continue;
         if (state->span_count > 0) last->count = (size_t)(offset - begun);
-        state->spans[state->span_count++].decays = own;
+        state->spans[state->span_count++] = own;
         begun = offset;
     }
     if (state->span_count > 0) state->spans[state->span_count - 1].count = state->count - (size_t)begun;
@@ -117,7 +110,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     TRY(make_ties(worker, stage, error));
     count_shares(options->graph, plan->first, plan->last, &stage->update);
     TRY(create_shorter(options, worker, stage, error));
-    return make_spans(worker, stage, options->without_decay, error);
+    return make_spans(worker, stage, options->rule, error);
 }
 
 enum ps_status worker_create(const struct worker_options *options, struct worker *out, struct ps_error *error) {

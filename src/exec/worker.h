@@ -106,7 +106,7 @@ struct worker_options {
     int record;                        /* computations to record; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
     const struct ps_cluster *cluster;  /* the real one; NULL: not known */
-    unsigned without_decay;            /* enum decay_exclusion */
+    const struct update_rule *rule;    /* what its parameters' rates and decays are; NULL: the same for all */
     bool shared;                       /* blocks that travel shall lie in memory that other processes can open */
 };
 

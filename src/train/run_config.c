@@ -81,6 +81,7 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
     if (rule->clip > 0) json_set_finite(config, "clip", rule->clip);
     json_set_finite(config, "label_smoothing", options->label_smoothing);
     set_text(config, "decay_exclude", options->decay_exclude);
+    set_text(config, "groups", options->groups);
 }
 
 /* "data" is the spec by which they are found again; the caller's have a name alone, "given_data". */
@@ -237,6 +238,7 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
     TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
     TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
     TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
+    TRY(json_get_string(root, "groups", false, &options->groups, error));
     return read_betas(root, optimizer->adam_settings, options, error);
 }
 

@@ -105,6 +105,8 @@ static enum ps_status choose_rule(struct ps_trainer *trainer, struct ps_error *e
     TRY(update_rule_choose(&requested, plan->weights, plan->paper_prediction, &trainer->rule, error));
     trainer->rule.clip = options->clip;
     TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
+    TRY(update_groups_parse(options->groups, &trainer->rule, error));
+    if (trainer->job.device->real) TRY(update_groups_check(&trainer->rule, trainer->job.graph, error));
     TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
                             trainer->lengths.epoch, &trainer->rule.rate, error));
     trainer->rule.rate.by_epoch = options->lr_per_epoch;
@@ -135,7 +137,7 @@ struct worker_options trainer_worker_options(const struct ps_trainer *trainer) {
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
-        .without_decay = trainer->rule.without_decay,
+        .rule = &trainer->rule,
         .record = trainer->options.trace ? TRACE_COMPUTATIONS : 0,
         .emulated = trainer->options.emulate ? job->cluster : NULL,
         .cluster = trainer->options.emulate ? NULL : job->cluster,
