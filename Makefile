@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long bench asan tsan format lint install clean
+.PHONY: help setup build demo check check-long bench asan tsan fuzz format lint install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -18,6 +18,7 @@ help:
 	@echo "make check       all tests; make check-long: the ones that take long"
 	@echo "make bench       measurements"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
+	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
 	@echo "make format, lint"
 	@echo "make install     to PREFIX=$(PREFIX)"
 	@echo "make clean"
@@ -43,6 +44,20 @@ bench: build
 asan tsan: setup
 	$(call make-preset,$@)
 	@ctest --preset $@
+
+# Files on which a target fails stay in build/fuzz/found-*; mended ones become seeds, which `make check` runs.
+FUZZ_SECONDS ?= 300
+FUZZ_CC ?= clang
+fuzz: setup
+	@mkdir -p build/fuzz
+	$(FUZZ_CC) -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -D_GNU_SOURCE \
+		-DPENSTOCK_VERSION='"fuzzed"' -Isrc -Iinclude tests/fuzz/fuzz.c src/base/*.c src/graph/*.c src/graph/*/*.c src/onnx/*.c \
+		src/data/npz.c -ljansson -lz -lm -lpthread -o build/fuzz/fuzz
+	@cd build/fuzz && for target in onnx network npz safetensors; do \
+		ln -f fuzz $$target; mkdir -p grown/$$target; \
+		./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 -rss_limit_mb=1500 -print_final_stats=1 \
+			-dict=../../tests/fuzz/words.dict -artifact_prefix=found-$$target- grown/$$target ../../tests/fuzz/seeds/$$target || exit 1; \
+	done
 
 format: setup
 	@scripts/setup clang-format

@@ -1,6 +1,6 @@
 """Runs ONNX's backend node tests through Penstock, and prints what passes, what fails and what is skipped, with the reason.
 
-    onnx_nodes.py PENSTOCK OPERATORS.md [--device NAME] [--only REGEX] [--verbose]
+    onnx_nodes.py PENSTOCK OPERATORS.md [--device NAME] [--only REGEX] [--keep DIRECTORY] [--verbose]
 
 Tested is every operator that the list in docs/formats.md names. A node test has no batch, and a network has one, so a test
 becomes a network in one of three ways:
@@ -434,6 +434,7 @@ def main():
     parser.add_argument("page")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="")
+    parser.add_argument("--keep", help="a directory for the networks")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
@@ -457,6 +458,8 @@ def main():
             concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         waiting = {}
         for i, (label, network) in enumerate(runs):
+            if given.keep and not isinstance(network, str):
+                onnx.save(network.model(), os.path.join(given.keep, label.replace(" ", ".") + ".onnx"))
             if isinstance(network, str):
                 results[label] = ("skipped", network)
             else:

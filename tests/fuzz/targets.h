@@ -1,0 +1,99 @@
+/*
+ * What is fuzzed: each reader of files that come from others, with a file's contents. It may take them or refuse them as bad
+ * input, in one line; anything else ends the process. `make fuzz` links each with libFuzzer (fuzz.c); tests/test_fuzz_seeds.c
+ * runs them on the files in seeds/.
+ */
+#ifndef PENSTOCK_TESTS_FUZZ_TARGETS_H
+#define PENSTOCK_TESTS_FUZZ_TARGETS_H
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/safetensors.h"
+#include "data/npz.h"
+#include "onnx/onnx.h"
+
+static void fuzz_judge(enum ps_status status, const struct ps_error *error) {
+    const bool said = error->message[0] != '\0' && strchr(error->message, '\n') == NULL && strchr(error->hint, '\n') == NULL;
+    if (status == PS_OK || ((status == PS_BAD_INPUT || status == PS_USAGE || status == PS_OUT_OF_MEMORY) && said)) return;
+    fprintf(stderr, "status %d: %s\n", (int)status, error->message);
+    abort();
+}
+
+static void fuzz_onnx(const uint8_t *data, size_t size) {
+    struct ps_error error = {0};
+    struct ps_network *network = NULL;
+    fuzz_judge(onnx_parse_network("/nonexistent/file.onnx", data, size, &network, &error), &error);
+    ps_network_destroy(network);
+}
+
+static void fuzz_network(const uint8_t *data, size_t size) {
+    struct ps_error error = {0};
+    struct ps_network *network = NULL;
+    fuzz_judge(network_parse((const char *)data, size, "/nonexistent/file.json", &network, &error), &error);
+    ps_network_destroy(network);
+}
+
+/* A file in memory, with the contents; what stood in it before is gone. */
+static const char *fuzz_file(const uint8_t *data, size_t size) {
+    static char path[64];
+    static int file = -1;
+    if (file < 0) {
+        file = memfd_create("fuzzed", 0);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    if (file < 0 || ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != (ssize_t)size) abort();
+    return path;
+}
+
+/* Elements of a sum, so that all are read. */
+static void fuzz_read(const struct array *array) {
+    const int64_t count = array_elements(array);
+    double sum = 0, value = 0;
+    for (int64_t i = 0; i < count; i++) {
+        array_doubles(array, i, 1, &value);
+        sum += value;
+    }
+    volatile double kept = sum;
+    (void)kept;
+}
+
+static void fuzz_npz(const uint8_t *data, size_t size) {
+    struct ps_error error = {0};
+    struct npz *file = NULL;
+    struct array array;
+    fuzz_judge(npz_open(fuzz_file(data, size), &file, &error), &error);
+    for (int i = 0; file != NULL && i < npz_count(file); i++) {
+        const enum ps_status status = npz_get(file, npz_name(file, i), &array, &error);
+        fuzz_judge(status, &error);
+        if (status == PS_OK) fuzz_read(&array);
+    }
+    npz_close(file);
+}
+
+static void fuzz_safetensors(const uint8_t *data, size_t size) {
+    struct ps_error error = {0};
+    struct safetensors file = {0};
+    struct array array;
+    const enum ps_status status = safetensors_open(fuzz_file(data, size), &file, &error);
+    fuzz_judge(status, &error);
+    for (int t = 0; status == PS_OK && t < file.count; t++)
+        if (safetensors_array(&file, &file.tensors[t], &array)) fuzz_read(&array);
+    if (status == PS_OK) safetensors_free(&file);
+}
+
+static const struct fuzz_target {
+    const char *name;
+    void (*run)(const uint8_t *data, size_t size);
+} fuzz_targets[] = {
+    {"onnx", fuzz_onnx},
+    {"network", fuzz_network},
+    {"npz", fuzz_npz},
+    {"safetensors", fuzz_safetensors},
+};
+
+#endif
