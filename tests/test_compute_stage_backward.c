@@ -380,15 +380,61 @@ static void test_halves_apart(void **state) {
     on_real_devices(check_apart_everywhere);
 }
 
+/* A network of 6 numbers and two linear layers, between them the nodes of `middle`, the last of which is named "middle". */
+static struct graph *two_layers(const char *middle) {
+    char text[1024];
+    struct ps_network *network = NULL;
+    snprintf(
+        text, sizeof text,
+        "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"n\", \"inputs\": [{\"name\": \"x\", \"shape\": [6]}],"
+        "\"nodes\": [{\"name\": \"a\", \"operator\": \"linear\", \"channels\": 8}, %s,"
+        "{\"name\": \"b\", \"operator\": \"linear\", \"inputs\": [\"middle\"], \"channels\": 5},"
+        "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}",
+        middle);
+    assert_ok(network_parse(text, strlen(text), "a test", &network, &test_error));
+    struct graph *graph = network->graph;
+    network->graph = NULL;
+    ps_network_destroy(network);
+    return graph;
+}
+
+/* A comparison gives no gradient to the value that it reads: x (x > 0) has that of a ReLU, whole and cut. */
+static void check_conditions(struct device *device) {
+    struct graph *relu = two_layers("{\"name\": \"middle\", \"operator\": \"relu\"}");
+    struct graph *condition =
+        two_layers("{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\"},"
+                   "{\"name\": \"factor\", \"operator\": \"cast\", \"type\": \"f32\"},"
+                   "{\"name\": \"middle\", \"operator\": \"binary\", \"kind\": \"mul\", \"inputs\": [\"a\", \"factor\"]}");
+    struct chain *wanted = chain_create(device, relu, 4, 2, NULL, 0), *got = chain_create(device, condition, 4, 2, NULL, 0);
+    struct stage_result relu_result = run_two(wanted), result = run_two(got);
+    assert_true(fabs(result.loss - relu_result.loss) <= 1e-6);
+    for (int p = 0; p < relu->parameter_count; p++) {
+        float *a = exported(wanted, &relu->parameters[p]), *b = exported(got, &relu->parameters[p]);
+        for (int64_t i = 0; i < shape_elements(&relu->parameters[p].shape); i++)
+            if (!(fabs((double)a[i] - (double)b[i]) <= 1e-6))
+                fail_msg("%s on %s: %s[%lld] is %g, that of a ReLU %g", "a condition", device->type->name,
+                         relu->parameters[p].name, (long long)i, (double)b[i], (double)a[i]);
+        free(a);
+        free(b);
+    }
+    chain_destroy(got);
+    chain_destroy(wanted);
+    check_cuts(device, condition, 700);
+    graph_destroy(condition);
+    graph_destroy(relu);
+}
+
+static void test_conditions(void **state) {
+    (void)state;
+    on_real_devices(check_conditions);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuts_change_nothing),
-        cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_whole_gradient),
-        cmocka_unit_test(test_recomputation),
-        cmocka_unit_test(test_backward_leaves_inputs_alone),
-        cmocka_unit_test(test_accumulation),
-        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_conditions),    cmocka_unit_test(test_cuts_change_nothing),
+        cmocka_unit_test(test_frozen),        cmocka_unit_test(test_whole_gradient),
+        cmocka_unit_test(test_recomputation), cmocka_unit_test(test_backward_leaves_inputs_alone),
+        cmocka_unit_test(test_accumulation),  cmocka_unit_test(test_halves),
         cmocka_unit_test(test_halves_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
