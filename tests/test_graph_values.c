@@ -105,6 +105,39 @@ static void test_file(void **state) {
     }
 }
 
+/* Constants are part of what a network computes, and of its hash; what trained parameters begin with is not. */
+static void test_hash(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"n\", \"values\": \"n.safetensors\","
+        "\"inputs\": [{\"name\": \"x\", \"shape\": [3]}], \"nodes\": ["
+        "{\"name\": \"c\", \"operator\": \"parameter\", \"sides\": [3], \"trained\": false},"
+        "{\"name\": \"w\", \"operator\": \"parameter\", \"sides\": [3]},"
+        "{\"name\": \"s\", \"operator\": \"add\", \"inputs\": [\"x\", \"c\"]},"
+        "{\"name\": \"t\", \"operator\": \"add\", \"inputs\": [\"s\", \"w\"]},"
+        "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
+    uint64_t hashes[3];
+    char beside[4096];
+    file_join(path, test_directory, "n.json");
+    file_join(beside, test_directory, "n.safetensors");
+    test_file_write(path, text, sizeof text - 1);
+    for (int n = 0; n < 3; n++) {
+        const float constant[] = {1, 2, n == 1 ? 4 : 3}, begin[] = {0, 0, n == 2 ? 1 : 0};
+        const struct array arrays[] = {{.name = "c.weight", .rank = 1, .shape = {3}, .data = constant},
+                                       {.name = "w.weight", .rank = 1, .shape = {3}, .data = begin}};
+        struct values *values = values_create();
+        struct ps_network *network = NULL;
+        for (int i = 0; i < 2; i++) assert_ok(values_set(values, &arrays[i], VALUES_BORROW, &test_error));
+        assert_ok(values_write(values, beside, &test_error));
+        values_release(values);
+        assert_ok(ps_network_read(path, &network, &test_error));
+        hashes[n] = network->hash;
+        ps_network_destroy(network);
+    }
+    assert_true(hashes[0] != hashes[1]);
+    assert_true(hashes[0] == hashes[2]);
+}
+
 static struct ps_network *open_network(const char *text) {
     struct ps_network *network = NULL;
     assert_ok(ps_network_open(text, &network, &test_error));
@@ -217,8 +250,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names), cmocka_unit_test(test_owners),       cmocka_unit_test(test_file),
-        cmocka_unit_test(test_stage), cmocka_unit_test(test_network_file), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hash),    cmocka_unit_test(test_names), cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_file),    cmocka_unit_test(test_stage), cmocka_unit_test(test_network_file),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -54,12 +54,26 @@ static void hash_attributes(uint64_t *hash, const struct node *node) {
     }
 }
 
-static void hash_parameter(uint64_t *hash, const struct parameter *parameter) {
+/* What is constant is part of what is computed. What the user has frozen is weights, as trained ones are. */
+static void hash_constant(uint64_t *hash, const struct values *values, const struct parameter *parameter) {
+    const struct array *value = parameter->frozen ? NULL : values_get(values, parameter->name);
+    const int64_t count = value != NULL ? array_elements(value) : 0;
+    for (int64_t i = 0; i < count; i++) {
+        double number;
+        array_doubles(value, i, 1, &number);
+        hash_number(hash, number);
+    }
+}
+
+static void hash_parameter(uint64_t *hash, const struct values *values, const struct parameter *parameter) {
     hash_text(hash, parameter->name);
     hash_integer(hash, parameter->tied);
     hash_integer(hash, parameter->initial.kind);
     hash_number(hash, (double)parameter->initial.value);
-    if (parameter->role == PARAMETER_FIXED) hash_text(hash, "fixed");
+    if (parameter->role == PARAMETER_FIXED) {
+        hash_text(hash, "fixed");
+        hash_constant(hash, values, parameter);
+    }
     if (parameter->slice.rows == 0) return;
     hash_text(hash, parameter->slice.whole);
     hash_integer(hash, parameter->slice.first);
@@ -87,7 +101,8 @@ static uint64_t hash_network(const struct ps_network *network) {
         for (int i = 0; i < node->input_count; i++) hash_integer(&hash, node->inputs[i]);
         hash_attributes(&hash, node);
         if (network_keeps_random_number(graph, node)) hash_integer(&hash, node->random_number);
-        for (int p = 0; p < node->parameter_count; p++) hash_parameter(&hash, &graph->parameters[node->parameter_first + p]);
+        for (int p = 0; p < node->parameter_count; p++)
+            hash_parameter(&hash, graph->values, &graph->parameters[node->parameter_first + p]);
     }
     return hash;
 }
