@@ -43,6 +43,14 @@ static const struct {
       "r Tile e i:1,2,1; c Concat t r axis=1; y ReduceMean c axes=[1] keepdims=0; p MatMul y o",
       "l MatMul q w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; y ReduceSum t i:1 keepdims=0; "
       "z ReduceSum q i:1 keepdims=0; z2 Add z z; k Add y z2; n Constant value_float=15; d Div k n; p MatMul d o"}},
+    {"sums up to each place, places in many runs, and a constant of a second axis",
+     {"w 6,4", "v 6,4"},
+     "3,6",
+     {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; e Expand r i:1,3,6; t Transpose x perm=[1,0,2]; l MatMul e v; "
+      "c CumSum t i:0; q Tile i:2,0,1 i:48; f Gather c q axis=0; s ReduceMean f axes=[0] keepdims=0; m MatMul s w; "
+      "n Add l m; p Squeeze n i:0",
+      "k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; l MatMul r v; a Cast i:3,2,1 to=1; b Reshape a i:1,3,1; g Mul x b; "
+      "s ReduceMean g axes=[1] keepdims=0; m MatMul s w; p Add l m"}},
     {"a constant made for all samples",
      {"w 6,4", "v 6,4"},
      "6",

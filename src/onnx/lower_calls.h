@@ -77,6 +77,11 @@ enum ps_status lower_reduce_step(const struct call *call, struct view *x, const 
 enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
                                  struct view **out);
 
+/* The axis becomes `count` places, each the sum of the old ones times what the matrix has of them. */
+typedef double lower_matrix(const void *context, int64_t from, int64_t to);
+enum ps_status lower_product_with(const struct call *call, struct view **x, int axis, int64_t count, lower_matrix *matrix,
+                                  const void *context);
+
 /* The handlers. */
 typedef enum ps_status lower_handler(const struct call *call);
 lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lower_shape, lower_slice, lower_split,

@@ -122,15 +122,23 @@ static enum ps_status repeat_samples(const struct call *call, const struct tenso
     return call_memory(call);
 }
 
-enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out) {
-    const int64_t n = tensor->rank > 1 ? tensor->dims[0] : 1, each = n > 1 ? tensor->elements / n : 0;
-    struct tensor *less = NULL;
-    bool repeated = n > 1 && n == call->l->batch && tensor->rank < ONNX_RANK_MAX;
+/* The same for each place along the axis. */
+static bool same_along(const struct tensor *tensor, int axis) {
     const int64_t *words = tensor->whole != NULL ? tensor->whole : (const int64_t *)(const void *)tensor->reals;
-    for (int64_t s = 1; s < n && repeated; s++) repeated = memcmp(words, words + s * each, (size_t)each * sizeof *words) == 0;
-    if (repeated) {
-        TRY(drop_samples(call, tensor, 0, n, 1, &less));
-        return repeat_samples(call, less, 0, n, 1, tensor->dims, out);
+    int64_t inner = 1;
+    for (int d = axis + 1; d < tensor->rank; d++) inner *= tensor->dims[d];
+    for (int64_t e = 0; e < tensor->elements; e++)
+        if (words[e] != words[e - e / inner % tensor->dims[axis] * inner]) return false;
+    return true;
+}
+
+enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out) {
+    struct tensor *less = NULL;
+    for (int d = 0; d < tensor->rank && tensor->rank > 1 && tensor->rank < ONNX_RANK_MAX; d++) {
+        const int64_t n = tensor->dims[d];
+        if (n < 2 || n != call->l->batch || !same_along(tensor, d)) continue;
+        TRY(drop_samples(call, tensor, d, n, 1, &less));
+        return repeat_samples(call, less, d, n, 1, tensor->dims, out);
     }
     *out = view_new(call->l, constant_view(call->l, tensor));
     return call_memory(call);

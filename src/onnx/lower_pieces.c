@@ -287,6 +287,8 @@ static bool is_run(const int64_t *places, int64_t count) {
     return count < 2 || places[1] > places[0];
 }
 
+static double take_place(const void *places, int64_t from, int64_t to) { return ((const int64_t *)places)[to] == from; }
+
 /* Constant indices into one axis that holds no batch: a list of places. */
 static enum ps_status select_axis(const struct call *call, struct view **x, int axis, const int64_t *places, int64_t count) {
     const struct view *v = *x;
@@ -299,9 +301,7 @@ static enum ps_status select_axis(const struct call *call, struct view **x, int 
     for (int64_t p = 0, length; p < count; p += length) {
         length = 1;
         while (p + length < count && is_run(places + p, length + 1)) length++;
-        if (runs == GRAPH_INPUTS_MAX)
-            return call_refuse(call, "it takes constant places of a value in more than 64 runs; of a parameter's rows any can "
-                                     "be taken");
+        if (runs == GRAPH_INPUTS_MAX) return lower_product_with(call, x, axis, count, take_place, places);
         parts[runs] = view_new(call->l, v);
         if (parts[runs] == NULL) return call_memory(call);
         const int64_t step = length > 1 ? places[p + 1] - places[p] : 1;

@@ -161,32 +161,49 @@ enum ps_status lower_gemm(const struct call *call) {
     return PS_OK;
 }
 
-/* Sums up to each place along an axis: a product with a triangle of ones. */
+enum ps_status lower_product_with(const struct call *call, struct view **x, int axis, int64_t count, lower_matrix *matrix,
+                                  const void *context) {
+    const int64_t n = (*x)->dims[axis], sides[2] = {n, count};
+    struct view made, *out;
+    struct tensor *tensor;
+    int order[ONNX_RANK_MAX];
+    if ((*x)->rank < 2) return call_refuse(call, "its input has one dimension, which is the batch");
+    if (n * count > 1 << 24) return call_refuse(call, "it would need a matrix of more than 16 million numbers");
+    TRY(call_needs_apart(call, *x, axis));
+    TRY(fold_take(&call->l->fold, ONNX_FLOAT, 2, sides, &tensor));
+    for (int64_t from = 0; from < n; from++)
+        for (int64_t to = 0; to < count; to++) tensor->reals[from * count + to] = matrix(context, from, to);
+    for (int d = 0; d < (*x)->rank; d++) order[d] = d == axis ? (*x)->rank - 1 : d == (*x)->rank - 1 ? axis : d;
+    TRY(view_transpose(*x, order, &made)); /* its own inverse */
+    struct view *right = constant_view(call->l, tensor);
+    if (right == NULL) return call_memory(call);
+    TRY(lower_product_step(call, &made, right, &out));
+    TRY(view_transpose(out, order, &made));
+    *x = view_new(call->l, &made);
+    return call_memory(call);
+}
+
+struct cumulation {
+    bool exclusive, reverse;
+};
+
+static double triangle(const void *context, int64_t from, int64_t to) {
+    const struct cumulation *c = context;
+    return from == to ? !c->exclusive : (from < to) != c->reverse;
+}
+
+/* Sums up to each place along an axis. */
 enum ps_status lower_cumulate(const struct call *call) {
     const struct tensor *axes = call_constant(call, 1);
-    const bool exclusive = onnx_int(call->node, "exclusive", 0) != 0, reverse = onnx_int(call->node, "reverse", 0) != 0;
-    struct view *x, made, *out;
-    struct tensor *ones;
-    int axis, order[ONNX_RANK_MAX];
+    const struct cumulation c = {onnx_int(call->node, "exclusive", 0) != 0, onnx_int(call->node, "reverse", 0) != 0};
+    struct view *x;
+    int axis;
     TRY(call_view(call, 0, &x));
     if (axes == NULL || axes->whole == NULL || axes->elements != 1) return call_refuse(call, "its axis depends on the data");
     TRY(fold_axis(axes->whole[0], x->rank, &axis, call->error));
-    TRY(call_needs_apart(call, x, axis));
-    const int64_t n = x->dims[axis], square[2] = {n, n};
-    if (x->rank < 2) return call_refuse(call, "its input has one dimension, which is the batch");
-    TRY(fold_take(&call->l->fold, ONNX_FLOAT, 2, square, &ones));
-    for (int64_t from = 0; from < n; from++)
-        for (int64_t to = 0; to < n; to++) ones->reals[from * n + to] = from == to ? !exclusive : (from < to) != reverse;
-    for (int d = 0; d < x->rank; d++) order[d] = d == axis ? x->rank - 1 : d == x->rank - 1 ? axis : d; /* its own inverse */
-    TRY(view_transpose(x, order, &made));
-    *x = made;
-    struct view *triangle = constant_view(call->l, ones);
-    if (triangle == NULL) return call_memory(call);
-    TRY(lower_product_step(call, x, triangle, &out));
-    TRY(view_transpose(out, order, &made));
-    *out = made;
-    call_give(call, 0, out);
-    return call_memory(call);
+    TRY(lower_product_with(call, &x, axis, x->dims[axis], triangle, &c));
+    call_give(call, 0, x);
+    return PS_OK;
 }
 
 /* One letter for each dimension of the inputs and of the output, as an equation of Einstein's sums says. */
