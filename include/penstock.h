@@ -735,6 +735,29 @@ static inline enum ps_status ps_evaluate(const struct ps_evaluate_options *optio
     return ps_evaluate_get(options, evaluation, sizeof *evaluation, error);
 }
 
+/* Predictions of trained weights, which evaluate's options name likewise: of each sample what the network computes. */
+struct ps_predict_options {
+    size_t struct_size;               /* ps_predict_options_init sets it */
+    const char *run;                  /* a run directory, or */
+    const struct ps_network *network; /* a network with weights of its own (ps_network_initialize) */
+    const struct ps_dataset *data;    /* without a target, too, where the format allows it: arrays and tables */
+    /* A file that gets them. NAME.npz: the array "output", the numbers that the loss reads (logits, not probabilities), with
+     * the shape that they have in PyTorch, and "labels" where the data have them. Any other name: CSV, in which classes have
+     * the most probable one and its probability, other networks their numbers, and those of bce probabilities. */
+    const char *path;
+    const char *device; /* NULL: "cpu" */
+    int batch, threads; /* 0: 64, 1 */
+    /* Instead of a file, or beside it: called for each sample, whose number in the data is given, in their order. `output` has
+     * `count` numbers in PyTorch's order. */
+    void (*take)(void *context, int64_t sample, const float *output, size_t count);
+    void *context;
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+};
+
+void ps_predict_options_init(struct ps_predict_options *options);
+/* Several threads may predict at the same time. PS_USAGE: the data are pairs of sentences, which ps_evaluate translates. */
+enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_error *error);
+
 /* What ps_check_run compares with: one step of training. */
 struct ps_check_options {
     size_t struct_size;   /* ps_check_options_init sets it */

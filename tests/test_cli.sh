@@ -102,7 +102,7 @@ done_by --help && says "Usage: penstock COMMAND"
 done_by help && says "Usage: penstock COMMAND"
 refused 2 "'pln' is not a command; did you mean 'plan'" help pln
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
-for command in models profile plan program simulate train evaluate compare export cluster; do
+for command in models profile plan program simulate train evaluate predict compare export cluster; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
     done_by help $command && says "^Usage: penstock $command" && says "^Example:"
 done
@@ -284,6 +284,11 @@ done_by evaluate --weights lenet5.safetensors --model lenet5 --data synthetic:im
 cmp -s out by-run || complain "exported weights do not evaluate as the run's"
 done_by evaluate --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
 cmp -s out by-run || complain "evaluate --init: other weights than --weights"
+# The same predictions of the run, into a file, as of its weights, on standard output.
+done_by predict --run run --data synthetic:images,samples=64 -o labels.csv && says "predictions of synthetic:images,samples=64"
+done_by predict --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 -o -
+cmp -s out labels.csv && [ "$(wc -l <labels.csv)" = 65 ] || complain "predict: other predictions than the run's"
+refused 2 "--model: lenet5 has no weights" predict --model lenet5 --data synthetic:images -o x.csv
 # Trained on with all but the last layer frozen: what is frozen stays.
 done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2.*' --workers 2 --batch 16 --micro-batch 8 \
     --data synthetic:images,samples=128 --steps 4 --checkpoint-every 4 --out tuned -q

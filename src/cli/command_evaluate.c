@@ -18,7 +18,8 @@ struct evaluate_arguments {
 static const struct argument rows[] = {
     OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model init"),
     OPTION("weights", 0, "FILE", text, weights, "older name of --init", .excludes = "init"),
-    OPTION("model", 'm', "NAME[,key=value...]", text, model, "the network that the weights of --init belong to"),
+    OPTION("model", 'm', "NAME[,key=value...]", text, model,
+           "the network that the weights of --init belong to; an ONNX file has its own"),
     OPTION("data", 'd', "SPEC", text, data, "what to evaluate on; of a format with two parts the test part", .required = true),
     OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
            RANGE(1, 1 << 20)),
@@ -40,7 +41,7 @@ static enum ps_status evaluate(const struct evaluate_arguments *arguments, struc
         fprintf(stderr, "warning: --weights FILE is now called --init FILE\n");
         of.init = arguments->weights;
     }
-    if (options.run == NULL && of.init == NULL)
+    if (options.run == NULL && arguments->model == NULL)
         return message_set(error, PS_USAGE, "--run RUN_DIR, or --model NAME and --init FILE, must be given");
     CHECK(network_arguments_open(&of, arguments->model, &network, error));
     enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
@@ -94,7 +95,7 @@ const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "loss and accuracy of a trained network",
     .usage = "(--run RUN_DIR | --init FILE --model NAME) --data SPEC",
-    .description = {"Evaluates the weights of a run, or of a safetensors file, on data. Pairs of sentences are also "
+    .description = {"Evaluates the weights of a run, or of a file, on data. Pairs of sentences are also "
                     "translated, and the translations held against the pairs' (BLEU as sacrebleu counts it, tokens "
                     "13a)."},
     .example = "  penstock evaluate --run runs/lenet5 --data idx:data/fashion_mnist",

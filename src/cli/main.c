@@ -16,11 +16,11 @@
 #include "comm/launch.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
-    command_evaluate, command_compare, command_export, command_cluster, command_check;
+    command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check;
 
 static const struct command *const commands[] = {
-    &command_models,   &command_profile, &command_plan,   &command_program, &command_simulate, &command_train,
-    &command_evaluate, &command_compare, &command_export, &command_cluster, &command_check,
+    &command_models,   &command_profile, &command_plan,    &command_program, &command_simulate, &command_train,
+    &command_evaluate, &command_predict, &command_compare, &command_export,  &command_cluster,  &command_check,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

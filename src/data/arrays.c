@@ -84,6 +84,10 @@ static enum ps_status read_source(const struct array_dataset *data, const struct
 
 static enum ps_status read_target(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error) {
     const struct array_dataset *data = (const struct array_dataset *)dataset;
+    if (dataset->shape.unlabelled) {
+        memset(target, -1, dataset_target_bytes(&dataset->shape));
+        return PS_OK;
+    }
     if (!data->follows) return read_source(data, &data->labels, index, target, error);
     const struct source *tokens = &data->source[0];
     int32_t *labels = target;
@@ -258,16 +262,15 @@ static enum ps_status fit_stream(struct array_dataset *data, struct array *array
 }
 
 static enum ps_status fit_all(struct array_dataset *data, find_array *find, struct ps_error *error) {
-    const struct dataset_shape *shape = &data->dataset.shape;
+    struct dataset_shape *shape = &data->dataset.shape;
     struct array array = {0};
-    bool found = false;
+    bool found = true;
     const bool language = shape->gives_tokens && !shape->masked && shape->input_count == 1 && shape->inputs[0].vocabulary > 0 &&
                           dataset_labels(shape) == input_elements(&shape->inputs[0]);
-    TRY(find(data, shape->target->name, language ? &found : NULL, &array, error));
-    if (language && !found)
-        data->follows = true;
-    else
-        TRY(fit(data, &array, shape->target, true, &data->labels, error));
+    TRY(find(data, shape->target->name, language || shape->unlabelled ? &found : NULL, &array, error));
+    data->follows = language && !found;
+    shape->unlabelled = !language && !found;
+    if (found) TRY(fit(data, &array, shape->target, true, &data->labels, error));
     for (int i = 0; i < shape->input_count; i++) {
         TRY(find(data, shape->inputs[i].name, NULL, &array, error));
         const bool stream = data->follows && array.rank == 1;
@@ -478,13 +481,15 @@ static enum ps_status take_columns(const struct table *table, struct array_datas
 }
 
 static enum ps_status fill_from_csv(struct array_dataset *data, struct table *table, char *targets, struct ps_error *error) {
-    const struct dataset_shape *shape = &data->dataset.shape;
+    struct dataset_shape *shape = &data->dataset.shape;
     if (shape->input_count != 1)
         return error_set(error, PS_USAGE, "data '%s' are one table, but the network takes %d inputs", data->path,
                          shape->input_count);
     TRY(read_table(table, data, error));
-    TRY(choose_targets(table, data, targets, error));
+    shape->unlabelled = shape->unlabelled && targets == NULL && table->columns == input_elements(&shape->inputs[0]);
+    if (!shape->unlabelled) TRY(choose_targets(table, data, targets, error));
     TRY(take_columns(table, data, false, &shape->inputs[0], &data->source[0], error));
+    if (shape->unlabelled) return PS_OK;
     return take_columns(table, data, true, shape->target, &data->labels, error);
 }
 

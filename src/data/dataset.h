@@ -42,6 +42,7 @@ struct dataset_shape {
     /* The vocabulary that numbers a text's tokens, and that of a translation's target. In a dataset: those in use, while it is
      * open. In a required shape: those to use; NULL: the dataset makes its own. */
     const struct vocabulary *words[2];
+    bool unlabelled;   /* in a required shape: the data need no target; in a dataset: they have none, all labels are -1 */
     bool words_needed; /* in a required shape: a text may not make its own, which could differ from those that the network was
                           trained with */
 };

@@ -1,4 +1,7 @@
-/* Loss and accuracy of trained weights: the whole network as one stage on one worker (ps_evaluate). */
+/* Loss and accuracy of trained weights, and what else a network computes of data: the whole network as one stage on one worker.
+ */
+#include "eval/evaluate.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,7 @@ struct loaded_network {
 
 struct evaluator {
     const struct ps_evaluate_options *options;
+    const struct evaluation_watch *watch; /* NULL: the loss is what counts */
     int batch;
     const struct ps_network *network;
     struct ps_network *own_network; /* made here; NULL: it is the caller's */
@@ -37,6 +41,7 @@ struct evaluator {
     struct device *device;
     struct loaded_network loaded;
     struct loader *loader;
+    float *output; /* of a batch, for the watch */
     char *staging; /* the input block of a network with several inputs, put together in the host's memory; else NULL */
 };
 
@@ -81,10 +86,15 @@ static enum ps_status open_run(struct evaluator *evaluator, struct ps_error *err
 static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
     evaluator->network = options->network;
-    if (options->run) TRY(open_run(evaluator, error));
+    if (options->run)
+        TRY(open_run(evaluator, error));
+    else if (values_count(options->network->graph->values) == 0)
+        return error_set(error, PS_USAGE, "`network`: %s has no weights; they come from a file (`init` FILE) or a run",
+                         options->network->name);
     struct dataset_shape wanted = dataset_shape_of(evaluator->network);
     memcpy(wanted.words, evaluator->words, sizeof wanted.words);
     wanted.words_needed = true;
+    wanted.unlabelled = evaluator->watch != NULL;
     TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
     struct loader_options loader = {.samples = &evaluator->samples,
                                     .batch = evaluator->batch,
@@ -135,6 +145,31 @@ static void free_network(struct evaluator *evaluator) {
     evaluator->loaded = (struct loaded_network){0};
 }
 
+static struct shape output_shape(const struct graph *graph) {
+    return graph->nodes[graph->nodes[graph->node_count - 1].inputs[0]].shape;
+}
+
+/* What was computed of the batch, in the host's memory. */
+static enum ps_status watch_batch(struct evaluator *evaluator, int64_t number, const struct loaded_batch *batch,
+                                  struct ps_error *error) {
+    const struct loaded_network *loaded = &evaluator->loaded;
+    const struct shape shape = output_shape(evaluator->network->graph);
+    const int64_t first = number * evaluator->batch;
+    const size_t bytes = (size_t)(shape_elements(&shape) * evaluator->batch) * sizeof *evaluator->output;
+    if (!evaluator->output && !(evaluator->output = malloc(bytes))) return error_memory(error, "outputs", bytes);
+    device_copy(evaluator->device, evaluator->output, stage_output(loaded->stage, &loaded->blocks), bytes);
+    device_finish(evaluator->device);
+    const struct evaluated_batch seen = {.network = evaluator->network,
+                                         .shape = shape,
+                                         .output = evaluator->output,
+                                         .targets = evaluator->samples.dataset->shape.unlabelled ? NULL : batch->targets,
+                                         .first = first,
+                                         .total = evaluator->samples.count,
+                                         .index = evaluator->samples.first + first,
+                                         .samples = batch->samples};
+    return evaluator->watch->take(evaluator->watch->context, &seen, error);
+}
+
 static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, struct stage_result *sum, struct ps_error *error) {
     size_t bytes = dataset_input_bytes(&evaluator->samples.dataset->shape) * (size_t)evaluator->batch;
     struct loaded_batch batch;
@@ -150,6 +185,7 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     TRY(stage_forward(evaluator->loaded.stage, &evaluator->loaded.blocks, &step, &result, error));
     device_finish(evaluator->device);
     TRY(device_check(evaluator->device, error));
+    if (evaluator->watch) TRY(watch_batch(evaluator, number, &batch, error));
     loader_release(evaluator->loader, number);
     stage_result_add(sum, &result);
     return PS_OK;
@@ -197,6 +233,12 @@ static enum ps_status check_translation(const struct evaluator *evaluator, struc
         return error_set(error, PS_USAGE, "`beam`: %d hypotheses need a `batch` of at least as many, and it is %d",
                          options->beam, evaluator->batch);
     }
+    if (evaluator->watch && dataset_has_pairs(evaluator->samples.dataset)) {
+        error_set(error, PS_USAGE, "`data`: %s are pairs of sentences, which are translated and not predicted",
+                  options->data->name);
+        error_hint(error, "evaluate translates them (`translations` FILE)");
+        return PS_USAGE;
+    }
     if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
     return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "`beam`" : "`translations`",
                      options->data->name);
@@ -212,8 +254,9 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     struct stage_result sum = {0};
     for (int64_t number = 0; number < batches; number++) {
         TRY(run_batch(evaluator, number, &sum, error));
-        log_progress("evaluating", (double)(number + 1), (double)batches, "%s", "");
+        log_progress(evaluator->watch ? "predicting" : "evaluating", (double)(number + 1), (double)batches, "%s", "");
     }
+    if (evaluator->watch) return evaluator->watch->finish(evaluator->watch->context, evaluator->network, error);
     if (sum.weight == 0) return error_set(error, PS_USAGE, "`data`: no label of %s counts", evaluator->options->data->name);
     if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
     double bleu = NAN;
@@ -232,18 +275,17 @@ void ps_evaluate_options_init(struct ps_evaluate_options *options) {
     *options = (struct ps_evaluate_options){.struct_size = sizeof *options};
 }
 
-enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
-                               struct ps_error *error) {
-    struct ps_evaluate_options options = {0};
-    struct ps_evaluation own;
-    TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
-    TRY(log_check(options.log, error));
-    TRY(check(&options, error));
-    const struct ps_log_sink *log = log_use(options.log);
-    struct evaluator evaluator = {.options = &options, .batch = options.batch > 0 ? options.batch : BATCH_DEFAULT};
-    enum ps_status status = run(&evaluator, &own, error);
+static enum ps_status evaluate(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,
+                               struct ps_evaluation *evaluation, struct ps_error *error) {
+    TRY(log_check(options->log, error));
+    TRY(check(options, error));
+    const struct ps_log_sink *log = log_use(options->log);
+    struct evaluator evaluator = {
+        .options = options, .watch = watch, .batch = options->batch > 0 ? options->batch : BATCH_DEFAULT};
+    enum ps_status status = run(&evaluator, evaluation, error);
     loader_destroy(evaluator.loader);
     free(evaluator.staging);
+    free(evaluator.output);
     free_network(&evaluator);
     if (evaluator.device) device_close(evaluator.device);
     samples_close(&evaluator.samples);
@@ -251,6 +293,21 @@ enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct p
     weight_files_close(&evaluator.weights);
     ps_network_destroy(evaluator.own_network);
     log_restore(log);
-    if (status == PS_OK) VERSIONED_GIVE(own, evaluation, size);
     return status;
+}
+
+enum ps_status evaluate_watched(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,
+                                struct ps_error *error) {
+    struct ps_evaluation none;
+    return evaluate(options, watch, &none, error);
+}
+
+enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
+                               struct ps_error *error) {
+    struct ps_evaluate_options options = {0};
+    struct ps_evaluation own;
+    TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
+    TRY(evaluate(&options, NULL, &own, error));
+    VERSIONED_GIVE(own, evaluation, size);
+    return PS_OK;
 }

@@ -1,0 +1,30 @@
+/* Running a trained network over data, for who looks at what it computes. */
+#ifndef PENSTOCK_EVAL_EVALUATE_H
+#define PENSTOCK_EVAL_EVALUATE_H
+
+#include "graph/network.h"
+
+/* Some samples, in memory order. */
+struct evaluated_batch {
+    const struct ps_network *network;
+    struct shape shape;   /* of what the network computes of a sample */
+    const float *output;  /* samples x elements: what the loss reads */
+    const void *targets;  /* samples x labels, int32_t or float; NULL: the data have none */
+    int64_t first, total; /* the number of the first sample among all that are evaluated; how many these are */
+    int64_t index;        /* its number in the data */
+    int samples;
+};
+
+struct evaluation_watch {
+    void *context;
+    enum ps_status (*take)(void *context, const struct evaluated_batch *batch, struct ps_error *error);
+    /* Once, behind the last batch. */
+    enum ps_status (*finish)(void *context, const struct ps_network *network, struct ps_error *error);
+};
+
+/* Calls the watch's functions for all samples, in their order. The data need no target. Errors as those of ps_evaluate, and
+ * what the functions return. */
+enum ps_status evaluate_watched(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,
+                                struct ps_error *error);
+
+#endif

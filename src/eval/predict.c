@@ -1,0 +1,197 @@
+/* What a trained network computes of each sample (ps_predict): a table of predictions, or the numbers themselves. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/versioned.h"
+#include "data/npz.h"
+#include "eval/evaluate.h"
+#include "graph/operators.h"
+
+struct predicting {
+    const struct ps_predict_options *options;
+    bool arrays; /* the file is .npz; else CSV */
+    struct shape shape;
+    int64_t each, total; /* numbers of a sample; samples */
+    struct text table;
+    float *outputs, *sample;
+    void *labels; /* NULL: there are none */
+};
+
+/* An image's channels stand first in files, and last in memory. */
+static bool is_image(const struct shape *shape) { return shape->rank == 3 && shape->dim[2] > 1; }
+
+static void to_file_order(const struct shape *shape, const float *from, float *to) {
+    const int64_t channels = shape->dim[0], rest = shape_elements(shape) / channels;
+    if (!is_image(shape)) memcpy(to, from, (size_t)(channels * rest) * sizeof *to);
+    for (int64_t i = 0; is_image(shape) && i < channels * rest; i++) to[i % channels * rest + i / channels] = from[i];
+}
+
+/* The sides in a file: of an image C, H, W; else positions, and features last. */
+static void file_sides(const struct shape *shape, int64_t samples, struct array *array) {
+    int rank = shape->rank;
+    array->rank = 0;
+    array->shape[array->rank++] = samples;
+    if (is_image(shape)) array->shape[array->rank++] = shape->dim[0];
+    while (rank > 1 && shape->dim[rank - 1] == 1) rank--;
+    for (int d = 1; d < rank; d++) array->shape[array->rank++] = shape->dim[d];
+    if (!is_image(shape)) array->shape[array->rank++] = shape->dim[0];
+}
+
+/* ------------------------------------------------------------------- table */
+
+enum kind { CLASSES, PROBABILITIES, NUMBERS };
+
+static enum kind kind_of(const struct ps_network *network) {
+    const struct graph *graph = network->graph;
+    if (network->classes > 0) return CLASSES;
+    return graph->nodes[graph->node_count - 1].id == OPERATOR_BCE ? PROBABILITIES : NUMBERS;
+}
+
+static void put_head(struct predicting *p, const struct ps_network *network) {
+    const enum kind kind = kind_of(network);
+    text_add(&p->table, "index");
+    if (kind == CLASSES) text_add(&p->table, "%s,label,probability", network->labels > 1 ? ",position" : "");
+    for (int64_t i = 0; kind != CLASSES && i < p->each; i++)
+        text_add(&p->table, ",%s_%lld", kind == PROBABILITIES ? "probability" : "output", (long long)i);
+    text_add(&p->table, "\n");
+}
+
+/* The most probable class of logits, the first of several, and its probability. */
+static int64_t best_of(const float *logits, int64_t classes, double *probability) {
+    double sum = 0;
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    for (int64_t c = 0; c < classes; c++) sum += exp((double)logits[c] - (double)logits[best]);
+    *probability = 1 / sum;
+    return best;
+}
+
+static void put_rows(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
+    const enum kind kind = kind_of(network);
+    const int64_t classes = network->classes;
+    for (int64_t position = 0; kind == CLASSES && position < p->each / classes; position++) {
+        double probability;
+        const int64_t label = best_of(output + position * classes, classes, &probability);
+        text_add(&p->table, "%lld,", (long long)index);
+        if (network->labels > 1) text_add(&p->table, "%lld,", (long long)position);
+        text_add(&p->table, "%lld,%.7g\n", (long long)label, probability);
+    }
+    if (kind == CLASSES) return;
+    text_add(&p->table, "%lld", (long long)index);
+    for (int64_t i = 0; i < p->each; i++) {
+        const double number = (double)p->sample[i];
+        text_add(&p->table, ",%.9g", kind == PROBABILITIES ? 1 / (1 + exp(-number)) : number);
+    }
+    text_add(&p->table, "\n");
+}
+
+/* ------------------------------------------------------------------ arrays */
+
+static enum ps_status take_room(struct predicting *p, const struct evaluated_batch *batch, struct ps_error *error) {
+    p->shape = batch->shape;
+    p->each = shape_elements(&p->shape);
+    p->total = batch->total;
+    TRY(memory_new(&p->sample, p->each, "predictions", error));
+    if (p->options->path && !p->arrays) put_head(p, batch->network);
+    if (!p->arrays) return PS_OK;
+    TRY(memory_new(&p->outputs, p->total * p->each, "predictions", error));
+    if (!batch->targets) return PS_OK;
+    return memory_new_bytes(&p->labels, (size_t)(p->total * batch->network->labels), sizeof(int32_t), "labels", error);
+}
+
+static void keep_labels(struct predicting *p, const struct evaluated_batch *batch) {
+    const int64_t labels = batch->network->labels;
+    const bool numbers = batch->network->classes == 0;
+    for (int64_t n = 0; n < batch->samples; n++) {
+        const size_t from = (size_t)(n * labels), to = (size_t)((batch->first + n) * labels);
+        if (numbers)
+            to_file_order(&p->shape, (const float *)batch->targets + from, (float *)p->labels + to);
+        else
+            memcpy((int32_t *)p->labels + to, (const int32_t *)batch->targets + from, (size_t)labels * sizeof(int32_t));
+    }
+}
+
+static enum ps_status take(void *context, const struct evaluated_batch *batch, struct ps_error *error) {
+    struct predicting *p = context;
+    const struct ps_predict_options *options = p->options;
+    if (batch->first == 0) TRY(take_room(p, batch, error));
+    for (int64_t n = 0; n < batch->samples; n++) {
+        const float *output = batch->output + n * p->each;
+        to_file_order(&p->shape, output, p->sample);
+        if (options->take) options->take(options->context, batch->index + n, p->sample, (size_t)p->each);
+        if (p->arrays)
+            memcpy(p->outputs + (batch->first + n) * p->each, p->sample, (size_t)p->each * sizeof *p->outputs);
+        else if (options->path)
+            put_rows(p, batch->network, batch->index + n, output);
+    }
+    if (p->labels) keep_labels(p, batch);
+    return PS_OK;
+}
+
+static enum ps_status write_arrays(const struct predicting *p, const struct ps_network *network, struct ps_error *error) {
+    const struct shape target = graph_target(network->graph);
+    struct array arrays[2] = {{.name = "output", .type = ARRAY_F32, .data = p->outputs},
+                              {.name = "labels", .type = ARRAY_I32, .data = p->labels}};
+    file_sides(&p->shape, p->total, &arrays[0]);
+    if (target.type == TYPE_I32) {
+        arrays[1].shape[arrays[1].rank++] = p->total;
+        for (int d = 0; network->labels > 1 && d < target.rank; d++) arrays[1].shape[arrays[1].rank++] = target.dim[d];
+    } else {
+        arrays[1].type = ARRAY_F32;
+        file_sides(&target, p->total, &arrays[1]);
+    }
+    return npz_write(p->options->path, arrays, p->labels ? 2 : 1, error);
+}
+
+static enum ps_status write_table(struct predicting *p, struct ps_error *error) {
+    const size_t length = p->table.length;
+    char *text = text_take(&p->table);
+    if (!text) return error_memory(error, "predictions", length);
+    enum ps_status status = file_write(p->options->path, text, length, error);
+    free(text);
+    return status;
+}
+
+/* When all samples are there. */
+static enum ps_status finish(void *context, const struct ps_network *network, struct ps_error *error) {
+    struct predicting *p = context;
+    if (!p->options->path) return PS_OK;
+    return p->arrays ? write_arrays(p, network, error) : write_table(p, error);
+}
+
+void ps_predict_options_init(struct ps_predict_options *options) {
+    *options = (struct ps_predict_options){.struct_size = sizeof *options};
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), ends = strlen(end);
+    return length >= ends && strcmp(text + length - ends, end) == 0;
+}
+
+enum ps_status ps_predict(const struct ps_predict_options *given, struct ps_error *error) {
+    struct ps_predict_options options = {0};
+    TRY(VERSIONED_TAKE(ps_predict_options, given, &options, error));
+    if (!options.path && !options.take) return error_set(error, PS_USAGE, "one of `path` and `take` must be given");
+    struct predicting predicting = {.options = &options, .arrays = options.path && ends_with(options.path, ".npz")};
+    const struct ps_evaluate_options evaluate = {.struct_size = sizeof evaluate,
+                                                 .run = options.run,
+                                                 .network = options.network,
+                                                 .data = options.data,
+                                                 .device = options.device,
+                                                 .batch = options.batch,
+                                                 .threads = options.threads,
+                                                 .log = options.log};
+    const struct evaluation_watch watch = {.context = &predicting, .take = take, .finish = finish};
+    enum ps_status status = evaluate_watched(&evaluate, &watch, error);
+    text_free(&predicting.table);
+    free(predicting.outputs);
+    free(predicting.sample);
+    free(predicting.labels);
+    return status;
+}
