@@ -160,12 +160,12 @@ static void every_method(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* Groups begin above max(512, 32 x workers) layers, and there are at most so many. */
+/* Groups begin above max(512, 32 x workers) layers, and there are at most max(512, 16 x workers). */
 static void how_many(void **state) {
     (void)state;
     static const struct {
         int layers, workers, most;
-    } cases[] = {{512, 8, 0}, {513, 8, 512}, {1023, 32, 0}, {1024, 32, 0}, {1025, 32, 1024}, {4000, 2, 512}};
+    } cases[] = {{512, 8, 0}, {513, 8, 512}, {1023, 32, 0}, {1024, 32, 0}, {1025, 32, 512}, {2049, 64, 1024}, {4000, 2, 512}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct ps_profile *profile = chain(test_key(c), cases[c].layers), *grouped;
         struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 0);

@@ -9,6 +9,7 @@
  * The workspace, from its start: one or two blocks for gradients of inner cuts; the kernels' workspace; then, in a forward,
  * those values, and in a backward, gradients and temporary memory (stage_plan.c).
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -28,27 +29,35 @@ int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut) {
 
 bool stage_crosses(const struct graph *graph, int cut, int root) {
     const int *values = graph_cut_values(graph, cut);
-    for (int i = 0; i < graph_cut_count(graph, cut); i++) {
-        if (values[i] == root) return true;
+    int low = 0, end = graph_cut_count(graph, cut);
+    while (end - low > 1) {
+        const int middle = low + (end - low) / 2;
+        *(values[middle] <= root ? &low : &end) = middle;
     }
-    return false;
+    return end > low && values[low] == root;
 }
 
-int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int root) {
-    int64_t offset = 0;
-    for (const int *value = graph_cut_values(graph, cut); *value != root; value++) {
-        offset += stage_value_bytes(graph, samples, *value);
+struct stage_cut stage_cut(const struct graph *graph, int samples, int cut) {
+    return (struct stage_cut){.graph = graph, .samples = samples, .cut = cut};
+}
+
+int64_t stage_cut_offset(struct stage_cut *cut, int root) {
+    const int *values = graph_cut_values(cut->graph, cut->cut);
+    for (; values[cut->at] != root; cut->at++) {
+        assert(cut->at < graph_cut_count(cut->graph, cut->cut));
+        cut->offset += stage_value_bytes(cut->graph, cut->samples, values[cut->at]);
     }
-    return offset;
+    return cut->offset;
 }
 
 void stage_pack_inputs(const struct stage *stage, const void *samples, void *block) {
     const struct graph *graph = stage->graph;
     const size_t sample = (size_t)graph_cut_bytes(graph, 0);
     const char *from = samples;
+    struct stage_cut inputs = stage_cut(graph, stage->samples, 0);
     for (int i = 0; i < graph->input_count; i++) {
         const size_t bytes = (size_t)graph_value_bytes(graph, i);
-        char *to = (char *)block + stage_cut_offset(graph, stage->samples, 0, i);
+        char *to = (char *)block + stage_cut_offset(&inputs, i);
         for (int n = 0; n < stage->samples; n++) memcpy(to + (size_t)n * bytes, from + (size_t)n * sample, bytes);
         from += bytes;
     }
@@ -137,14 +146,14 @@ int64_t stage_copied_bytes(const struct graph *graph, int samples, int layer) {
     return bytes;
 }
 
-/* The place of a value that `layer` computes; `workspace` counts what the layer's forward takes of it. */
-static struct buffer allocate_value(struct stage *stage, int layer, int root, int64_t *workspace) {
+/* The place of a value that `layer` computes; `workspace` counts what the layer's forward takes of it, `after` is the cut after
+ * the layer. */
+static struct buffer allocate_value(struct stage *stage, int layer, int root, struct stage_cut *after, int64_t *workspace) {
     const struct graph *graph = stage->graph;
     int64_t bytes = stage_value_bytes(graph, stage->samples, root);
     bool crosses = stage_crosses(graph, layer + 1, root);
-    if (crosses && layer == stage->last && made_in_output(graph, layer, root)) {
-        return (struct buffer){BUFFER_OUTPUT, stage_cut_offset(graph, stage->samples, layer + 1, root)};
-    }
+    if (crosses && layer == stage->last && made_in_output(graph, layer, root))
+        return (struct buffer){BUFFER_OUTPUT, stage_cut_offset(after, root)};
     if (crosses || graph_output_kept_by_own_layer(graph, root))
         return buffer_carve(BUFFER_STASH, &stage->sizes.stash_bytes, bytes);
     return buffer_carve(BUFFER_WORKSPACE, workspace, bytes);
@@ -159,10 +168,11 @@ static int64_t allocate_layer(struct stage *stage, int number, struct buffer *va
         if (nodes[i].kernel != NULL) kernels = number_larger(kernels, nodes[i].kernel->workspace_bytes);
     }
     int64_t scratch = start + (int64_t)memory_align((size_t)kernels), end = scratch;
+    struct stage_cut after = stage_cut(stage->graph, stage->samples, number + 1);
     for (int i = 0; i < layer->node_count; i++) {
         struct stage_node *node = &nodes[i];
         int root = node->node->root;
-        if (root == layer->node_first + i) values[root] = allocate_value(stage, number, root, &end);
+        if (root == layer->node_first + i) values[root] = allocate_value(stage, number, root, &after, &end);
         if (node->kernel != NULL) {
             node->inner = buffer_carve(BUFFER_STASH, &stage->sizes.stash_bytes, node->kernel->inner_bytes);
         }
@@ -180,9 +190,10 @@ void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch
     }
     stage->sizes.input_bytes = stage_cut_bytes(graph, stage->samples, stage->first);
     stage->sizes.output_bytes = stage_cut_bytes(graph, stage->samples, stage->last + 1);
+    struct stage_cut inputs = stage_cut(graph, stage->samples, stage->first);
     for (int i = 0; i < graph_cut_count(graph, stage->first); i++) {
         int root = graph_cut_values(graph, stage->first)[i];
-        values[root] = (struct buffer){BUFFER_INPUT, stage_cut_offset(graph, stage->samples, stage->first, root)};
+        values[root] = (struct buffer){BUFFER_INPUT, stage_cut_offset(&inputs, root)};
     }
     allocate_parameters(stage);
     stage->sizes.tied_bytes = stage_outside_bytes(stage);

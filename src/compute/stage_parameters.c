@@ -7,20 +7,22 @@
 #include "graph/split.h"
 
 int stage_parameter_count(const struct stage *stage) {
-    int count = 0;
-    for (int i = 0; i < stage->node_count; i++) count += stage->nodes[i].node->parameter_count;
-    return count;
+    const struct node *last = stage->nodes[stage->node_count - 1].node;
+    return last->parameter_first + last->parameter_count - stage->nodes->node->parameter_first;
 }
 
-/* The node of the stage's parameter `*parameter`, which becomes its number within the node. */
+/* The node of the stage's parameter `*parameter`, which becomes its number within the node: the last node whose parameters
+ * begin no later. */
 static const struct stage_node *find_node(const struct stage *stage, int *parameter) {
-    const struct stage_node *node = stage->nodes;
-    while (*parameter >= node->node->parameter_count) {
-        *parameter -= node->node->parameter_count;
-        node++;
-        assert(node < stage->nodes + stage->node_count);
+    const int wanted = stage->nodes->node->parameter_first + *parameter;
+    int low = 0, end = stage->node_count;
+    while (end - low > 1) {
+        const int middle = low + (end - low) / 2;
+        *(stage->nodes[middle].node->parameter_first <= wanted ? &low : &end) = middle;
     }
-    return node;
+    *parameter = wanted - stage->nodes[low].node->parameter_first;
+    assert(*parameter >= 0 && *parameter < stage->nodes[low].node->parameter_count);
+    return &stage->nodes[low];
 }
 
 static const struct parameter *parameter_of(const struct stage *stage, const struct stage_node *node, int parameter) {

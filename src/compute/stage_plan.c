@@ -76,9 +76,10 @@ static void plan_forward(struct planner *planner) {
     }
     int cut = stage->last + 1;
     planner->layer = stage->last;
+    struct stage_cut output = stage_cut(stage->graph, stage->samples, cut);
     for (int i = 0; i < graph_cut_count(stage->graph, cut); i++) {
         int root = graph_cut_values(stage->graph, cut)[i];
-        struct buffer to = {BUFFER_OUTPUT, stage_cut_offset(stage->graph, stage->samples, cut, root)};
+        struct buffer to = {BUFFER_OUTPUT, stage_cut_offset(&output, root)};
         if (planner->values[root].block == BUFFER_OUTPUT) continue;
         push_move(planner, &stage->forward, action_copy, STAGE_BOTH, root, planner->values[root], to);
     }
@@ -86,12 +87,12 @@ static void plan_forward(struct planner *planner) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* Where the gradient of a value that crosses `cut` lies. */
-static struct buffer cut_gradient(const struct stage *stage, int cut, int root) {
-    int64_t offset = stage_cut_offset(stage->graph, stage->samples, cut, root);
-    if (cut == stage->first) return (struct buffer){BUFFER_INPUT_GRADIENT, offset};
-    if (cut == stage->last + 1) return (struct buffer){BUFFER_OUTPUT_GRADIENT, offset};
-    int turn = stage->gradient_blocks == 2 ? cut % 2 : 0;
+/* Where the gradient of a value that crosses the cut lies. */
+static struct buffer cut_gradient(const struct stage *stage, struct stage_cut *cut, int root) {
+    int64_t offset = stage_cut_offset(cut, root);
+    if (cut->cut == stage->first) return (struct buffer){BUFFER_INPUT_GRADIENT, offset};
+    if (cut->cut == stage->last + 1) return (struct buffer){BUFFER_OUTPUT_GRADIENT, offset};
+    int turn = stage->gradient_blocks == 2 ? cut->cut % 2 : 0;
     return (struct buffer){BUFFER_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
@@ -101,15 +102,17 @@ static bool is_data(const struct graph *graph, int root) { return graph->nodes[r
 /* Gradients of the values that the layer reads from the cut before it. */
 static void enter_cut(struct planner *planner, int layer) {
     const struct graph *graph = planner->stage->graph;
+    struct stage_cut before = stage_cut(graph, planner->stage->samples, layer), after = before;
+    after.cut = layer + 1;
     for (int i = 0; i < graph_cut_count(graph, layer); i++) {
         int root = graph_cut_values(graph, layer)[i];
         if (is_data(graph, root)) continue;
         struct gradient *gradient = &planner->gradients[root];
-        *gradient = (struct gradient){.buffer = cut_gradient(planner->stage, layer, root)};
+        *gradient = (struct gradient){.buffer = cut_gradient(planner->stage, &before, root)};
         if (!stage_crosses(graph, layer + 1, root)) continue;
         gradient->written = true;
         push_move(planner, &planner->stage->backward, action_copy, STAGE_INPUT, root,
-                  cut_gradient(planner->stage, layer + 1, root), gradient->buffer);
+                  cut_gradient(planner->stage, &after, root), gradient->buffer);
     }
 }
 
@@ -117,6 +120,7 @@ static void enter_cut(struct planner *planner, int layer) {
 static void enter_layer(struct planner *planner, int number, int64_t *end) {
     const struct stage *stage = planner->stage;
     const struct layer *layer = &stage->graph->layers[number];
+    struct stage_cut after = stage_cut(stage->graph, stage->samples, number + 1);
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
         if (node->root != root || is_data(stage->graph, root) || (node->flags & OPERATOR_LOSS)) continue;
@@ -126,7 +130,7 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
             *gradient = (struct gradient){.buffer = buffer_carve(BUFFER_WORKSPACE, end, bytes)};
             continue;
         }
-        *gradient = (struct gradient){.buffer = cut_gradient(stage, number + 1, root), .written = true};
+        *gradient = (struct gradient){.buffer = cut_gradient(stage, &after, root), .written = true};
     }
 }
 

@@ -84,9 +84,18 @@ struct stage {
 /* Aligned bytes of a value for all samples, and of all values that cross a cut. */
 int64_t stage_value_bytes(const struct graph *graph, int samples, int root);
 int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut);
-/* Whether the value (a root) crosses the cut, and where it lies in a block laid out like the cut. */
+/* Whether the value (a root) crosses the cut. */
 bool stage_crosses(const struct graph *graph, int cut, int root);
-int64_t stage_cut_offset(const struct graph *graph, int samples, int cut, int root);
+/* Where values lie in a block laid out like a cut. They are asked for in ascending order, so that a pass over all of them takes
+ * a time that grows with their number: thousands may cross. */
+struct stage_cut {
+    const struct graph *graph;
+    int samples, cut;
+    int at; /* the value last asked for */
+    int64_t offset;
+};
+struct stage_cut stage_cut(const struct graph *graph, int samples, int cut);
+int64_t stage_cut_offset(struct stage_cut *cut, int root);
 
 static inline int64_t stage_kernel_workspace(const struct stage *stage) {
     return stage->gradient_blocks * stage->gradient_block_bytes;

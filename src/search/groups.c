@@ -1,24 +1,26 @@
 /*
  * Networks of thousands of layers. Most methods take a time that grows with the square of the number of layers or faster, and
- * a plan of a few stages has no use for most cuts. So neighbouring layers are joined into at most max(512, 32 x workers)
- * groups, the plan is cut between groups, and its stages are then said in layers again.
+ * a plan of a few stages has no use for most cuts. So the neighbouring ones of more than max(512, 32 x workers) layers are
+ * joined into at most max(512, 16 x workers) groups, the plan is cut between groups, and its stages are then said in layers
+ * again.
  *
  * Layers are laid out along a line by what they take of the whole: of the time or, with limits of memory, half of the time and
  * half of the memory. The line is divided into pieces of equal length, and of the cuts in each piece the one that the fewest
  * bytes cross remains. There are as many pieces as give the wanted number of groups: pieces without a cut inside a long layer
  * are left out.
  *
- * The search then runs a second time, with the neighbourhood of the plan's cuts stretched: most layers there are groups of
- * their own, those far from any cut are in larger ones. The plan's own cuts remain, so the second plan of an exact method is no
- * worse.
+ * The search then runs a second time, for plans with as many workers, with up to max(512, 32 x workers) groups and the
+ * neighbourhood of the plan's cuts stretched: most layers there are groups of their own,
+ * those far from any cut are in larger ones. The plan's own cuts remain, so the second plan of an exact method is no worse.
  */
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "search/search.h"
 
-enum { GROUPS_LEAST = 512, GROUPS_PER_WORKER = 32, PIECES_PER_GROUP = 64 };
+enum { GROUPS_LEAST = 512, GROUPS_PER_WORKER = 16, PIECES_PER_GROUP = 64 };
 /* Around each cut of the first plan, on either side: this share of a stage, this many times longer. */
 #define NEIGHBOURHOOD (1.0 / 32)
 enum { STRETCH = 16 };
@@ -124,9 +126,10 @@ enum ps_status search_group(const struct ps_profile *profile, const struct ps_cl
                             const struct ps_plan *near, struct ps_profile **grouped, struct ps_error *error) {
     const struct cost_table *table = &profile->tables[profile->table_count - 1];
     size_t layers = (size_t)table->layer_count;
-    int most = GROUPS_PER_WORKER * cluster->workers > GROUPS_LEAST ? GROUPS_PER_WORKER * cluster->workers : GROUPS_LEAST;
+    const int fewer = number_larger_int(GROUPS_PER_WORKER * cluster->workers, GROUPS_LEAST);
+    const int more = number_larger_int(2 * GROUPS_PER_WORKER * cluster->workers, GROUPS_LEAST), most = near ? more : fewer;
     *grouped = NULL;
-    if (module_depth == 0 && (table->layer_count <= most || profile->graph)) return PS_OK;
+    if (module_depth == 0 && (table->layer_count <= more || profile->graph)) return PS_OK;
     struct arena arena = {0};
     struct line line = {.table = table,
                         .ends = arena_take(&arena, layers, sizeof *line.ends),
@@ -135,7 +138,7 @@ enum ps_status search_group(const struct ps_profile *profile, const struct ps_cl
                         .last = arena_take(&arena, layers, sizeof *line.last)};
     TRY(arena_check(&arena, "groups of layers", error));
     int open = close_modules(&line, module_depth), count = 0;
-    if (near && open <= most) {
+    if (near && open <= fewer) {
         arena_release(&arena);
         return PS_OK;
     }

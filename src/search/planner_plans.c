@@ -476,6 +476,11 @@ static bool one_kind(const struct search *search) {
     return alike;
 }
 
+/* Whether the planner's plans may replace the plan that is to be improved, if there is one. */
+static bool keeps(const struct search *search, const struct planner *planner) {
+    return !search->near || strcmp(search->near->method, planner->name) == 0;
+}
+
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_size sizes[SEARCH_SIZES_MAX];
     struct search published = *search;
@@ -483,7 +488,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     int count;
     published.paper_cost = true;
     TRY(search_sizes(search, sizes, &count, error));
-    bool replicate = search->options->replicate;
+    bool replicate = search->options->replicate && keeps(search, &planner_pipedream);
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
@@ -491,7 +496,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate);
-        wanted = wanted && !(planner->orders_workers && one_kind(search));
+        wanted = wanted && !(planner->orders_workers && one_kind(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++) {
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
             if (planner->paper_costs)

@@ -149,7 +149,8 @@ static enum ps_status try_pair(const struct search *search, const struct search_
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
     bool free_to = search_is_free(search->options);
-    int fewest = free_to ? 1 : tried.workers;
+    if (search->near) tried.workers = search->near->workers;
+    int fewest = free_to && !search->near ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
     /* Each worker needs a layer of its own. */
@@ -270,9 +271,10 @@ void search_take_simulation(const struct ps_simulation *simulation, struct plan_
     for (int w = 0; w < simulation->info.workers; w++) predicted->memory[w] = simulation->memory[w];
 }
 
-/* A profile of groups as well as one of layers. */
+/* A profile of groups as well as one of layers; `near`: struct search. */
 static enum ps_status plan_layers(const struct ps_profile *profile, const struct ps_cluster *cluster,
-                                  const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+                                  const struct ps_plan_options *options, const struct ps_plan *near, struct ps_plan **plan,
+                                  struct ps_error *error) {
     const struct ps_plan_options chosen = search_tied(options, cost_table_tied(&profile->tables[0]), cluster->workers);
     const struct search search = {
         .options = &chosen,
@@ -280,6 +282,7 @@ static enum ps_status plan_layers(const struct ps_profile *profile, const struct
         .cluster = cluster,
         .optimizer = options->optimizer ? options->optimizer : "sgdm",
         .start_s = clock_now(),
+        .near = near,
     };
     TRY(cluster_check_types(cluster, &profile->tables[0], error));
     const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
@@ -307,8 +310,9 @@ static enum ps_status plan_groups(const struct ps_profile *grouped, const struct
                                   const struct ps_cluster *cluster, const struct ps_plan_options *options,
                                   struct ps_plan **best, struct ps_error *error) {
     struct ps_plan *made = NULL;
-    enum ps_status status = plan_layers(grouped, cluster, options, &made, error);
+    enum ps_status status = plan_layers(grouped, cluster, options, *best, &made, error);
     if (status == PS_OK) status = search_ungroup(grouped, profile, cluster, options->replicate, made, error);
+    if (status == PS_NO_PLAN && *best) return PS_OK;
     if (status == PS_OK && *best) made->predicted.solve_s += (*best)->predicted.solve_s;
     if (status == PS_OK && (!*best || better_plan(made, *best))) {
         ps_plan_destroy(*best);
@@ -326,7 +330,7 @@ static enum ps_status find_plan(const struct ps_profile *profile, const struct p
     struct ps_profile *grouped;
     struct ps_plan *best = NULL;
     TRY(search_group(profile, cluster, options->module_depth, NULL, &grouped, error));
-    if (!grouped) return plan_layers(profile, cluster, options, plan, error);
+    if (!grouped) return plan_layers(profile, cluster, options, NULL, plan, error);
     enum ps_status status = plan_groups(grouped, profile, cluster, options, &best, error);
     ps_profile_destroy(grouped);
     if (status == PS_OK) status = search_group(profile, cluster, options->module_depth, best, &grouped, error);

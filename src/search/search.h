@@ -87,6 +87,9 @@ struct search {
     int ideals_max;       /* planner_problem.ideals_max */
     bool paper_cost;      /* the planner's published costs, to compare its plan with the simulation */
     bool sweeps_only;     /* with replicas: no plan if only search_replica_shapes would find one */
+    /* A plan whose cuts are to be improved: plans with as many workers are searched, and of the planners only the one that made
+     * it is tried. NULL: none. */
+    const struct ps_plan *near;
 };
 
 /* The best plan so far; all zeros if there is none. */

@@ -205,14 +205,17 @@ enum ps_status bipartition_answer(const struct bipartition *data, const int *i, 
 /*
  * The least possible period: up from a bound in growing steps until one is possible, then bisection. The actual period of a
  * plan is often below the one that was tested, and the search ends on such a period exactly. If a plan is known, the first test
- * is whether there is a better one.
+ * is whether there is a better one. Between groups of layers, which have better plans, it is found to EXACT_FOR_GROUPS only.
  */
+#define EXACT 1e-13
+#define EXACT_FOR_GROUPS 1e-4
 
 /* Tests whether a period is possible: the cuts of a plan that keeps it, and their actual period; INFINITY: it is not
  * possible. */
 struct period_test {
     enum ps_status (*find)(void *context, double period_ns, int *i, int *j, double *found_ns, struct ps_error *error);
     void *context;
+    double exact; /* the difference that does not count */
 };
 
 /* Shorter by more than the rounding error of a period multiplied by a speed: the plan of the period itself does not pass. */
@@ -232,7 +235,7 @@ static enum ps_status least_period(const struct period_test *test, double low_ns
         else
             low = high;
     }
-    while (isinf(high) || high - low > 1e-13 * high) {
+    while (isinf(high) || high - low > test->exact * high) {
         /* The last test is whether there is any better plan: periods are sums of whole nanoseconds, or transfers. */
         double middle = high - low > 1 ? low + (high - low) / 2 : below(high);
         double higher = low_ns + fmax(low_ns, 1) * step;
@@ -286,7 +289,7 @@ static enum ps_status find_contiguous(void *context, double period_ns, int *i, i
 static enum ps_status contiguous_period(const struct bipartition *data, double low_ns, int *i, int *j, double *period_ns,
                                         struct ps_error *error) {
     struct contiguous contiguous = {.data = data};
-    struct period_test test = {find_contiguous, &contiguous};
+    struct period_test test = {find_contiguous, &contiguous, EXACT};
     TRY(memory_new(&contiguous.cuts, data->workers + 1, "a plan", error));
     enum ps_status status = least_period(&test, low_ns, INFINITY, INFINITY, i, j, period_ns, error);
     free(contiguous.cuts);
@@ -390,7 +393,7 @@ static enum ps_status unconstrained_period(const struct bipartition *data, int *
     int *last = &stairs.least_j[(rows - 1) * side];
     for (size_t l = 0; l + 1 < side; l++) last[l] = (int)side;
     last[side - 1] = data->layers;
-    struct period_test test = {find_stairs, &stairs};
+    struct period_test test = {find_stairs, &stairs, EXACT};
     enum ps_status status = least_period(&test, bound_ns(data), INFINITY, INFINITY, i, j, period_ns, error);
     arena_release(&arena);
     return status;
@@ -645,7 +648,7 @@ static bool cuts_fit(const struct bipartition *data, const int *i, const int *j)
  * slow links one cut for both directions is often optimal. */
 static enum ps_status find_least(struct search *search, int *i, int *j, double *period_ns, struct ps_error *error) {
     const struct bipartition *data = &search->data;
-    struct period_test test = {find, search};
+    struct period_test test = {find, search, data->problem->costs->group_last ? EXACT_FOR_GROUPS : EXACT};
     double low, high;
     TRY(unconstrained_period(data, i, j, &low, error));
     *period_ns = low;

@@ -311,6 +311,9 @@ out:
 }
 
 enum { NODES_PER_TEST = 1500, PROMISING = 32, PLANS = 512, PLAN_NODES = 20000, CLIMB_NODES = 20000 };
+/* Of groups of layers nothing is proven, since the layers have more plans, and with more workers than these less is tried: a
+ * schedule of so many stages takes long. */
+enum { GROUPS_WORKERS = 8 };
 /* Without memory limits nothing is refuted, and there is more to try. */
 enum { FREE_PLAN_NODES = 400000 };
 
@@ -362,7 +365,9 @@ static enum ps_status improve(struct madpipe *data, struct scratch *scratch, int
     }
     data->safety_factor = 0;
     if (status != PS_OK && status != PS_NO_PLAN) return status;
-    return best->stage_count > 0 ? madpipe_local_search(data, bound, CLIMB_NODES, scratch->operations, best, error) : PS_OK;
+    const bool many = data->problem->costs->group_last && data->workers > GROUPS_WORKERS;
+    const int nodes = many ? CLIMB_NODES * GROUPS_WORKERS / data->workers : CLIMB_NODES;
+    return best->stage_count > 0 ? madpipe_local_search(data, bound, nodes, scratch->operations, best, error) : PS_OK;
 }
 
 /* The cut with the least transfer in each of MANY_LAYERS spans of equal time, and the cuts of the known stages. */
@@ -425,12 +430,13 @@ static enum ps_status find_bound(struct madpipe *data, int64_t known, struct mad
 static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, struct madpipe_found *best,
                                  struct planner_answer *answer, struct ps_error *error) {
     int64_t bound_ns = least_period(data), special_ns;
+    const bool proves = !data->problem->costs->group_last;
     enum ps_status status = madpipe_contiguous(data, best->stages, &best->stage_count, &best->period_ns, error);
     if (status != PS_OK && status != PS_NO_PLAN) return status;
     if (status == PS_NO_PLAN) best->period_ns = 2 * data->time_ns[data->layers] + 2;
     for (int l = 0; status == PS_NO_PLAN && l <= data->layers; l++) best->period_ns += 2 * data->transfer_ns[l];
-    if (data->limit_bytes < INT64_MAX) TRY(close_gap(data, scratch, &bound_ns, best, error));
-    if (best->period_ns - bound_ns > bound_ns / CLOSE) {
+    if (data->limit_bytes < INT64_MAX && proves) TRY(close_gap(data, scratch, &bound_ns, best, error));
+    if (best->period_ns - bound_ns > bound_ns / CLOSE && proves) {
         TRY(find_bound(data, best->period_ns, scratch->stages, &special_ns, error));
         if (special_ns > bound_ns) bound_ns = special_ns;
     }
