@@ -210,6 +210,8 @@ static void test_network_file(void **state) {
     struct ps_network *network = open_network("lenet5"), *again;
     const struct values *values = give_values(network);
     file_join(path, test_directory, "net.json");
+    assert_status(ps_network_write(network, "/dev/stdout", &test_error), PS_USAGE,
+                  "the weights of lenet5 would be written beside it");
     assert_ok(ps_network_write(network, path, &test_error));
     assert_ok(ps_network_read(path, &again, &test_error));
     assert_int_equal(values_count(again->graph->values), 2);

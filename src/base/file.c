@@ -208,11 +208,14 @@ static void parent_of(const char *path, char parent[PATH_SIZE]) {
     }
 }
 
-enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
+bool file_is_stream(const char *path) {
     struct stat status;
     const bool open_already = strcmp(path, "/dev/stdout") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
-    if (stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || open_already))
-        return write_in_place(path, pieces, count, error);
+    return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || open_already);
+}
+
+enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
+    if (file_is_stream(path)) return write_in_place(path, pieces, count, error);
     /* A symbolic link is kept; the file that it points to is replaced. */
     char *target = realpath(path, NULL);
     char parent[PATH_SIZE];

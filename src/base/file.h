@@ -40,6 +40,8 @@ enum ps_status file_make_directory(const char *path, struct ps_error *error);
 /* Syncs a directory, so that renames in it are durable. */
 enum ps_status file_sync_directory(const char *path, struct ps_error *error);
 bool file_exists(const char *path);
+/* A pipe, a device or what is open already, as /dev/stdout: nothing can be written beside it. */
+bool file_is_stream(const char *path);
 /* "A/B" into `out`; a longer result is cut off, and no such file is found. */
 const char *file_join(char out[4096], const char *directory, const char *name);
 

@@ -635,6 +635,11 @@ char *ps_network_json(const struct ps_network *network) { return network_text(ne
 enum ps_status network_write_json(const struct ps_network *network, const char *path, struct ps_error *error) {
     const struct values *values = network->graph->values;
     char place[4096];
+    if (values_count(values) > 0 && file_is_stream(path)) {
+        error_set(error, PS_USAGE, "%s: the weights of %s would be written beside it", path, network->name);
+        error_hint(error, "name a file");
+        return PS_USAGE;
+    }
     const size_t length = strlen(path), stem = length > 5 && strcmp(path + length - 5, ".json") == 0 ? length - 5 : length;
     snprintf(place, sizeof place, "%.*s.safetensors", (int)stem, path);
     const char *slash = strrchr(place, '/'), *name = slash != NULL ? slash + 1 : place;
