@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,10 +105,36 @@ static void reads_within_limits(void **state) {
     assert_int_equal(size, 10);
     free(data);
     assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "ten: holds more than the 9 bytes expected");
-    assert_status(file_read("/dev/zero", 100000, &data, &size, &test_error), PS_BAD_INPUT, "more than the 100000");
+    const int endless = open("/dev/zero", O_RDONLY);
+    snprintf(path, sizeof path, "/dev/fd/%d", endless);
+    assert_status(file_read(path, 100000, &data, &size, &test_error), PS_BAD_INPUT, "more than the 100000");
+    close(endless);
     file_join(path, test_directory, "missing");
     assert_status(file_read(path, 9, &data, &size, &test_error), PS_BAD_INPUT, "missing: cannot open: No such file");
     assert_status(file_read(test_directory, 9, &data, &size, &test_error), PS_BAD_INPUT, "cannot read: Is a directory");
+}
+
+/* A pipe that nobody writes to is refused at once; a descriptor that is named as one may be a pipe. */
+static void reads_regular_files(void **state) {
+    (void)state;
+    char path[4096], *data;
+    size_t size;
+    struct file_map map;
+    int ends[2];
+    assert_int_equal(mkfifo(file_join(path, test_directory, "pipe"), 0600), 0);
+    alarm(20); /* where opening blocks */
+    assert_status(file_read(path, 100, &data, &size, &test_error), PS_BAD_INPUT, "pipe: not a regular file");
+    assert_status(file_map(path, &map, &test_error), PS_BAD_INPUT, "pipe: not a regular file");
+    assert_status(file_read("/dev/zero", 100, &data, &size, &test_error), PS_BAD_INPUT, "not a regular file");
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "text", 4), 4);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_ok(file_read(path, 100, &data, &size, &test_error));
+    assert_string_equal(data, "text");
+    alarm(0);
+    close(ends[0]);
+    free(data);
 }
 
 static void unpacks(void **state) {
@@ -176,6 +203,7 @@ int main(void) {
         cmocka_unit_test(failing_write_leaves_the_old_file),
         cmocka_unit_test(writing_that_cannot_start),
         cmocka_unit_test(reads_within_limits),
+        cmocka_unit_test(reads_regular_files),
         cmocka_unit_test(unpacks),
         cmocka_unit_test(directories),
         cmocka_unit_test(joins),

@@ -134,6 +134,23 @@ static void test_damaged_files(void **state) {
     assert_unreadable("set", "set");
 }
 
+/* A small file that says it has many pixels takes no memory for them. */
+static void test_too_many_pixels(void **state) {
+    (void)state;
+    static const unsigned char side[] = {0, 0, 0x4e, 0x20}; /* 20,000 */
+    char *data;
+    size_t size;
+    write_png("vast.png", 16, 16, 3, 99);
+    assert_ok(file_read(join("vast.png"), 1 << 20, &data, &size, &test_error));
+    memcpy(data + 16, side, 4); /* width and height of IHDR, and its checksum behind them */
+    memcpy(data + 20, side, 4);
+    const uint32_t sum = file_checksum(&(struct file_piece){data + 12, 17}, 1);
+    for (int b = 0; b < 4; b++) data[29 + b] = (char)(sum >> (24 - 8 * b));
+    test_file_write(join("vast.png"), data, size);
+    free(data);
+    assert_unreadable("vast.png", "vast.png: 20000x20000 pixels: up to 134217728 in all are accepted");
+}
+
 /* The first sample of a mini-batch that cannot be read is the one that is named, however many threads read. */
 static void test_damage_while_training(void **state) {
     (void)state;
@@ -164,11 +181,9 @@ static void test_damage_while_training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transparent),
-        cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_gamma),
-        cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_transparent),     cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_gamma),           cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_too_many_pixels), cmocka_unit_test(test_damage_while_training),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);
 }

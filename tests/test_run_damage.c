@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "resume_support.h"
+#include "store/manifest.h"
 
 /* ------------------------------------------------------------------------- damage */
 
@@ -60,6 +61,44 @@ static void test_damage(void **state) {
     assert_ok(checkpoint_find(out, &checkpoint, &test_error));
     assert_int_equal(checkpoint.state.step, LAST);
     checkpoint_free(&checkpoint);
+}
+
+/* Writes a manifest of these lines, with its end. */
+static void write_manifest(const char *directory, const char *lines, size_t size) {
+    char path[4096];
+    struct text manifest = {0};
+    manifest_begin(&manifest);
+    text_add_raw(&manifest, lines, size);
+    const uint32_t sum = file_checksum(&(struct file_piece){manifest.data, manifest.length}, 1);
+    text_add(&manifest, "%08x end\n", (unsigned)sum);
+    test_file_write(file_join(path, directory, MANIFEST_NAME), manifest.data, manifest.length);
+    text_free(&manifest);
+}
+
+/* Manifests that are whole, but not of their checkpoint: a file is left out, or named again and again. */
+static void test_manifests(void **state) {
+    (void)state;
+    char out[4096], directory[4096], path[4096], *text;
+    size_t size;
+    train_whole(base, "manifests", out);
+    checkpoint_path(out, LAST, directory);
+    assert_ok(file_read(file_join(path, directory, MANIFEST_NAME), 1 << 20, &text, &size, &test_error));
+    const char *first = strchr(text, '\n') + 1, *second = strchr(first, '\n') + 1, *end = strrchr(text, ' ') - 8;
+    write_manifest(directory, first, (size_t)(end - first));
+    assert_ok(manifest_check(directory, &test_error));
+    write_manifest(directory, second, (size_t)(end - second));
+    assert_status(manifest_check(directory, &test_error), PS_BAD_INPUT, "safetensors: is not in manifest.txt");
+    /* 15 MB of one line; who reads a file for each, or looks at the rest of the text, takes minutes. */
+    struct text many = {0};
+    while (many.length < 15000000) text_add_raw(&many, first, (size_t)(second - first));
+    write_manifest(directory, many.data, many.length);
+    assert_status(manifest_check(directory, &test_error), PS_BAD_INPUT, "manifest.txt: names ");
+    text_free(&many);
+    struct checkpoint checkpoint;
+    assert_ok(checkpoint_find(out, &checkpoint, &test_error));
+    assert_int_equal(checkpoint.state.step, 19);
+    checkpoint_free(&checkpoint);
+    free(text);
 }
 
 /* The newest is damaged, so is the one before: it goes on from the third, and ends as the run that was never interrupted. */
@@ -205,8 +244,8 @@ static void test_missing_settings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_passes_over),      cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
+        cmocka_unit_test(test_damage), cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
+        cmocka_unit_test(test_faults), cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

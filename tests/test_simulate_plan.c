@@ -206,7 +206,10 @@ static void test_refusals(void **state) {
     struct ps_simulation *simulation = NULL;
     assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "2 of the 3 workers");
     assert_status(ps_simulate(plan, profile, cluster, -1, &simulation, &test_error), PS_USAGE, "batches: -1");
-    plan->micro_batches = 1 << 20;
+    plan->micro_batches = 1 << 17;
+    assert_status(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error), PS_BAD_INPUT,
+                  "micro_batches: 131072 is not");
+    plan->micro_batches = 1 << 16;
     assert_status(ps_simulate(plan, profile, cluster, 1000, &simulation, &test_error), PS_USAGE, "batches: 1000");
     plan->micro_batches = 1;
     plan->micro_batch = 3;

@@ -1,13 +1,16 @@
 #!/bin/sh
-# A worker that really hangs: one of its images is a pipe that nobody writes to, as a file on a server that is gone would be. It is
-# found and named, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
+# A worker that really hangs: one of its images never opens, as a file on a server that is gone (tests/hanger.c, PENSTOCK_HANGER, which
+# is not preloaded where there are sanitizers). It is found and named, with what it was at, who waits for it and what everybody did last; the job ends with status 6, by
 # threads, over MPI, and under a supervisor, which also finds what is stopped below a launcher. All at once, since they only wait. (What
 # PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
 . "$(dirname "$0")/support.sh"
 # What a thread that hangs holds is left to it.
 ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
 
-# One pixel, twelve times in each of two classes, and the pipe.
+[ -n "${PENSTOCK_HANGER:-}" ] || { echo "nothing can be preloaded"; exit 0; }
+hanger="env LD_PRELOAD=$PENSTOCK_HANGER HANGER_FILE=images/train/1/gone.png"
+
+# One pixel, twelve times in each of two classes, and the image that is gone.
 for class in 0 1; do
     mkdir -p images/train/$class images/val/$class
     for i in 0 1 2 3 4 5 6 7 8 9 10 11; do
@@ -16,7 +19,7 @@ for class in 0 1; do
     done
     cp images/train/$class/0.png images/val/$class/
 done
-mkfifo images/train/1/pipe.png || exit 1
+cp images/train/1/0.png images/train/1/gone.png || exit 1
 
 begins "all at once"
 # begin NAME COMMAND...: leaves NAME.err and, in NAME.status, the status; in NAME.seconds how long it took.
@@ -33,14 +36,17 @@ begin() {
 }
 
 more="--workers 3 --transport threads"
-begin threads "$PENSTOCK"
+# shellcheck disable=SC2086
+begin threads $hanger "$PENSTOCK"
 more="$more --restarts 1"
-begin supervised "$PENSTOCK"
+# shellcheck disable=SC2086
+begin supervised $hanger "$PENSTOCK"
 more="--workers 3"
 names="threads supervised"
 for pair in $(usable_mpis); do
     name=mpi${#names}
-    begin $name "${pair%%=*}" -n 3 "${pair#*=}"
+    # shellcheck disable=SC2086
+    begin $name "${pair%%=*}" -n 3 $hanger "${pair#*=}"
     names="$names $name"
 done
 # A process below the launcher is stopped when nobody of the run would notice: the supervisor does.
@@ -68,7 +74,7 @@ for name in $names; do
     echo "$name: status $(cat $name.status) after $(cat $name.seconds) s"
     errors=$name.err
     [ "$(cat $name.status)" = 6 ] || complain "$name: status $(cat $name.status)"
-    # The pipe is on worker 0, whose inputs the others wait for.
+    # The image is on worker 0, whose inputs the others wait for.
     grep -Eq '^penstock: worker 0 is stalled: (it|rank 0 on .*) has got nowhere for [0-9]+ s, .*at 0F[0-9]+@.* \(stage 0, micro-batch [0-9]+\).*; worker 1.* (waits|would wait) for it at 1F' $name.err ||
         complain "$name: does not say who is stalled, and who waits"
     [ "$(grep -c '^worker' $name/lost.txt)" -eq 3 ] || complain "$name: no lost.txt"

@@ -27,11 +27,19 @@ static enum ps_status cannot(struct ps_error *error, enum ps_status status, cons
     return error_set(error, status, "%.800s: cannot %s: %s", path, what, strerror(errno));
 }
 
+/* A pipe without a writer would block for ever, so only regular files are read, and descriptors that are named as such. What a
+ * directory is, its reader says. */
 static enum ps_status source_open(struct source *source, const char *path, size_t *size_guess, struct ps_error *error) {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const bool given = strncmp(path, "/dev/fd/", strlen("/dev/fd/")) == 0 || strcmp(path, "/dev/stdin") == 0;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | (given ? 0 : O_NONBLOCK));
     if (descriptor < 0) return cannot(error, PS_BAD_INPUT, path, "open");
-    struct stat status;
-    *size_guess = fstat(descriptor, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 0;
+    struct stat status = {0};
+    const bool known = fstat(descriptor, &status) == 0;
+    if (known && !given && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        close(descriptor);
+        return error_set(error, PS_BAD_INPUT, "%.800s: not a regular file", path);
+    }
+    *size_guess = known && status.st_size > 0 ? (size_t)status.st_size : 0;
     *source = (struct source){.descriptor = descriptor};
     size_t length = strlen(path);
     if (length < 3 || strcmp(path + length - 3, ".gz") != 0) return PS_OK;

@@ -390,5 +390,5 @@ enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const s
 
 const int32_t *corpus_tokens(const struct corpus *corpus, int64_t line, int64_t *count) {
     *count = (int64_t)(corpus->first[line + 1] - corpus->first[line]);
-    return corpus->tokens + corpus->first[line];
+    return *count > 0 ? corpus->tokens + corpus->first[line] : NULL;
 }

@@ -82,7 +82,7 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
 enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const struct vocabulary *vocabulary,
                              struct ps_error *error);
 
-/* The tokens of a line, and their number in *count. */
+/* The tokens of a line, and their number in *count; NULL: there are none. */
 const int32_t *corpus_tokens(const struct corpus *corpus, int64_t line, int64_t *count);
 
 #endif

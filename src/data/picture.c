@@ -17,7 +17,7 @@
 #include "base/memory.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
-enum { SIDE_MAX = 1 << 16 };
+enum { SIDE_MAX = 1 << 16, PIXELS_MAX = 1 << 27 };
 
 static enum ps_status damaged(const char *path, const char *what, const char *why, struct ps_error *error) {
     return error_set(error, PS_BAD_INPUT, "%s: damaged %s: %s", path, what, why);
@@ -28,6 +28,9 @@ static enum ps_status take_pixels(const char *path, struct picture *picture, str
         return error_set(error, PS_BAD_INPUT, "%s: %lldx%lld pixels: from 1 to %d a side are accepted", path,
                          (long long)picture->width, (long long)picture->height, SIDE_MAX);
     }
+    if (picture->height * picture->width > PIXELS_MAX)
+        return error_set(error, PS_BAD_INPUT, "%s: %lldx%lld pixels: up to %d in all are accepted", path,
+                         (long long)picture->width, (long long)picture->height, PIXELS_MAX);
     const size_t size = (size_t)(picture->height * picture->width * picture->channels);
     return memory_new(&picture->pixels, size, path, error);
 }

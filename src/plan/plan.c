@@ -187,6 +187,9 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
         return error_set(error, PS_BAD_INPUT, "micro_batches: %d is not from 1 to %d", plan->micro_batches,
                          PLAN_MICRO_BATCHES_MAX);
     if (plan->stage_count < 1) return error_set(error, PS_BAD_INPUT, "stages: there must be at least one");
+    if (plan->micro_batches > PLAN_OPERATIONS_MAX / plan->stage_count)
+        return error_set(error, PS_BAD_INPUT, "micro_batches: %d for %d stages; their product may be %d at most",
+                         plan->micro_batches, plan->stage_count, PLAN_OPERATIONS_MAX);
     for (int s = 0; s < plan->stage_count; s++) TRY(check_stage(plan, s, layer_count, error));
     int last = plan->stages[plan->stage_count - 1].last;
     if (layer_count > 0 && last < layer_count - 1)

@@ -7,7 +7,7 @@
 #include "profile/profile.h"
 
 enum { PLAN_SHIFT_MAX = 1 << 16 };
-enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 20 };
+enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 16, PLAN_OPERATIONS_MAX = 1 << 18 };
 
 struct plan_stage {
     int first, last; /* layers from 0, inclusive (files count from 1) */

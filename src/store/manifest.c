@@ -1,8 +1,11 @@
 /* Writing and checking manifests; see manifest.h. */
 #include "store/manifest.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/arena.h"
 
 enum { MANIFEST_LIMIT = 1 << 24, LINE_SIZE = 512 };
 #define FILE_LIMIT ((size_t)1 << 40)
@@ -39,32 +42,81 @@ enum ps_status manifest_end(struct text *manifest, const char *directory, struct
 
 /* ---------------------------------------------------------------------- checking */
 
-/* Checks the file of one line, and adds what its line should be. */
-static enum ps_status check_file(const char *directory, const char *line, struct text *again, struct ps_error *error) {
-    char path[4096], name[LINE_SIZE], *contents;
-    size_t said, size;
+/* The lines of a manifest. */
+struct line {
     unsigned sum;
-    if (sscanf(line, "%8x %zu %511s", &sum, &said, name) != 3 || strchr(name, '/'))
-        return error_set(error, PS_BAD_INPUT, "%s/%s: is damaged", directory, MANIFEST_NAME);
-    TRY(file_read(file_join(path, directory, name), FILE_LIMIT, &contents, &size, error));
+    size_t size;
+    char name[LINE_SIZE];
+};
+
+static enum ps_status damaged(const char *directory, struct ps_error *error) {
+    return error_set(error, PS_BAD_INPUT, "%s/%s: is damaged", directory, MANIFEST_NAME);
+}
+
+/* Reads the line at *text and moves *text past it; false: it is none, as the last one, "xxxxxxxx end". */
+static bool next_line(const char **text, const char *end, struct line *line) {
+    char copy[LINE_SIZE + 64];
+    const char *stop = memchr(*text, '\n', (size_t)(end - *text));
+    const size_t length = stop ? (size_t)(stop - *text) : sizeof copy;
+    if (length >= sizeof copy) return false;
+    memcpy(copy, *text, length);
+    copy[length] = '\0';
+    *text = stop + 1;
+    return sscanf(copy, "%8x %zu %511s", &line->sum, &line->size, line->name) == 3 && !strchr(line->name, '/');
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Checks that no file is named twice, and that no file of weights or moments is there without being named. */
+static enum ps_status check_names(const char *directory, char **names, size_t count, struct ps_error *error) {
+    qsort(names, count, sizeof *names, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return error_set(error, PS_BAD_INPUT, "%s/%s: names %s twice", directory, MANIFEST_NAME, names[i]);
+    DIR *entries = opendir(directory);
+    enum ps_status status = PS_OK;
+    for (struct dirent *entry; entries && status == PS_OK && (entry = readdir(entries));) {
+        const char *name = entry->d_name, *dot = strrchr(name, '.');
+        if (!dot || strcmp(dot, ".safetensors") != 0 || bsearch(&name, names, count, sizeof *names, by_name)) continue;
+        status = error_set(error, PS_BAD_INPUT, "%s/%s: is not in %s", directory, name, MANIFEST_NAME);
+    }
+    if (entries) closedir(entries);
+    return status;
+}
+
+/* Checks the file of one line. */
+static enum ps_status check_file(const char *directory, const struct line *line, struct ps_error *error) {
+    char path[4096], *contents;
+    size_t size;
+    TRY(file_read(file_join(path, directory, line->name), FILE_LIMIT, &contents, &size, error));
     uint32_t is = file_checksum(&(struct file_piece){contents, size}, 1);
     free(contents);
-    if (size != said) return error_set(error, PS_BAD_INPUT, "%s: has %zu bytes, expected %zu", path, size, said);
-    if (is != sum) return error_set(error, PS_BAD_INPUT, "%s: is not as it was written: its checksum is another", path);
-    add_line(again, sum, said, name);
+    if (size != line->size) return error_set(error, PS_BAD_INPUT, "%s: has %zu bytes, expected %zu", path, size, line->size);
+    if (is != line->sum) return error_set(error, PS_BAD_INPUT, "%s: is not as it was written: its checksum is another", path);
     return PS_OK;
 }
 
-static enum ps_status check_files(const char *directory, const char *text, struct text *again, struct ps_error *error) {
+/* The names in `arena`, and the manifest as it should be in `again`. */
+static enum ps_status check_text(const char *directory, const char *text, size_t size, struct arena *arena, struct text *again,
+                                 struct ps_error *error) {
+    const char *end = text + size, *at = strchr(text, '\n');
+    struct line line;
+    size_t count = 0, most = 0;
+    for (const char *c = text; c < end; c++) most += *c == '\n';
+    char **names = arena_take(arena, most + 1, sizeof *names);
+    TRY(arena_check(arena, "a manifest", error));
     manifest_begin(again);
-    for (const char *line = strchr(text, '\n'); line; line = strchr(line, '\n')) {
-        line++;
-        if (*line == '\0' || strlen(line) == 13) break; /* the last line, "xxxxxxxx end\n" */
-        TRY(check_file(directory, line, again, error));
+    for (at = at ? at + 1 : end; at < end && next_line(&at, end, &line);) {
+        names[count++] = arena_copy(arena, line.name, strlen(line.name) + 1, 1);
+        TRY(arena_check(arena, "a manifest", error));
+        add_line(again, line.sum, line.size, line.name);
     }
     add_end(again);
     if (again->failed) return error_memory(error, "a manifest", MANIFEST_LIMIT);
-    if (strcmp(again->data, text) != 0) return error_set(error, PS_BAD_INPUT, "%s/%s: is damaged", directory, MANIFEST_NAME);
+    if (strcmp(again->data, text) != 0) return damaged(directory, error);
+    TRY(check_names(directory, names, count, error));
+    at = strchr(text, '\n') + 1;
+    while (next_line(&at, end, &line)) TRY(check_file(directory, &line, error));
     return PS_OK;
 }
 
@@ -73,8 +125,10 @@ enum ps_status manifest_check(const char *directory, struct ps_error *error) {
     size_t size;
     TRY(file_read(file_join(path, directory, MANIFEST_NAME), MANIFEST_LIMIT, &text, &size, error));
     struct text again = {0};
-    enum ps_status status = strlen(text) == size ? check_files(directory, text, &again, error)
-                                                 : error_set(error, PS_BAD_INPUT, "%s: is damaged", path);
+    struct arena arena = {0};
+    enum ps_status status =
+        strlen(text) == size ? check_text(directory, text, size, &arena, &again, error) : damaged(directory, error);
+    arena_release(&arena);
     text_free(&again);
     free(text);
     return status;
