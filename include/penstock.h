@@ -624,7 +624,8 @@ struct ps_train_options {
     int keep_checkpoints; /* the newest so many stay; 0: 2 */
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
-     * where they are the caller's), device, transport, threads and trace. PS_NO_CHECKPOINT: there is none. */
+     * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport, threads
+     * and trace. A run that had ended keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */
