@@ -246,6 +246,23 @@ static void add_changed(enum text_step_kind kind, int32_t c, struct text *out) {
     }
 }
 
+/* Appends what becomes of the ASCII characters at the beginning of `text`, up to a few hundred; returns how many there are. */
+static size_t add_plain(enum text_step_kind kind, const char *text, size_t length, struct text *out) {
+    char room[512];
+    size_t used = 0, i = 0;
+    for (; i < length && i < sizeof room && (unsigned char)text[i] < 0x80; i++) {
+        const char c = text[i];
+        if (kind == TEXT_CLEAN) {
+            if (c == 0 || is_control(c)) continue;
+            room[used++] = character_is_blank(c) ? ' ' : c;
+        } else {
+            room[used++] = kind == TEXT_LOWER && c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+        }
+    }
+    text_add_raw(out, room, used);
+    return i;
+}
+
 static void add_bytes(const char *text, size_t length, struct text *out) {
     char room[512];
     size_t used = 0;
@@ -323,8 +340,12 @@ enum ps_status text_step_change(const struct text_step *step, const char *text, 
         break;
     default:
         for (size_t i = 0; i < length;) {
-            i += text_character(text + i, length - i, &c);
-            add_changed(step->kind, c, out);
+            const size_t plain = add_plain(step->kind, text + i, length - i, out);
+            i += plain;
+            if (plain == 0) {
+                i += text_character(text + i, length - i, &c);
+                add_changed(step->kind, c, out);
+            }
         }
     }
     if (whole) text_add_raw(out, text, length);

@@ -100,8 +100,8 @@ struct tokenizer {
     pthread_mutex_t lock;
     struct text buffers[2][STEPS_MAX], letters;
     struct token_list numbers;
-    struct cached_word *cache;
-    size_t cached;
+    struct cached_word *cache; /* at most half of it is in use */
+    size_t cache_size, cached;
     int32_t *symbols;
     int64_t *before, *after;
     size_t symbol_capacity, before_capacity, after_capacity, heap_capacity, heap_count;
@@ -753,7 +753,7 @@ static enum ps_status read_all(struct tokenizer *t, const struct json_place *roo
     TRY(read_optional(t, root, "post_processor", read_processor, error));
     if (added.value) TRY(read_added(t, &added, error));
     TRY(read_padding(t, root, error));
-    return memory_new(&t->cache, 2 * CACHE_WORDS, "a tokenizer", error);
+    return PS_OK;
 }
 
 enum ps_status tokenizer_create(const char *json, size_t size, const char *name, struct tokenizer **tokenizer,
@@ -974,14 +974,34 @@ static enum ps_status find_pieces(struct tokenizer *t, const char *word, size_t 
     return add_number(list, t->unknown, error);
 }
 
+/* The slot of a word in the cache, or the free one where it would be. */
+static struct cached_word *cache_slot(const struct tokenizer *t, const char *word, size_t length) {
+    for (size_t slot = hash_bytes(word, length);; slot++) {
+        struct cached_word *entry = &t->cache[slot & (t->cache_size - 1)];
+        if (entry->length == 0) return entry;
+        if (entry->length == length && memcmp(t->letters.data + entry->letter, word, length) == 0) return entry;
+    }
+}
+
+static enum ps_status cache_grow(struct tokenizer *t, struct ps_error *error) {
+    struct cached_word *old = t->cache;
+    const size_t size = t->cache_size;
+    TRY(memory_new(&t->cache, size > 0 ? 2 * size : 1024, "a tokenizer", error));
+    t->cache_size = size > 0 ? 2 * size : 1024;
+    for (size_t i = 0; i < size; i++)
+        if (old[i].length > 0) *cache_slot(t, t->letters.data + old[i].letter, old[i].length) = old[i];
+    free(old);
+    return PS_OK;
+}
+
 /* Numbers a word, or takes its numbers from the cache. */
 static enum ps_status number_word(struct tokenizer *t, const char *word, size_t length, struct token_list *list,
                                   struct ps_error *error) {
-    struct cached_word *entry = NULL;
-    for (size_t slot = hash_bytes(word, length); length <= CACHE_LENGTH; slot++) {
-        entry = &t->cache[slot & (2 * CACHE_WORDS - 1)];
-        if (entry->length == 0) break;
-        if (entry->length != length || memcmp(t->letters.data + entry->letter, word, length) != 0) continue;
+    const bool kept = length <= CACHE_LENGTH;
+    if (kept && 2 * t->cached >= t->cache_size && t->cached < CACHE_WORDS) TRY(cache_grow(t, error));
+    struct cached_word *entry = kept ? cache_slot(t, word, length) : NULL;
+    if (entry && entry->length > 0) {
+        if (entry->count == 0) return PS_OK;
         TRY(memory_grow(&list->tokens, &list->capacity, list->count + entry->count, "tokens", error));
         memcpy(list->tokens + list->count, t->numbers.tokens + entry->number, entry->count * sizeof *list->tokens);
         list->count += entry->count;
@@ -990,11 +1010,12 @@ static enum ps_status number_word(struct tokenizer *t, const char *word, size_t 
     const size_t before = list->count;
     TRY(t->word_piece ? find_pieces(t, word, length, list, error) : join_pairs(t, word, length, list, error));
     if (!entry || t->cached == CACHE_WORDS) return PS_OK;
-    *entry = (struct cached_word){t->letters.length, length, t->numbers.count, list->count - before};
-    t->cached++;
+    const struct cached_word made = {t->letters.length, length, t->numbers.count, list->count - before};
     text_add_raw(&t->letters, word, length);
     if (t->letters.failed) return error_memory(error, "a tokenizer", length);
     for (size_t i = before; i < list->count; i++) TRY(add_number(&t->numbers, list->tokens[i], error));
+    *entry = made;
+    t->cached++;
     return PS_OK;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/safetensors.h"
 #include "data/npz.h"
+#include "data/tokenizer.h"
 #include "onnx/onnx.h"
 
 static void fuzz_judge(enum ps_status status, const struct ps_error *error) {
@@ -86,14 +87,31 @@ static void fuzz_safetensors(const uint8_t *data, size_t size) {
     if (status == PS_OK) safetensors_free(&file);
 }
 
+static void fuzz_tokenizer(const uint8_t *data, size_t size) {
+    static const char text[] =
+        "The quick  brown fox's 12 men\n<|endoftext|> <mask>\xc3\xa9 e\xcc\x81 \xe6\xbc\xa2\xe2\x96\x81 a<s>\t";
+    struct ps_error error = {0};
+    struct tokenizer *tokenizer = NULL;
+    struct token_list list = {0};
+    struct text spelled = {0};
+    enum ps_status status = tokenizer_create((const char *)data, size, "file", &tokenizer, &error);
+    fuzz_judge(status, &error);
+    if (status == PS_OK) {
+        status = tokenizer_encode(tokenizer, text, sizeof text - 1, &list, &error);
+        fuzz_judge(status, &error);
+    }
+    if (status == PS_OK) fuzz_judge(tokenizer_decode(tokenizer, list.tokens, (int64_t)list.count, &spelled, &error), &error);
+    text_free(&spelled);
+    free(list.tokens);
+    tokenizer_destroy(tokenizer);
+}
+
 static const struct fuzz_target {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
 } fuzz_targets[] = {
-    {"onnx", fuzz_onnx},
-    {"network", fuzz_network},
-    {"npz", fuzz_npz},
-    {"safetensors", fuzz_safetensors},
+    {"onnx", fuzz_onnx},           {"network", fuzz_network}, {"npz", fuzz_npz}, {"safetensors", fuzz_safetensors},
+    {"tokenizer", fuzz_tokenizer},
 };
 
 #endif
