@@ -144,7 +144,7 @@ refused 7 "no-data" export --run no-data -o weights
 
 begins "networks"
 done_by models && says "lenet5 .* 61706 " && says "vgg16 "
-done_by models --json && says_json "models" && says '"name": "lenet5".*"parameters": 61706,.*"input_shape": \[1, 28, 28\]'
+done_by models --json && says_json "models" && says '"name": "lenet5".*"parameters": 61706,.*"input_shape": \[1, 28, 28\], "inputs": \[{"name": "data"'
 done_by models --model lenet5,classes=7 --json && says_json "models" && says '"name": "fc3", .*"output_shape": \[7\]'
 cat >two.json <<'END'
 {"format": "penstock-network", "version": 1, "name": "two",

@@ -49,11 +49,9 @@ static void put_inputs(const struct ps_network *network) {
     }
 }
 
-/* Of a network with several. */
 static void put_inputs_json(const struct ps_network *network) {
-    int inputs = ps_network_info(network).inputs;
-    if (inputs > 1) printf(", \"inputs\": [");
-    for (int i = 0; i < inputs && inputs > 1; i++) {
+    printf(", \"inputs\": [");
+    for (int i = 0; i < ps_network_info(network).inputs; i++) {
         struct ps_input input = ps_network_input(network, i);
         printf("%s{\"name\": ", i > 0 ? ", " : "");
         output_json_string(input.name);
@@ -61,7 +59,7 @@ static void put_inputs_json(const struct ps_network *network) {
         output_json_integers(input.shape, input.rank);
         printf(", \"vocabulary\": %d}", input.vocabulary);
     }
-    if (inputs > 1) printf("]");
+    printf("]");
 }
 
 /* The fields of a network, without the braces. */
