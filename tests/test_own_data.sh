@@ -27,6 +27,14 @@ for run in reader alike; do
     last=$(sed -n 's/.*"valid_accuracy": \([0-9.]*\).*/\1/p' runs/$run/log.jsonl | tail -n 1)
     awk "BEGIN { exit !(${last:-0} > 0.9) }" || complain "$run: an accuracy of $last"
 done
+
+begins "a tokenizer where the run has no words"
+seeds=$(cd "$(dirname "$page")/../tests/fuzz/seeds" && pwd)
+cp -R runs/reader wordless && rm wordless/vocabulary.json
+penstock evaluate --run wordless --data reviews:opinions.tsv@0-64 >out 2>err
+[ $? -eq 3 ] && grep -q 'vocabulary.json: missing' err || complain "words without a vocabulary are not refused"
+penstock evaluate --run wordless --data "reviews:opinions.tsv,tokenizer=$seeds/tokenizer/bert@0-64" >out 2>err ||
+    complain "a tokenizer is not taken: status $?"
 grep -q '"valid_accuracy"' runs/unet/log.jsonl || complain "the segmentation has no accuracy"
 ! grep -q accuracy runs/mlp/log.jsonl || complain "the regression has an accuracy"
 finish

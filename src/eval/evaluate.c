@@ -62,7 +62,8 @@ static enum ps_status read_words(struct evaluator *evaluator, struct ps_error *e
     const char *data = dataset_spec(evaluator->options->data);
     file_join(path, evaluator->options->run, "vocabulary.json");
     if (file_exists(path)) return vocabulary_read(path, evaluator->words, error);
-    if (evaluator->network->vocabulary == 0 || !data || !samples_have_words(data) || strstr(data, ",vocab=")) return PS_OK;
+    const bool named = data && (strstr(data, ",vocab=") || strstr(data, ",tokenizer="));
+    if (evaluator->network->vocabulary == 0 || !data || !samples_have_words(data) || named) return PS_OK;
     error_set(error, PS_BAD_INPUT, "%s: missing; the run's token numbers are defined by this vocabulary file", path);
     error_hint(error, "where it was moved, add ,vocab=FILE to the data");
     return PS_BAD_INPUT;
