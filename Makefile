@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long bench asan tsan fuzz format lint install clean
+.PHONY: help setup build demo check check-long torture bench asan tsan fuzz format lint install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -16,6 +16,7 @@ help:
 	@echo "make build       library and program, in build/release"
 	@echo "make demo        trains a small network on four workers and draws what happened"
 	@echo "make check       all tests; make check-long: the ones that take long"
+	@echo "make torture     faults and kills, for SECONDS=3600"
 	@echo "make bench       measurements"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
 	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
@@ -37,6 +38,13 @@ check: build
 
 check-long: build
 	@ctest --preset long
+
+# SECONDS to go on for, SEED of the choice; a deviation prints the words that repeat it.
+SECONDS ?= 3600
+SEED ?= $(shell date +%s)
+torture: build
+	@build/release/tests/torture build/release/penstock build/release/tests/libfaulty.so --seconds $(SECONDS) --seed $(SEED) \
+	    $$(command -v mpirun >/dev/null && echo --mpirun mpirun)
 
 bench: build
 	@bench/run

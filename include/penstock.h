@@ -380,8 +380,8 @@ enum ps_status ps_programs_check_memory(const struct ps_programs *programs, cons
                                         const struct ps_profile *profile, const struct ps_cluster *cluster,
                                         struct ps_error *error);
 /* What the verifier counted of each worker: the copies of the weights that it keeps of a stage, and the largest number of
- * updates that fall between a forward and its own backward. As a table, and as JSON with the listing. Free with free(); NULL:
- * out of memory. */
+ * updates that fall between a forward and its own backward. As a table, and as JSON with the listing. Of parsed programs that
+ * the verifier refuses there is only the number of instructions. Free with free(); NULL: out of memory. */
 char *ps_programs_table(const struct ps_programs *programs);
 char *ps_programs_json(const struct ps_programs *programs);
 void ps_programs_destroy(struct ps_programs *programs);

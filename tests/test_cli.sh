@@ -86,6 +86,12 @@ refused 2 "--workers" train --model lenet5 --data synthetic:images
 refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
 refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
 refused 2 "--lr: 'fast' is not understood" train --lr fast
+(ulimit -s 64 && "$PENSTOCK" models --model lenet5 >out 2>err)
+case $? in
+0) ;; # it may raise the limit
+2) grep -q 'limit of the stack is 64 KiB' err || complain "a small stack: not said" ;;
+*) complain "a small stack: ends badly" ;;
+esac
 refused 2 "--lr: 'nan' is not understood" train --lr nan
 refused 2 "--lr: '-1' is out of range" train --lr=-1
 refused 2 "--betas: '0.9' is not understood" train --betas 0.9

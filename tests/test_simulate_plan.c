@@ -300,12 +300,41 @@ static void test_programs_shown(void **state) {
     ps_programs_destroy(programs);
 }
 
+/* A text that parses may be no program: it is shown, and nothing is counted. */
+static void test_wrong_programs_shown(void **state) {
+    (void)state;
+    struct ps_programs *programs, *parsed;
+    assert_ok(lower_plain("1f1b-async", "stash", 2, 1, 3, &programs));
+    char *text = ps_programs_print(programs), *json = ps_programs_json(programs);
+    ps_programs_destroy(programs);
+    assert_ok(ps_programs_parse(text, &parsed, &test_error));
+    char *again = ps_programs_json(parsed);
+    assert_string_equal(again, json);
+    ps_programs_destroy(parsed);
+    free(again);
+    free(json);
+    char *update = strstr(text, "0U2");
+    assert_non_null(update);
+    memcpy(update, "0U9", 3); /* an update of a mini-batch that is not there */
+    assert_ok(ps_programs_parse(text, &parsed, &test_error));
+    json = ps_programs_json(parsed);
+    assert_non_null(strstr(json, "\"verified\": false"));
+    assert_non_null(strstr(json, "\"instructions\""));
+    assert_null(strstr(json, "staleness"));
+    free(json);
+    json = ps_programs_table(parsed);
+    assert_non_null(strstr(json, "instructions"));
+    free(json);
+    ps_programs_destroy(parsed);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),        cmocka_unit_test(test_period_does_not_depend_on_the_length),
         cmocka_unit_test(test_what_is_shown),  cmocka_unit_test(test_long_run),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_memory_limits),
-        cmocka_unit_test(test_programs_shown),
+        cmocka_unit_test(test_programs_shown), cmocka_unit_test(test_wrong_programs_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,14 @@
 
 #define PATH_SIZE 4096
 
+/* Of a file that cannot be read: it is not as it should be, or the system is not. */
+static enum ps_status reading_status(void) {
+    static const int of_system[] = {EIO, EMFILE, ENFILE, ENOMEM, EINTR, ESTALE, ETIMEDOUT};
+    for (size_t i = 0; i < sizeof of_system / sizeof of_system[0]; i++)
+        if (errno == of_system[i]) return PS_IO;
+    return PS_BAD_INPUT;
+}
+
 /* Source of bytes: a plain file, or one that zlib unpacks. */
 struct source {
     int descriptor; /* -1 if `packed` is used */
@@ -32,7 +40,7 @@ static enum ps_status cannot(struct ps_error *error, enum ps_status status, cons
 static enum ps_status source_open(struct source *source, const char *path, size_t *size_guess, struct ps_error *error) {
     const bool given = strncmp(path, "/dev/fd/", strlen("/dev/fd/")) == 0 || strcmp(path, "/dev/stdin") == 0;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | (given ? 0 : O_NONBLOCK));
-    if (descriptor < 0) return cannot(error, PS_BAD_INPUT, path, "open");
+    if (descriptor < 0) return cannot(error, reading_status(), path, "open");
     struct stat status = {0};
     const bool known = fstat(descriptor, &status) == 0;
     if (known && !given && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
@@ -52,27 +60,27 @@ static enum ps_status source_open(struct source *source, const char *path, size_
     return PS_OK;
 }
 
-/* Bytes read, 0 at the end, or -1 with a message. */
-static ssize_t source_read(struct source *source, const char *path, char *data, size_t size, struct ps_error *error) {
+/* *got: the bytes read, 0 at the end. */
+static enum ps_status source_read(struct source *source, const char *path, char *data, size_t size, ssize_t *got,
+                                  struct ps_error *error) {
     size_t piece = size < 1u << 30 ? size : 1u << 30;
-    ssize_t got;
     if (source->packed == NULL) {
-        do got = read(source->descriptor, data, piece);
-        while (got < 0 && errno == EINTR);
-        if (got < 0) cannot(error, PS_BAD_INPUT, path, "read");
-        return got;
+        do *got = read(source->descriptor, data, piece);
+        while (*got < 0 && errno == EINTR);
+        return *got < 0 ? cannot(error, reading_status(), path, "read") : PS_OK;
     }
-    got = gzread(source->packed, data, (unsigned)piece);
+    *got = gzread(source->packed, data, (unsigned)piece);
     int code = Z_OK;
     const char *message = gzerror(source->packed, &code);
-    if (got > 0 && code == Z_OK) return got;
-    if (got >= 0 && code == Z_BUF_ERROR) message = "the file is cut off";
-    if (got >= 0 && code == Z_OK) {
-        if (!gzdirect(source->packed)) return 0;
+    if (code == Z_ERRNO) return cannot(error, reading_status(), path, "read");
+    if (code == Z_MEM_ERROR) return error_memory(error, path, piece);
+    if (*got > 0 && code == Z_OK) return PS_OK;
+    if (*got >= 0 && code == Z_BUF_ERROR) message = "the file is cut off";
+    if (*got >= 0 && code == Z_OK) {
+        if (!gzdirect(source->packed)) return PS_OK;
         message = "not a gzip file";
     }
-    error_set(error, PS_BAD_INPUT, "%s: cannot unpack: %s", path, message);
-    return -1;
+    return error_set(error, PS_BAD_INPUT, "%s: cannot unpack: %s", path, message);
 }
 
 static void source_close(struct source *source) {
@@ -97,11 +105,12 @@ static enum ps_status read_all(struct source *source, const char *path, size_t l
             buffer = moved;
             capacity = larger;
         }
-        ssize_t got = source_read(source, path, buffer + used, capacity - used - 1, error);
-        if (got > 0) used += (size_t)got;
-        if (got < 0 || used > limit) {
+        ssize_t got;
+        enum ps_status status = source_read(source, path, buffer + used, capacity - used - 1, &got, error);
+        if (status == PS_OK) used += (size_t)got;
+        if (status != PS_OK || used > limit) {
             free(buffer);
-            if (got < 0) return PS_BAD_INPUT;
+            if (status != PS_OK) return status;
             return error_set(error, PS_BAD_INPUT, "%s: holds more than the %zu bytes expected", path, limit);
         }
         if (got == 0) break;
@@ -124,18 +133,18 @@ enum ps_status file_read(const char *path, size_t limit, char **data, size_t *si
 
 enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return cannot(error, PS_BAD_INPUT, path, "open");
+    if (descriptor < 0) return cannot(error, reading_status(), path, "open");
     struct stat file;
     struct file_map made = {0};
     enum ps_status status = PS_OK;
     if (fstat(descriptor, &file) != 0) {
-        status = cannot(error, PS_BAD_INPUT, path, "read");
+        status = cannot(error, reading_status(), path, "read");
     } else if (!S_ISREG(file.st_mode)) {
         status = error_set(error, PS_BAD_INPUT, "%.800s: not a regular file", path);
     } else if (file.st_size > 0) {
         void *data = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         made = (struct file_map){data, (size_t)file.st_size};
-        if (data == MAP_FAILED) status = cannot(error, PS_BAD_INPUT, path, "map");
+        if (data == MAP_FAILED) status = cannot(error, reading_status(), path, "map");
     }
     close(descriptor);
     if (status == PS_OK) *map = made;

@@ -6,6 +6,9 @@
 
 #include "base/log.h"
 
+/* Paths, messages and oneDNN's kernels need more than a small limit of the program (ulimit -s) gives to new threads. */
+enum { STACK_LEAST = 1 << 20 };
+
 struct start {
     void *(*function)(void *argument);
     void *argument;
@@ -23,7 +26,15 @@ int thread_start(pthread_t *thread, void *(*function)(void *argument), void *arg
     struct start *start = malloc(sizeof *start);
     if (!start) return ENOMEM;
     *start = (struct start){function, argument, log_use(NULL)};
-    int code = pthread_create(thread, NULL, thread_main, start);
+    pthread_attr_t attributes;
+    size_t stack = 0;
+    int code = pthread_attr_init(&attributes);
+    if (code == 0) {
+        if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < STACK_LEAST)
+            code = pthread_attr_setstacksize(&attributes, STACK_LEAST);
+        if (code == 0) code = pthread_create(thread, &attributes, thread_main, start);
+        pthread_attr_destroy(&attributes);
+    }
     if (code) free(start);
     return code;
 }

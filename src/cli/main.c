@@ -3,10 +3,12 @@
  * library, and how the library reads units (base/units.h) and launchers (comm/launch.h).
  * The exit status is the library's status of what was asked.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -87,7 +89,36 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     return status;
 }
 
+/* oneDNN's kernels, paths and messages need stack, also of the threads that OpenMP starts; a limit may give less. */
+static enum ps_status take_stack(struct ps_error *error) {
+    enum { LEAST = 256 << 10, USUAL = 8 << 20 };
+    struct rlimit limit;
+    pthread_attr_t attributes;
+    size_t of_threads;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < USUAL) {
+        limit.rlim_cur = limit.rlim_max < USUAL ? limit.rlim_max : USUAL;
+        if (limit.rlim_cur < LEAST) {
+            struct rlimit more = {USUAL, USUAL}; /* if it may */
+            if (setrlimit(RLIMIT_STACK, &more) != 0) {
+                message_set(error, PS_USAGE, "the limit of the stack is %lld KiB; %d KiB are needed",
+                            (long long)limit.rlim_cur >> 10, LEAST >> 10);
+                message_hint(error, "ulimit -s sets it");
+                return PS_USAGE;
+            }
+        } else {
+            setrlimit(RLIMIT_STACK, &limit);
+        }
+    }
+    if (pthread_getattr_default_np(&attributes) != 0) return PS_OK;
+    if (pthread_attr_getstacksize(&attributes, &of_threads) == 0 && of_threads < USUAL &&
+        pthread_attr_setstacksize(&attributes, USUAL) == 0)
+        pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+    return PS_OK;
+}
+
 static enum ps_status run(int argc, char **argv, struct ps_error *error) {
+    CHECK(take_stack(error));
     const char *word = argc > 1 ? argv[1] : NULL;
     bool help = word != NULL && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0);
     if (help && argc == 2) {

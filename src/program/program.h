@@ -111,6 +111,7 @@ struct ps_programs {
     int *first_instance;        /* per stage, and one more at the end: the number of its first instance */
     const struct ps_plan *plan; /* borrowed during lowering; else NULL */
     struct sum_group *groups;   /* per stage: its reduce group, but for the size (programs_sum_group) */
+    bool parsed;                /* from a text, which nobody has verified */
     bool evaluation;            /* forwards only, one block of each kind: no update, no prediction */
     bool *recompute;            /* per stage */
     struct stage_slots *slots;  /* per instance; filled by allocate */

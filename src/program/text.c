@@ -400,6 +400,7 @@ enum ps_status ps_programs_parse(const char *text, struct ps_programs **out, str
     programs->flush = head.schedule->flush;
     programs->micro_batches = head.micro_batches;
     programs->batches = head.batches;
+    programs->parsed = true;
     enum ps_status status = read_ties(&reader, programs);
     if (status == PS_OK) status = read_body(&reader, programs, instances);
     if (status != PS_OK) {

@@ -371,14 +371,20 @@ static struct worker_facts *count_facts(const struct ps_programs *programs) {
     return facts;
 }
 
-/* Takes `listing` (NULL: without it). */
+/* Takes `listing` (NULL: without it). Of programs that are wrong nothing can be counted but instructions. */
 static json_t *programs_document(const struct ps_programs *programs, char *listing) {
-    struct worker_facts *facts = count_facts(programs);
+    const enum ps_status checked = programs->parsed ? ps_programs_verify(programs, NULL) : PS_OK;
+    const bool verified = checked == PS_OK;
+    struct worker_facts *facts = verified ? count_facts(programs) : NULL;
+    const bool complete = facts || (!verified && checked != PS_OUT_OF_MEMORY);
     json_t *workers = json_array();
-    for (int w = 0; facts && w < programs->workers; w++)
-        json_array_append_new(workers, json_pack("{s:i, s:i, s:i}", "instructions", programs->worker[w].count, "weight_copies",
-                                                 facts[w].weight_copies, "staleness", facts[w].staleness));
-    json_t *root = json_pack("{s:b, s:o}", "verified", 1, "workers", json_whole(workers, programs->workers));
+    for (int w = 0; complete && w < programs->workers; w++) {
+        json_t *worker = json_pack("{s:i}", "instructions", programs->worker[w].count);
+        if (facts) json_object_set_new(worker, "weight_copies", json_integer(facts[w].weight_copies));
+        if (facts) json_object_set_new(worker, "staleness", json_integer(facts[w].staleness));
+        json_array_append_new(workers, worker);
+    }
+    json_t *root = json_pack("{s:b, s:o}", "verified", verified, "workers", json_whole(workers, programs->workers));
     if (root && listing) json_object_set_new(root, "listing", json_string(listing));
     free(listing);
     free(facts);
