@@ -64,6 +64,32 @@ leave() {
         LEAVER_FILE="leave-$1-$2/run/config.json" LEAVER_MS=$random
 }
 
+# Rank 0 has not come yet: the others wait for it in MPI's own start.
+cat >late.sh <<'END'
+[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 0 ] || sleep 60
+exec "$@"
+END
+
+# The child of rank 1's guard, in $worker.
+has_worker() {
+    worker=
+    for pid in $(below "$1"); do
+        [ "$(rank_of "$pid")" = 1 ] && [ "$(cat "/proc/$pid/comm")" = penstock ] || continue
+        [ "$(cat "/proc/$(sed 's/.*) . //; s/ .*//' "/proc/$pid/stat")/comm" 2>/dev/null)" != penstock-guard ] || worker=$pid
+    done
+    [ -n "$worker" ] || [ -e "$2/status" ]
+}
+
+# lose_early NAME SIGNAL
+lose_early() {
+    begin "$1" sh late.sh &
+    job=$!
+    until_so has_worker $job "$1"
+    milliseconds 500
+    kill -"$2" "$worker"
+    wait $job
+}
+
 # named NAME RANK WHAT: status 6, and the message.
 named() {
     errors=$1/err
@@ -94,7 +120,14 @@ library() {
     side_by_side "lose kill0 KILL 0 worker" "lose kill2 KILL 2 worker" "lose launch KILL 1 guard"
     begins "$mpi: left"
     [ -z "${PENSTOCK_LEAVER:-}" ] || side_by_side "leave exit 0" "leave exit 3" "leave _exit 0"
+    begins "$mpi: lost before all have met"
+    side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP"
     begins "$mpi: what was said"
+    for case in early-kill early-stop; do
+        errors=$case/err
+        [ "$(cat $case/status)" -eq 6 ] || complain "$mpi: $case: status $(cat $case/status)"
+        [ "$(grep -c '^penstock: a process of the run was lost before all had met' $case/err)" -eq 1 ] || complain "$mpi: $case: not said so"
+    done
     named stop1 1 'has not answered'
     named stop0 0 'has not answered'
     named guard 2 'has not answered'

@@ -159,9 +159,10 @@ int main(int argc, char **argv) {
     struct ps_error error = {0};
     output_prepare();
     enum ps_status status = run(argc, argv, &error);
+    const bool own = status == PS_OK; /* what fails now is of this process alone */
     if (status == PS_OK) status = output_finish(&error);
     if (status == PS_OK) return 0;
-    if (launch_find().rank == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
+    if (own || launch_find().rank == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
         /* An empty one was shown by the process that was supervised. */
         if (error.message[0] != '\0') message_print(&error);
         if (launch_find().count > 1) wait_for_launcher();

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/message.h"
+#include "comm/launch.h"
 
 /* -------------------------------------------------------------------- state */
 
@@ -94,16 +96,31 @@ void stop_on_signals(void) {
  */
 
 /* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
-enum { STAY_S = 15, POLL_MS = 200 };
+enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3 };
+
+/* How long the ranks may take to meet, of which some read data before, and to leave, to which all have agreed. 0: any time. */
+static const int phase_limits_ms[] = {
+    [LAUNCH_ALONE] = 0, [LAUNCH_MEETING] = 600000, [LAUNCH_MET] = 0, [LAUNCH_LEAVING] = 20000, [LAUNCH_LEFT] = 0};
+/* What the child writes when its work has ended; else the phase that begins. */
+enum { DONE = 100 };
 
 /* Read by the signal handler. */
 static volatile sig_atomic_t child_of_guard;
 static int done_descriptor = -1;
 
+static void tell_guard(char word) {
+    ssize_t written;
+    /* If the guard has ended, this process will, too. */
+    do written = done_descriptor >= 0 ? write(done_descriptor, &word, 1) : 1;
+    while (written < 0 && errno == EINTR);
+}
+
+static void tell_phase(enum launch_phase phase) { tell_guard((char)phase); }
+
 void guard_done(void) {
     if (done_descriptor < 0) return;
-    /* If the guard has ended, the write fails. */
-    if (write(done_descriptor, "", 1) == 1) close(done_descriptor);
+    tell_guard(DONE);
+    close(done_descriptor);
     done_descriptor = -1;
 }
 
@@ -123,6 +140,7 @@ static enum ps_status begin_child(pid_t guard, int done, struct ps_error *error)
     pthread_t thread;
     sigset_t all, before;
     done_descriptor = done;
+    launch_set_listener(tell_phase);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) raise(SIGKILL);
     /* A launcher signals the whole process group; in its own group the child receives a signal once, from the guard. */
@@ -159,15 +177,56 @@ static void forward_signals(void) {
     }
 }
 
+/* Waits until the child has closed its end of the pipe, ended or lost. True: its work had ended. */
+static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
+    /* Counted in turns of this loop: the time in which the guard itself is stopped does not count. */
+    int in_phase_ms = 0, stopped_ms = 0;
+    bool ended = false;
+    *phase = LAUNCH_ALONE;
+    for (;;) {
+        struct pollfd one = {.fd = done, .events = POLLIN};
+        const int ready = poll(&one, 1, POLL_MS);
+        char word;
+        if (ready > 0) {
+            const ssize_t got = read(done, &word, 1);
+            if (got == 0) return ended;
+            if (got < 0) continue;
+            if (word == DONE)
+                ended = true;
+            else
+                *phase = (enum launch_phase)word;
+            in_phase_ms = 0;
+        }
+        const int limit_ms = phase_limits_ms[*phase];
+        if (ready != 0 || limit_ms == 0 || ended) continue;
+        stopped_ms = process_state(child, NULL) == 'T' ? stopped_ms + POLL_MS : 0;
+        in_phase_ms += POLL_MS;
+        if (stopped_ms > STOPPED_MAX_MS || in_phase_ms > limit_ms) kill(child, SIGKILL);
+    }
+}
+
+static void say_lost(enum launch_phase phase) {
+    struct ps_error error = {0};
+    message_set(&error, PS_WORKER_LOST, "a process of the run was lost%s, noticed by rank %d",
+                phase == LAUNCH_MEETING   ? " before all had met"
+                : phase >= LAUNCH_LEAVING ? " after its end"
+                                          : "",
+                launch_find().rank);
+    message_print(&error);
+}
+
 static _Noreturn void guard(pid_t child, int done) {
     int status = 0;
-    char word;
+    enum launch_phase phase;
     prctl(PR_SET_NAME, "penstock-guard");
+    bool ended = watch_child(child, done, &phase);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     child_of_guard = 0;
-    bool in_order = WIFEXITED(status) && read(done, &word, 1) == 1;
-    if (in_order) _exit(WEXITSTATUS(status));
-    for (unsigned left = STAY_S; left > 0;) left = sleep(left);
+    if (ended && WIFEXITED(status)) _exit(WEXITSTATUS(status));
+    /* Nobody else notices after the end. */
+    const bool alone = phase >= LAUNCH_LEAVING;
+    for (unsigned left = (alone ? 1 : STAY_S) + (launch_find().rank > 0 ? OTHERS_S : 0); left > 0;) left = sleep(left);
+    say_lost(phase);
     _exit(PS_WORKER_LOST);
 }
 

@@ -33,6 +33,15 @@ struct launch launch_find(void) {
     return (struct launch){.launcher = NULL, .rank = 0, .count = 1};
 }
 
+static _Atomic(void (*)(enum launch_phase)) listener;
+
+void launch_set_listener(void (*hear)(enum launch_phase phase)) { atomic_store(&listener, hear); }
+
+void launch_tell(enum launch_phase phase) {
+    void (*hear)(enum launch_phase) = atomic_load(&listener);
+    if (hear != NULL) hear(phase);
+}
+
 static _Atomic(void (*)(int)) abort_run;
 
 void launch_set_abort(void (*abort_all)(int status)) { atomic_store(&abort_run, abort_all); }

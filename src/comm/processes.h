@@ -87,8 +87,8 @@ struct processes {
 /* `class` NULL: this process alone. Every process of a launcher calls it once. */
 enum ps_status processes_join(const struct processes_class *class, struct processes **processes, struct ps_error *error);
 /* Ends the run for all. With `status` PS_OK it waits until all others call it with PS_OK, too; else it sends `error` to the
- * others. Returns the status of the run as a whole, sets `error` to the reason of a failure, and frees `processes` (NULL is
- * fine). */
+ * others. Returns the status of the run as a whole, sets `error` to the reason of a failure, without a message unless this
+ * process is the reporter, and frees `processes` (NULL is fine). */
 enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error);
 
 /* The failure that ended the run, in any process; PS_OK: the run continues. PS_WORKER_LOST: see processes_lost. */

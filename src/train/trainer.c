@@ -217,11 +217,9 @@ static enum ps_status end(struct ps_trainer *trainer, enum ps_status status, str
     /* What was handed over lasts, whatever ended the run. */
     if (trainer->writer.started) checkpoint_writer_wait(&trainer->writer, NULL);
     trainer_explain_failure(trainer, trouble);
-    bool is_reporter = !trainer->processes || processes_is_reporter(trainer->processes);
     status = processes_leave(trainer->processes, status, trouble);
     trainer->processes = NULL;
     trainer->over = true;
-    if (!is_reporter) trouble->message[0] = trouble->hint[0] = '\0';
     if (status != PS_OK && error) *error = *trouble;
     return status;
 }

@@ -397,6 +397,8 @@ bool connection_send(struct connection *connection, unsigned kind, const void *d
     struct frame_head head = {kind, (uint32_t)size};
     pthread_mutex_lock(&connection->write_lock);
     bool written = write_buffer(connection, &head, sizeof head) && write_buffer(connection, data, size);
+    /* What follows part of a frame is none: the other end is told so. */
+    if (!written && connection->fd >= 0) shutdown(connection->fd, SHUT_RDWR);
     pthread_mutex_unlock(&connection->write_lock);
     return written;
 }

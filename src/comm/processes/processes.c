@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/processor.h"
+#include "comm/launch.h"
 #include "comm/processes/control.h"
 
 /* Outside of training larger blocks are sent in several messages. */
@@ -114,7 +115,9 @@ enum ps_status processes_join(const struct processes_class *class, struct proces
     struct processes *processes;
     TRY(memory_new(&processes, 1, "processes", error));
     *processes = (struct processes){.class = class, .count = 1};
+    if (class) launch_tell(LAUNCH_MEETING);
     enum ps_status status = start(processes, error);
+    if (class) launch_tell(LAUNCH_MET);
     if (status == PS_OK)
         *out = processes;
     else if (processes->control)
@@ -141,19 +144,24 @@ static enum ps_status end_together(struct processes *processes, struct ps_error 
 enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
     if (!processes) return status;
     struct ps_error failure = {0};
+    const bool explained = status == PS_WORKER_LOST; /* the caller's message may contain more than is known here */
     if (processes->control) {
         if (status == PS_OK)
             status = end_together(processes, &failure);
         else
             control_fail(processes->control, status, error);
-        /* The caller's message about a loss may contain more than is known here. */
         struct process_loss loss;
-        bool lost = status == PS_WORKER_LOST && control_lost(processes->control, &loss);
+        bool lost = explained && control_lost(processes->control, &loss);
         enum ps_status shared = control_check(processes->control, &failure);
         if (shared != PS_OK) status = shared;
         if (status != PS_OK && error && failure.status != PS_OK && !lost) *error = failure;
+        if (status != PS_OK && error && !processes_is_reporter(processes)) error->message[0] = error->hint[0] = '\0';
     }
-    if (processes->class && status == PS_OK) processes->class->end();
+    if (processes->class && status == PS_OK) {
+        launch_tell(LAUNCH_LEAVING);
+        processes->class->end();
+        launch_tell(LAUNCH_LEFT);
+    }
     if (processes->class && status != PS_OK) processes->class->abort_run(status);
     destroy(processes);
     return status;
