@@ -60,8 +60,10 @@ fuzz: setup
 	@mkdir -p build/fuzz
 	$(FUZZ_CC) -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -D_GNU_SOURCE \
 		-DPENSTOCK_VERSION='"fuzzed"' -Isrc -Iinclude tests/fuzz/fuzz.c src/base/*.c src/graph/*.c src/graph/*/*.c src/onnx/*.c \
-		src/data/npz.c src/data/text_steps.c src/data/tokenizer.c -ljansson -lpcre2-8 -lutf8proc -lz -lm -lpthread -o build/fuzz/fuzz
-	@cd build/fuzz && for target in onnx network npz safetensors tokenizer; do \
+		src/data/npz.c src/data/text_steps.c src/data/tokenizer.c src/compute/*.c src/compute/*/*.c src/profile/*.c src/plan/*.c src/plan/*/*.c src/program/*.c \
+		src/program/*/*.c src/simulate/*.c src/report/*.c src/comm/launch.c src/comm/processes/*.c \
+		-ldnnl -lgomp -ljansson -lpcre2-8 -lutf8proc -lz -lm -lpthread -o build/fuzz/fuzz
+	@cd build/fuzz && for target in onnx network npz safetensors tokenizer plan cluster profile programs frames; do \
 		ln -f fuzz $$target; mkdir -p grown/$$target; \
 		./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 -rss_limit_mb=1500 -print_final_stats=1 \
 			-dict=../../tests/fuzz/words.dict -artifact_prefix=found-$$target- grown/$$target ../../tests/fuzz/seeds/$$target || exit 1; \

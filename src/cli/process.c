@@ -197,11 +197,12 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
                 *phase = (enum launch_phase)word;
             in_phase_ms = 0;
         }
+        /* In between the other ranks notice. */
+        if (ready != 0 || *phase == LAUNCH_MET) continue;
         const int limit_ms = phase_limits_ms[*phase];
-        if (ready != 0 || limit_ms == 0 || ended) continue;
         stopped_ms = process_state(child, NULL) == 'T' ? stopped_ms + POLL_MS : 0;
         in_phase_ms += POLL_MS;
-        if (stopped_ms > STOPPED_MAX_MS || in_phase_ms > limit_ms) kill(child, SIGKILL);
+        if (stopped_ms > STOPPED_MAX_MS || (limit_ms > 0 && in_phase_ms > limit_ms)) kill(child, SIGKILL);
     }
 }
 

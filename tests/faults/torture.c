@@ -343,7 +343,9 @@ static void check_resumption(const struct work *work, const char *at) {
 static void check(const struct work *work, const char *at, int status, bool killed, bool parted) {
     char *report = read_text(at, "report"), *errors = read_text(at, "errors");
     const bool hit = report && strncmp(report, "hit", 3) == 0;
-    const bool documented = (status >= 0 && status <= 7) || status == 75, dead = killed && status > 7;
+    /* Within MPI_Init the library itself ends all ranks when one is lost. */
+    const bool by_mpi = work->mpi && killed && status == 1 && (strstr(errors, "MPI_Init") || strstr(errors, "ORTE_ERROR_LOG"));
+    const bool documented = (status >= 0 && status <= 7) || status == 75, dead = by_mpi || (killed && status > 7);
     trials++;
     by_status[status & 255]++;
     refused += status != 0;

@@ -1,7 +1,7 @@
 /*
- * What is fuzzed: each reader of files that come from others, with a file's contents. It may take them or refuse them as bad
- * input, in one line; anything else ends the process. `make fuzz` links each with libFuzzer (fuzz.c); tests/test_fuzz_seeds.c
- * runs them on the files in seeds/.
+ * What is fuzzed: each reader of files that come from others, with a file's contents, and of frames between ranks. It may take
+ * them or refuse them as bad input, in one line; anything else ends the process. `make fuzz` links each with libFuzzer
+ * (fuzz.c); tests/test_fuzz_seeds.c runs them on the files in seeds/.
  */
 #ifndef PENSTOCK_TESTS_FUZZ_TARGETS_H
 #define PENSTOCK_TESTS_FUZZ_TARGETS_H
@@ -14,9 +14,14 @@
 #include <unistd.h>
 
 #include "base/safetensors.h"
+#include "comm/processes/control.h"
 #include "data/npz.h"
 #include "data/tokenizer.h"
 #include "onnx/onnx.h"
+#include "plan/cluster.h"
+#include "plan/plan.h"
+#include "profile/profile.h"
+#include "program/program.h"
 
 static void fuzz_judge(enum ps_status status, const struct ps_error *error) {
     const bool said = error->message[0] != '\0' && strchr(error->message, '\n') == NULL && strchr(error->hint, '\n') == NULL;
@@ -106,12 +111,73 @@ static void fuzz_tokenizer(const uint8_t *data, size_t size) {
     tokenizer_destroy(tokenizer);
 }
 
+/* What a text of a rank's or a file's holds is written again. */
+#define FUZZ_TEXT(name)                                                                                                        \
+    static void fuzz_##name(const uint8_t *data, size_t size) {                                                                \
+        struct ps_error error = {0};                                                                                           \
+        struct ps_##name *made = NULL;                                                                                         \
+        fuzz_judge(name##_parse((const char *)data, size, &made, &error), &error);                                             \
+        if (made == NULL) return;                                                                                              \
+        free(ps_##name##_json(made));                                                                                          \
+        free(ps_##name##_table(made));                                                                                         \
+        ps_##name##_destroy(made);                                                                                             \
+    }
+
+FUZZ_TEXT(plan)
+FUZZ_TEXT(cluster)
+FUZZ_TEXT(profile)
+
+static void fuzz_programs(const uint8_t *data, size_t size) {
+    struct ps_error error = {0};
+    struct ps_programs *programs = NULL;
+    char *text = calloc(1, size + 1);
+    if (text == NULL) abort();
+    memcpy(text, data, size);
+    fuzz_judge(ps_programs_parse(text, &programs, &error), &error);
+    free(text);
+    /* Longer ones take longer than a fuzzer should wait. */
+    if (programs != NULL && programs->batches * programs->micro_batches <= 1 << 12) {
+        free(ps_programs_json(programs));
+        free(ps_programs_table(programs));
+    }
+    ps_programs_destroy(programs);
+}
+
+/* Frames as rank 1 sends them to rank 0: each a byte with its kind, two with its size, and its data. */
+static void fuzz_frames(const uint8_t *data, size_t size) {
+    static struct process_info info[3];
+    struct control *control;
+    struct ps_error error = {0};
+    struct process_state state;
+    if (control_create(0, 3, info, &control, &error) != PS_OK) abort();
+    for (bool good = true; good && size >= 3;) {
+        const size_t wanted = (size_t)data[1] + 256u * data[2], bytes = wanted < size - 3 ? wanted : size - 3;
+        struct frame *frame = malloc(sizeof *frame + bytes);
+        if (frame == NULL) abort();
+        *frame = (struct frame){.rank = 1, .kind = data[0], .size = bytes};
+        memcpy(frame->data, data + 3, bytes);
+        good = control_hear(control, 1, frame);
+        data += 3 + bytes;
+        size -= 3 + bytes;
+    }
+    state = control_state_of(control, 1);
+    if (state.next < 0) abort();
+    for (struct frame *told; (told = control_take_told(control, 1)) != NULL;) free(told);
+    control_check(control, &error);
+    control_close(control);
+}
+
 static const struct fuzz_target {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
 } fuzz_targets[] = {
     {"onnx", fuzz_onnx},           {"network", fuzz_network}, {"npz", fuzz_npz}, {"safetensors", fuzz_safetensors},
     {"tokenizer", fuzz_tokenizer},
+}
+
+    {"onnx", fuzz_onnx},     {"network", fuzz_network}, {"npz", fuzz_npz},         {"safetensors", fuzz_safetensors},
+    {"plan", fuzz_plan},     {"cluster", fuzz_cluster}, {"profile", fuzz_profile}, {"programs", fuzz_programs},
+    {"frames", fuzz_frames},
 };
 
 #endif

@@ -192,8 +192,7 @@ static bool hear_line(int rank, const struct frame *frame) {
     return true;
 }
 
-/* Takes the frame; false: no process of this version sends it. */
-static bool handle_frame(struct control *control, int rank, struct frame *frame) {
+bool control_hear(struct control *control, int rank, struct frame *frame) {
     bool good;
     switch ((int)frame->kind) {
     case FRAME_HEARTBEAT:
@@ -222,7 +221,7 @@ static void read_peer(struct control *control, int rank) {
     bool open, good = true;
     for (struct frame *frame; good && (frame = connection_read(&peer->connection, &open));) {
         frame->rank = rank;
-        good = handle_frame(control, rank, frame);
+        good = control_hear(control, rank, frame);
     }
     if (!good) {
         struct ps_error error = {0};
@@ -392,8 +391,7 @@ static enum ps_status connect_all(const struct processes_class *class, struct co
     return status;
 }
 
-enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
-                            struct control **out, struct ps_error *error) {
+enum ps_status control_create(int rank, int count, struct process_info *info, struct control **out, struct ps_error *error) {
     struct control *control;
     TRY(memory_new(&control, 1, "connections", error));
     *control = (struct control){.rank = rank, .count = count, .info = info};
@@ -403,20 +401,34 @@ enum ps_status control_open(const struct processes_class *class, int rank, int c
     enum ps_status status = memory_new(&control->peers, count, "connections", error);
     if (status == PS_OK) status = memory_new(&control->states, count, "connections", error);
     for (int r = 0; control->peers && r < count; r++) connection_init(&control->peers[r].connection, &control->over);
-    if (status == PS_OK) status = connect_all(class, control, loopback, error);
+    if (status == PS_OK)
+        *out = control;
+    else
+        control_close(control);
+    return status;
+}
+
+enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
+                            struct control **out, struct ps_error *error) {
+    struct control *control;
+    TRY(control_create(rank, count, info, &control, error));
+    enum ps_status status = connect_all(class, control, loopback, error);
     for (int r = 0; status == PS_OK && r < count; r++) control->peers[r].connection.received_at = clock_now();
     if (status == PS_OK) {
         int code = thread_start(&control->thread, thread_main, control);
-        if (code)
-            status = error_set(error, PS_FAILED, "cannot start the thread that reads the connections: %s", strerror(code));
         control->started = code == 0;
+        if (code) {
+            struct ps_error failure = {0};
+            status = error_set(&failure, PS_FAILED, "cannot start the thread that reads the connections: %s", strerror(code));
+            control_fail(control, status, &failure); /* so that the others do not take this one for lost */
+            if (error) *error = failure;
+        }
     }
-    if (status != PS_OK) {
+    if (status == PS_OK)
+        *out = control;
+    else
         control_close(control);
-        return status;
-    }
-    *out = control;
-    return PS_OK;
+    return status;
 }
 
 void control_close(struct control *control) {

@@ -13,6 +13,11 @@ struct control;
 /* Frames that are kept until they are taken; control.c uses others internally. */
 enum frame_kind { FRAME_BROADCAST, FRAME_GATHER, FRAME_HANDED_IN, FRAME_TOLD, FRAME_DONE, FRAME_KEPT };
 
+/* Without connections; control_open makes them. `info` is borrowed. */
+enum ps_status control_create(int rank, int count, struct process_info *info, struct control **control, struct ps_error *error);
+/* Takes a frame (free()) that the rank has sent. False: no process of this version sends it. */
+bool control_hear(struct control *control, int rank, struct frame *frame);
+
 /* All processes call it. `info`, by rank, holds this process's entry. At rank 0 control_open sets the others. `loopback`: it is
  * enough for all. */
 enum ps_status control_open(const struct processes_class *class, int rank, int count, bool loopback, struct process_info *info,
