@@ -132,6 +132,33 @@ static void test_many(void **state) {
     refused(&graph, "has no operator");
 }
 
+/* A product and behind it a chain of so many nodes; nothing may recurse along it. */
+static struct bytes long_chain(int nodes) {
+    struct bytes graph = {0};
+    char from[16] = "y", to[16];
+    put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+    put_node(&graph, "MatMul", (const char *[]){"x", "w", NULL}, "y");
+    put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+    for (int n = 0; n < nodes; n++) {
+        snprintf(to, sizeof to, "n%d", n);
+        put_node(&graph, "Sigmoid", (const char *[]){from, NULL}, to);
+        memcpy(from, to, sizeof from);
+    }
+    put_value(&graph, 12, from, (int64_t[]){2, 4}, 2);
+    return graph;
+}
+
+static void test_long(void **state) {
+    (void)state;
+    struct bytes graph = long_chain(100000), file = model_of(&graph);
+    struct ps_network *network = NULL;
+    assert_ok(parse(file, &network));
+    ps_network_destroy(network);
+    free(file.data);
+    graph = long_chain(140000);
+    refused(&graph, "more than 131072 computations that depend on the data");
+}
+
 static void put_external(struct bytes *graph, const char *location, const char *offset) {
     struct bytes tensor = {0}, entry = {0};
     put_number(&tensor, 1, 4);
@@ -262,7 +289,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small),   cmocka_unit_test(test_names), cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_nesting), cmocka_unit_test(test_many),  cmocka_unit_test(test_external),
-        cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_mutated), cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -600,6 +600,7 @@ static enum ps_status (*const emitters[])(struct emitting *e) = {
     [STEP_DROPOUT] = emit_dropout,
     [STEP_RECURRENT] = emit_recurrent,
     [STEP_ATTENTION] = emit_attention,
+    [STEP_ROTARY] = emit_rotary,
     [STEP_PAD] = emit_pad,
     [STEP_RESIZE] = emit_resize,
     [STEP_LOCAL_NORM] = emit_local_norm,

@@ -131,6 +131,6 @@ int view_pieces(const struct view *out, int axis, struct piece *pieces);
 typedef enum ps_status emit_handler(struct emitting *e);
 emit_handler emit_unary, emit_dropout, emit_cast, emit_aligned, emit_window, emit_pad, emit_resize, emit_batch_norm,
     emit_layer_norm, emit_group_norm, emit_local_norm, emit_softmax, emit_reduce, emit_copy, emit_embedding, emit_slice,
-    emit_concat, emit_linear, emit_product, emit_recurrent, emit_attention;
+    emit_concat, emit_linear, emit_product, emit_recurrent, emit_rotary, emit_attention;
 
 #endif

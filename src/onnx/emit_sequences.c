@@ -81,6 +81,37 @@ static enum ps_status want_mask(struct emitting *e, const struct view *mask, con
     return emit_arrange(e, &w, node);
 }
 
+/* A row of memory for each position, heads side by side; the tables have one head. */
+enum ps_status emit_rotary(struct emitting *e) {
+    const struct step *s = e->step;
+    const int rank = s->output.rank;
+    struct making made;
+    struct piece pieces[3 * ATOMS_MAX];
+    int64_t heads = 1;
+    int nodes[3], node, used;
+    TRY(emit_make(e, "rotary", &made));
+    for (int i = 0; i < 3; i++) {
+        struct wanted w;
+        TRY(wanted_open(e, s->inputs[i], &w));
+        wanted_put_axis(&w, rank - 2);
+        wanted_end_group(&w);
+        wanted_end_group(&w);
+        for (int d = 0; d < rank - 2 && i == 0; d++) {
+            heads *= view_side(s->inputs[0], d);
+            wanted_put_axis(&w, d);
+        }
+        wanted_put_axis(&w, rank - 1);
+        wanted_end_group(&w);
+        TRY(emit_arrange(e, &w, &nodes[i]));
+    }
+    made.attributes.heads = (int)heads;
+    TRY(emit_add(e, &made, "", nodes, 3, &node));
+    used = view_pieces(&s->output, rank - 2, pieces);
+    for (int d = 0; d < rank - 2; d++) used += view_pieces(&s->output, d, pieces + used);
+    used += view_pieces(&s->output, rank - 1, pieces + used);
+    return emit_note(e, node, pieces, used);
+}
+
 /* Queries, keys and values side by side in a row of memory for each position, each with its heads side by side. */
 static enum ps_status emit_packed(struct emitting *e) {
     const struct step *s = e->step;

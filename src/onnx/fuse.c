@@ -1,4 +1,5 @@
 /* Steps made simpler: what PyTorch computes in one operator and exporters write as several becomes one step again. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -6,16 +7,20 @@
 
 /* ------------------------------------------------------------------- uses */
 
-static void need(struct lowering *l, int number) {
-    struct step *step = l->steps[number];
-    if (step->uses++ > 0) return;
-    for (int i = 0; i < step->input_count; i++) need(l, step->inputs[i]->step);
-}
-
 /* Parameters in step.parameters belong to the step: they need no step of their own. */
-void lower_count_uses(struct lowering *l) {
+enum ps_status lower_count_uses(struct lowering *l) {
+    int *found = malloc((size_t)l->step_count * sizeof *found + 1), count = 0; /* whose inputs are still to be counted */
+    if (found == NULL) return error_memory(l->error, "an ONNX file", (size_t)l->step_count * sizeof *found);
     for (int s = 0; s < l->step_count; s++) l->steps[s]->uses = 0;
-    need(l, l->output_view->step);
+    l->steps[l->output_view->step]->uses = 1;
+    found[count++] = l->output_view->step;
+    while (count > 0) {
+        const struct step *step = l->steps[found[--count]];
+        for (int i = 0; i < step->input_count; i++)
+            if (l->steps[step->inputs[i]->step]->uses++ == 0) found[count++] = step->inputs[i]->step;
+    }
+    free(found);
+    return PS_OK;
 }
 
 /* Views of steps that others have taken the place of. */
@@ -459,6 +464,67 @@ static void fuse_rms_weight(struct lowering *l, struct step *step) {
     }
 }
 
+/* ---------------------------------------------------------- rotary embedding */
+
+/* The second half of x's last dimension, negated, before the first half. */
+static bool is_turned(const struct lowering *l, const struct view *v, const struct view *x) {
+    const int last = x->rank - 1;
+    const int64_t half = x->dims[last] / 2;
+    const struct step *halves = step_of(l, v);
+    if (halves->kind != STEP_CONCAT || halves->input_count != 2 || halves->axis != last || !is_plain(l, v)) return false;
+    const struct step *negated = step_of(l, halves->inputs[0]), *first = step_of(l, halves->inputs[1]);
+    if (!is_function(negated, "neg") || !is_plain(l, halves->inputs[0]) || !is_plain(l, halves->inputs[1])) return false;
+    const struct step *second = step_of(l, negated->inputs[0]);
+    if (first->kind != STEP_SLICE || second->kind != STEP_SLICE || !is_plain(l, negated->inputs[0])) return false;
+    return first->axis == last && second->axis == last && first->stride == 1 && second->stride == 1 && first->first == 0 &&
+           second->first == half && first->length == half && second->length == half && x->dims[last] == 2 * half &&
+           same_view(first->inputs[0], x) && same_view(second->inputs[0], x);
+}
+
+/* Different at each position and feature, and the same for all heads; without a batch among positions and features. */
+static bool is_table(const struct view *v) {
+    for (int i = 0; i < v->count; i++) {
+        const bool inside = v->atoms[i].axis >= v->rank - 2;
+        if (v->atoms[i].batch ? inside : inside != (v->atoms[i].stride != 0)) return false;
+    }
+    return true;
+}
+
+/* The inputs of a product that one sum alone reads. */
+static const struct step *product_of(const struct lowering *l, const struct step *sum, int side) {
+    const struct step *product = step_of(l, sum->inputs[side]);
+    if (!is_product_of(product) || product->uses != 1 || !is_plain(l, sum->inputs[side])) return NULL;
+    for (int d = 0; d < product->output.rank; d++)
+        if (product->output.dims[d] != sum->output.dims[d]) return NULL;
+    return product;
+}
+
+/* x cos + turned(x) sin. */
+static enum ps_status fuse_rotary(struct lowering *l, struct step *sum) {
+    if (sum->kind != STEP_BINARY || strcmp(sum->function, "add") != 0 || sum->output.rank < 3) return PS_OK;
+    const struct step *products[2] = {product_of(l, sum, 0), product_of(l, sum, 1)};
+    for (int way = 0; way < 8 && products[0] != NULL && products[1] != NULL; way++) {
+        const struct step *by_cosine = products[way & 1], *by_sine = products[~way & 1];
+        const struct view *x = by_cosine->inputs[way >> 1 & 1], *cosine = by_cosine->inputs[~way >> 1 & 1];
+        const struct view *turned = by_sine->inputs[way >> 2 & 1], *sine = by_sine->inputs[~way >> 2 & 1];
+        if (!is_turned(l, turned, x) || !is_table(cosine) || !is_table(sine)) continue;
+        bool fits = true;
+        for (int i = 0; i < x->count && fits; i++)
+            fits = x->atoms[i].batch ? x->atoms[i].axis < x->rank - 2 : x->atoms[i].stride != 0;
+        if (!fits) continue;
+        struct view **inputs = arena_take(&l->arena, 3, sizeof(struct view *));
+        if (inputs == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+        inputs[0] = view_new(l, x);
+        inputs[1] = view_new(l, cosine);
+        inputs[2] = view_new(l, sine);
+        sum->kind = STEP_ROTARY;
+        sum->inputs = inputs;
+        sum->input_count = 3;
+        return arena_check(&l->arena, "an ONNX file", l->error);
+    }
+    return PS_OK;
+}
+
 /* --------------------------------------------------------- shared parameters */
 
 /* Elements that are all the same, as in biases and norms before training, say nothing: exporters merge such parameters. */
@@ -563,7 +629,7 @@ typedef enum ps_status (*pattern)(struct lowering *l, struct step *step);
 
 /* Every step that is needed, in order. */
 static enum ps_status fuse_all(struct lowering *l, void (*simple)(struct lowering *, struct step *), pattern made) {
-    lower_count_uses(l);
+    TRY(lower_count_uses(l));
     for (int s = 0, count = l->step_count; s < count; s++) {
         if (l->steps[s]->uses == 0) continue;
         if (simple != NULL) simple(l, l->steps[s]);
@@ -576,12 +642,13 @@ static enum ps_status fuse_all(struct lowering *l, void (*simple)(struct lowerin
 enum ps_status lower_fuse(struct lowering *l) {
     TRY(fuse_all(l, fuse_bias, NULL));
     TRY(fuse_all(l, fuse_safe, NULL));
+    TRY(fuse_all(l, NULL, fuse_rotary));
     TRY(fuse_all(l, NULL, fuse_attention));
     TRY(fuse_all(l, fuse_gates, NULL));
     TRY(fuse_all(l, fuse_rms_norm, NULL));
     TRY(fuse_all(l, fuse_rms_weight, NULL));
     TRY(fuse_all(l, fuse_packed, NULL));
-    lower_count_uses(l);
+    TRY(lower_count_uses(l));
     TRY(find_shared(l));
     warn_of_attention(l);
     return PS_OK;

@@ -156,6 +156,7 @@ enum ps_status call_output(const struct call *call, struct step *step, const str
         if (out->count == ATOMS_MAX) return call_refuse(call, "its output has too many dimensions");
         out->atoms[out->count++] = (struct atom){dims[d], 1, d, false};
     }
+    TRY(view_fits(call->l, out));
     view_natural(out);
     return PS_OK;
 }
@@ -350,6 +351,7 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
     for (int d = 0; d < tensor->rank; d++)
         if (tensor->dims[d] == 0) return error_set(l->error, PS_BAD_INPUT, "initializer '%.80s' has no elements", tensor->name);
     plain_view(&step->output, tensor->rank, tensor->dims);
+    TRY(view_fits(l, &step->output));
     step->number = value->initializer;
     made->kind = VALUE_VIEW;
     made->view = &step->output;
@@ -440,10 +442,15 @@ static enum ps_status lower_node(struct lowering *l, const struct onnx_node *nod
     return arena_check(&l->arena, "an ONNX file", l->error);
 }
 
+/* Of a network; the largest known have a tenth. */
+enum { STEPS_MAX = 1 << 17 };
+
 enum ps_status lower_nodes(struct lowering *l) {
     for (int n = 0; n < l->model->node_count; n++) {
         const struct onnx_node *node = &l->model->nodes[n];
         enum ps_status status = lower_node(l, node);
+        if (status == PS_OK && l->step_count > STEPS_MAX)
+            status = error_set(l->error, PS_BAD_INPUT, "more than %d computations that depend on the data", STEPS_MAX);
         if (status == PS_OK) continue;
         if (status == PS_BAD_INPUT) error_prefix(l->error, "%s: node '%.100s' (%.40s)", l->path, node->name, node->op);
         return status;

@@ -76,6 +76,7 @@ enum step_kind {
     STEP_RECURRENT, /* function: lstm or gru; (T, N, D) to (T, 1, N, H) */
     STEP_ATTENTION, /* queries, keys, values (.., heads, T, d), a mask of the scores' dimensions; alpha: scale, beta: cap;
                         number 1: the three are one input (3, .., heads, T, d) */
+    STEP_ROTARY,    /* (.., heads, T, d), cosines and sines of the same dimensions, repeated over the heads */
     STEP_PAD,       /* function: the mode; before, after; alpha: the value */
     STEP_RESIZE,    /* function: the mode; words: coordinates, rounding; scale; alpha: cubic */
     STEP_LOCAL_NORM,
@@ -139,6 +140,8 @@ struct lowering {
 /* ------------------------------------------------------------------- views */
 
 void view_natural(struct view *view);
+/* PS_BAD_INPUT where it has more elements than can be counted on; before its strides are. */
+enum ps_status view_fits(struct lowering *l, const struct view *view);
 /* The value in other dimensions; may add a step that copies. */
 enum ps_status view_reshape(struct lowering *l, const struct view *from, int rank, const int64_t *dims, struct view *to);
 enum ps_status view_transpose(const struct view *from, const int *order, struct view *to);
@@ -180,7 +183,7 @@ struct view *constant_view(struct lowering *l, const struct tensor *tensor);
 enum ps_status lower_nodes(struct lowering *l);
 enum ps_status lower_fuse(struct lowering *l);
 /* Marks and counts what the output needs. */
-void lower_count_uses(struct lowering *l);
+enum ps_status lower_count_uses(struct lowering *l);
 /* Adds the nodes, without a loss; `output` is the node of the network's output, classes or features as its first side. */
 enum ps_status lower_emit(struct lowering *l, struct graph *graph, int *output);
 /* Keeps the model without the values of the network's parameters beside them (write.c). */

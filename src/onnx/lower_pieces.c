@@ -240,6 +240,7 @@ enum ps_status lower_concat_views(const struct call *call, struct view **parts, 
     memmove(&made.atoms[place + 1], &made.atoms[place], (size_t)(made.count++ - place) * sizeof *made.atoms);
     made.atoms[place] = (struct atom){all, 1, axis, false};
     made.dims[axis] = all;
+    TRY(view_fits(call->l, &made));
     made.step = step->output.step;
     for (int i = 0; i < made.count; i++) made.atoms[i].stride = made.atoms[i].stride != 0;
     view_natural(&made);

@@ -85,6 +85,7 @@ enum ps_status lower_product_step(const struct call *call, struct view *a, struc
         }
     }
     for (int i = 0; i < made->count; i++) made->atoms[i].stride = made->atoms[i].stride != 0;
+    TRY(view_fits(call->l, made));
     view_natural(made);
     *out = view_new(call->l, made);
     return call_memory(call);

@@ -79,6 +79,7 @@ enum ps_status attention_step(struct lowering *l, const struct onnx_node *node, 
     }
     if (!fits) return error_set(l->error, PS_BAD_INPUT, "its inputs have too many dimensions");
     out.rank = rank + 2;
+    TRY(view_fits(l, &out));
     for (int i = 0; i < out.count; i++) out.atoms[i].stride = out.atoms[i].stride != 0;
     view_natural(&out);
     out.step = number;
@@ -563,7 +564,8 @@ enum ps_status lower_recurrent(const struct call *call) {
     const int64_t hidden = onnx_int(call->node, "hidden_size", 0);
     struct view *x, *all[2], *last[2], *out;
     TRY(call_view(call, 0, &x));
-    if (x->rank != 3 || hidden < 1 || hidden > 1 << 24) return call_refuse(call, "its input and hidden size do not fit");
+    if (x->rank != 3 || hidden < 1 || hidden > 1 << 24 || x->dims[2] > 1 << 24)
+        return call_refuse(call, "its input and hidden size do not fit");
     if (onnx_int(call->node, "input_forget", 0) != 0 || call_given(call, 7))
         return call_refuse(call, "input_forget and peepholes are not known");
     if (call_given(call, 4)) return call_refuse(call, "sequences of several lengths are not known");

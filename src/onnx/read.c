@@ -43,6 +43,10 @@ static enum ps_status take_inputs(struct lowering *l) {
             out->dims[d] = input->dims[d];
             if (input->dims[d] > 1) out->atoms[out->count++] = (struct atom){input->dims[d], 1, d, false};
         }
+        if (view_fits(l, out) != PS_OK) {
+            error_prefix(l->error, "%s: input '%.80s'", l->path, name);
+            return PS_BAD_INPUT;
+        }
         view_natural(out);
         step->number = i;
         step->onnx_type = input->type;

@@ -16,6 +16,17 @@ void view_natural(struct view *view) {
     }
 }
 
+enum ps_status view_fits(struct lowering *l, const struct view *view) {
+    int64_t elements = 1;
+    for (int d = 0; d < view->rank; d++) {
+        const int64_t side = view->dims[d];
+        if (side < 0 || side > INT32_MAX || (side > 0 && elements > ((int64_t)1 << 40) / side))
+            return error_set(l->error, PS_BAD_INPUT, "a value of more than 2^40 elements, or 2^31 along one dimension");
+        elements *= side;
+    }
+    return PS_OK;
+}
+
 int64_t view_elements(const struct view *view) {
     int64_t elements = 1;
     for (int i = 0; i < view->count; i++)
@@ -145,6 +156,7 @@ enum ps_status view_expand(struct lowering *l, const struct view *from, int rank
     raise(&raised, both);
     *to = (struct view){.step = from->step, .rank = both};
     memcpy(to->dims, sizes, sizeof sizes);
+    TRY(view_fits(l, to));
     int next = 0;
     for (int d = 0; d < both; d++) {
         if (sizes[d] > raised.dims[d]) {
@@ -275,6 +287,7 @@ enum ps_status views_align(struct lowering *l, struct view **views, int count, i
         *views[v] = aligned[v];
     }
     free(takings);
-    view_natural(output);
+    if (status == PS_OK) status = view_fits(l, output);
+    if (status == PS_OK) view_natural(output);
     return status;
 }
