@@ -759,6 +759,29 @@ void ps_predict_options_init(struct ps_predict_options *options);
 /* Several threads may predict at the same time. PS_USAGE: the data are pairs of sentences, which ps_evaluate translates. */
 enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_error *error);
 
+/* A text that a trained language model goes on with. */
+struct ps_generate_options {
+    size_t struct_size;               /* ps_generate_options_init sets it */
+    const char *run;                  /* a run directory, whose vocabulary numbers the text; or */
+    const struct ps_network *network; /* a network with weights of its own that predicts the next tokens, and */
+    const char *vocabulary;           /* a run's vocabulary.json, or */
+    const char *tokenizer;            /* a tokenizer.json; with neither tokens are numbers with blanks between them */
+    const char *prompt;
+    int tokens;         /* to be added; 0: 100 */
+    double temperature; /* logits are divided by it, 1 from _init; 0: always the most probable token */
+    int top_k;          /* of the so many most probable tokens; 0: of all */
+    uint64_t seed;
+    const char *path;              /* a file that gets the text, too; may be NULL */
+    const char *device;            /* NULL: "cpu" */
+    int threads;                   /* 0: 1 */
+    const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+};
+
+void ps_generate_options_init(struct ps_generate_options *options);
+/* The prompt, as its tokens spell it, and what follows; free(). The network reads as many tokens at once as it has positions;
+ * of a longer text it reads the end. PS_USAGE: the network is no language model, or does not know the prompt's tokens. */
+enum ps_status ps_generate(const struct ps_generate_options *options, char **text, struct ps_error *error);
+
 /* What ps_check_run compares with: one step of training. */
 struct ps_check_options {
     size_t struct_size;   /* ps_check_options_init sets it */

@@ -295,6 +295,12 @@ done_by predict --run run --data synthetic:images,samples=64 -o labels.csv && sa
 done_by predict --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 -o -
 cmp -s out labels.csv && [ "$(wc -l <labels.csv)" = 65 ] || complain "predict: other predictions than the run's"
 refused 2 "--model: lenet5 has no weights" predict --model lenet5 --data synthetic:images -o x.csv
+refused 2 "predicts classes, not the tokens that follow" predict --run run --prompt 1
+done_by train --model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --workers 1 --data synthetic:tokens,samples=48 --steps 2 \
+    --batch 8 --out language -q && done_by predict --run language --prompt '1 2' --tokens 3 --temperature 0
+[ "$(wc -w <out)" = 5 ] && grep -q '^1 2 ' out || complain "predict --prompt"
+mv out text && done_by predict --run language --prompt '1 2' --tokens 3 --top-k 1 -o -
+cmp -s out text || complain "predict --prompt: the only token of the first is not the most probable"
 # Trained on with all but the last layer frozen: what is frozen stays.
 done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2.*' --workers 2 --batch 16 --micro-batch 8 \
     --data synthetic:images,samples=128 --steps 4 --checkpoint-every 4 --out tuned -q

@@ -5,6 +5,7 @@
 #include "base/spec.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/tokenizer.h"
 #include "data/vocabulary.h"
 
 /* ------------------------------------------------------------- tokenisation */
@@ -53,6 +54,16 @@ enum ps_status text_vocabulary_missing(const char *what, struct ps_error *error)
 /* Makes `made` vocabulary number `index`; `vocabularies` owns it from now on. */
 void text_vocabularies_take(struct text_vocabularies *vocabularies, int index, struct vocabulary *made, const char *data);
 void text_vocabularies_free(struct text_vocabularies *vocabularies);
+
+/* ------------------------------------------------------------- running text */
+
+/* Appends the numbers that a vocabulary of running text (data/running_text.c) gives a text, which is valid UTF-8 unless its
+ * tokens are bytes. PS_USAGE: it was made from another format. */
+enum ps_status running_text_number(const struct vocabulary *vocabulary, const char *text, size_t length,
+                                   struct token_list *list, struct ps_error *error);
+/* Appends the text of tokens: words with blanks between them, </s> as the end of a line. */
+enum ps_status running_text_spell(const struct vocabulary *vocabulary, const int32_t *tokens, int64_t count, struct text *text,
+                                  struct ps_error *error);
 
 /* -------------------------------------------------------------------- files */
 

@@ -24,6 +24,8 @@
 #define FILE_LIMIT ((size_t)1 << 34)
 
 enum level { CHARACTERS, WORDS, BYTES, TOKENIZER, LEVELS };
+static const char *const levels[LEVELS] = {
+    [CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes", [TOKENIZER] = TOKENS_OF_TOKENIZER};
 
 struct running_text {
     struct dataset dataset; /* first */
@@ -97,12 +99,57 @@ static enum ps_status count_words(const struct source *source, struct vocabulary
     return PS_OK;
 }
 
+/* ---------------------------------------------------------- texts by themselves */
+
+static enum ps_status level_of(const struct vocabulary *vocabulary, int *level, struct ps_error *error) {
+    static const char kind[] = "text,tokens=";
+    const char *data = vocabulary_data(vocabulary);
+    const bool ours = strncmp(data, kind, sizeof kind - 1) == 0;
+    *level = vocabulary_tokenizer(vocabulary) ? TOKENIZER : 0;
+    while (*level < TOKENIZER && !(ours && strcmp(data + sizeof kind - 1, levels[*level]) == 0)) ++*level;
+    if (*level < TOKENIZER || vocabulary_tokenizer(vocabulary)) return PS_OK;
+    return error_set(error, PS_USAGE, "the vocabulary was made from '%s', not from running text", data);
+}
+
+enum ps_status running_text_number(const struct vocabulary *vocabulary, const char *text, size_t length,
+                                   struct token_list *list, struct ps_error *error) {
+    struct source source = {.data = (char *)text, .size = length};
+    size_t position = 0, size;
+    char name[8];
+    TRY(level_of(vocabulary, &source.level, error));
+    if (source.level != BYTES && utf8_invalid(text, length)) return error_set(error, PS_USAGE, "the text is not UTF-8");
+    if (source.level == TOKENIZER) return tokenizer_encode(vocabulary_tokenizer(vocabulary), text, length, list, error);
+    for (const char *token; token = next_token(&source, &position, name, &size), size > 0;)
+        TRY(token_list_add(list, vocabulary_find(vocabulary, token, size), error));
+    return PS_OK;
+}
+
+enum ps_status running_text_spell(const struct vocabulary *vocabulary, const int32_t *tokens, int64_t count, struct text *text,
+                                  struct ps_error *error) {
+    int level;
+    TRY(level_of(vocabulary, &level, error));
+    if (level == TOKENIZER) return tokenizer_decode(vocabulary_tokenizer(vocabulary), tokens, count, text, error);
+    for (int64_t i = 0, line = 0; i < count; i++, line++) {
+        const bool known = tokens[i] >= 0 && tokens[i] < vocabulary_size(vocabulary);
+        const char *token = vocabulary_token(vocabulary, known ? tokens[i] : VOCABULARY_UNKNOWN);
+        unsigned byte;
+        if (level == BYTES && sscanf(token, "<0x%2X>", &byte) == 1) {
+            text_add_raw(text, &(char){(char)byte}, 1);
+        } else if (level == WORDS && tokens[i] == VOCABULARY_END) {
+            text_add_raw(text, "\n", 1);
+            line = -1;
+        } else {
+            if (level == WORDS && line > 0) text_add_raw(text, " ", 1);
+            text_add_raw(text, token, strlen(token));
+        }
+    }
+    return PS_OK;
+}
+
 /* ----------------------------------------------------------------- the file */
 
 static enum ps_status read_options(struct spec *options, const struct dataset_shape *required,
                                    struct text_vocabularies *vocabularies, struct source *source, struct ps_error *error) {
-    static const char *const levels[LEVELS] = {
-        [CHARACTERS] = "characters", [WORDS] = "words", [BYTES] = "bytes", [TOKENIZER] = TOKENS_OF_TOKENIZER};
     static const char *const keys[] = {"tokens", "test", "vocab", "tokenizer"};
     source->path = options->name;
     source->test = 0.1;

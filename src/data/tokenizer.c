@@ -819,7 +819,7 @@ int tokenizer_find(const struct tokenizer *t, const char *token) {
 
 /* --------------------------------------------------------- from text to numbers */
 
-static enum ps_status add_number(struct token_list *list, int32_t number, struct ps_error *error) {
+enum ps_status token_list_add(struct token_list *list, int32_t number, struct ps_error *error) {
     TRY(memory_grow(&list->tokens, &list->capacity, list->count + 1, "tokens", error));
     list->tokens[list->count++] = number;
     return PS_OK;
@@ -918,7 +918,7 @@ static enum ps_status join_pairs(struct tokenizer *t, const char *word, size_t l
                                  struct ps_error *error) {
     int64_t count;
     const int whole = t->whole_words ? find_token(t, word, length) : -1;
-    if (whole >= 0) return add_number(list, whole, error);
+    if (whole >= 0) return token_list_add(list, whole, error);
     TRY(make_symbols(t, word, length, &count, error));
     t->heap_count = 0;
     for (int64_t i = 0; i + 1 < count; i++) TRY(push(t, i, error));
@@ -936,7 +936,7 @@ static enum ps_status join_pairs(struct tokenizer *t, const char *word, size_t l
         TRY(push(t, top.at, error));
     }
     for (int64_t i = 0; i < count; i++)
-        if (t->symbols[i] >= 0) TRY(add_number(list, t->symbols[i], error));
+        if (t->symbols[i] >= 0) TRY(token_list_add(list, t->symbols[i], error));
     return PS_OK;
 }
 
@@ -965,13 +965,13 @@ static enum ps_status find_pieces(struct tokenizer *t, const char *word, size_t 
             while (used > head && ((unsigned char)piece.data[used] & 0xc0) == 0x80);
         }
         known = number >= 0;
-        if (known) status = add_number(list, number, error);
+        if (known) status = token_list_add(list, number, error);
         start += used - head;
     }
     text_free(&piece);
     if (known || status != PS_OK) return status;
     list->count = before;
-    return add_number(list, t->unknown, error);
+    return token_list_add(list, t->unknown, error);
 }
 
 /* The slot of a word in the cache, or the free one where it would be. */
@@ -1013,7 +1013,7 @@ static enum ps_status number_word(struct tokenizer *t, const char *word, size_t 
     const struct cached_word made = {t->letters.length, length, t->numbers.count, list->count - before};
     text_add_raw(&t->letters, word, length);
     if (t->letters.failed) return error_memory(error, "a tokenizer", length);
-    for (size_t i = before; i < list->count; i++) TRY(add_number(&t->numbers, list->tokens[i], error));
+    for (size_t i = before; i < list->count; i++) TRY(token_list_add(&t->numbers, list->tokens[i], error));
     *entry = made;
     t->cached++;
     return PS_OK;
@@ -1109,7 +1109,7 @@ static enum ps_status find_added(struct tokenizer *t, bool normalized, const cha
             stop += size;
         }
         if (start > done) TRY(number(t, text + done, start - done, first && done == 0, list, error));
-        TRY(add_number(list, token->number, error));
+        TRY(token_list_add(list, token->number, error));
         done = stop;
     }
     return done < length ? number(t, text + done, length - done, first && done == 0, list, error) : PS_OK;

@@ -29,6 +29,7 @@ struct token_list {
     int32_t *tokens; /* free() */
     size_t count, capacity;
 };
+enum ps_status token_list_add(struct token_list *list, int32_t token, struct ps_error *error);
 
 /* Appends the numbers of a text, which is valid UTF-8. PS_BAD_INPUT: a regular expression of the file gives up on it. */
 enum ps_status tokenizer_encode(struct tokenizer *tokenizer, const char *text, size_t length, struct token_list *list,

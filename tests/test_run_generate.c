@@ -1,0 +1,196 @@
+/* Texts that networks write whose weights are known, and texts as the tokens of vocabularies and back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/corpus.h"
+#include "graph/network.h"
+#include "support.h"
+
+enum { TOKENS = 7, POSITIONS = 4 };
+
+static float next[TOKENS * TOKENS]; /* a row for each token: the logits of what follows */
+
+/* Says of each token by itself what follows. */
+static struct ps_network *make_network(const char *predicts) {
+    struct ps_network_builder *b = ps_network_builder_create("next");
+    struct ps_network *network;
+    const struct array array = {.name = "table.weight", .type = ARRAY_F32, .rank = 2, .shape = {TOKENS, TOKENS}, .data = next};
+    ps_network_builder_input(b, "x", "i32", (const int64_t[]){POSITIONS}, 1);
+    ps_network_builder_node(b, "table", "embedding,channels=7,vocabulary=7", NULL, 0);
+    ps_network_builder_node(b, "loss", "cross_entropy", NULL, 0);
+    ps_network_builder_predicts(b, predicts);
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    network->graph->values = values_create();
+    assert_ok(values_set(network->graph->values, &array, VALUES_BORROW, &test_error));
+    return network;
+}
+
+static char *write_text(struct ps_generate_options options, const struct ps_network *network) {
+    char *text;
+    options.struct_size = sizeof options;
+    options.network = network;
+    options.device = test_device("cpu");
+    assert_ok(ps_generate(&options, &text, &test_error));
+    return text;
+}
+
+/* After each token the one after the next has the largest logit. A text may be longer than what is read at once. */
+static void test_greedy(void **state) {
+    (void)state;
+    struct ps_network *network = make_network("tokens");
+    memset(next, 0, sizeof next);
+    for (int t = 0; t < TOKENS; t++) next[t * TOKENS + (t + 2) % TOKENS] = 3;
+    char *text = write_text((struct ps_generate_options){.prompt = "0 3", .tokens = 8}, network);
+    assert_string_equal(text, "0 3 5 0 2 4 6 1 3 5");
+    free(text);
+    text = write_text((struct ps_generate_options){.prompt = "6,5,4, 3 2\n1 0", .tokens = 2}, network);
+    assert_string_equal(text, "6 5 4 3 2 1 0 2 4");
+    free(text);
+    /* Of equal ones the first; the only one of the first. */
+    memset(next, 0, sizeof next);
+    text = write_text((struct ps_generate_options){.prompt = "5", .tokens = 2}, network);
+    assert_string_equal(text, "5 0 0");
+    free(text);
+    text = write_text((struct ps_generate_options){.prompt = "5", .tokens = 2, .temperature = 9, .top_k = 1}, network);
+    assert_string_equal(text, "5 0 0");
+    free(text);
+    ps_network_destroy(network);
+}
+
+/* Counts what was drawn, and compares with the probabilities within five deviations. */
+static void check_shares(const char *text, const double probability[TOKENS]) {
+    int counts[TOKENS] = {0}, all = 0;
+    for (const char *c = strchr(text, ' '); c != NULL; c = strchr(c + 1, ' '), all++) counts[c[1] - '0']++;
+    for (int t = 0; t < TOKENS; t++) {
+        const double mean = all * probability[t], deviation = sqrt(all * probability[t] * (1 - probability[t]));
+        assert_true(fabs(counts[t] - mean) <= 5 * deviation);
+    }
+}
+
+static void test_drawing(void **state) {
+    (void)state;
+    static const double shares[TOKENS] = {0.4, 0.05, 0.25, 0.05, 0.1, 0.1, 0.05};
+    static const double best[TOKENS] = {0.4 / 0.65, 0, 0.25 / 0.65};
+    double warm[TOKENS], sum = 0;
+    struct ps_network *network = make_network("tokens");
+    for (int i = 0; i < TOKENS * TOKENS; i++) next[i] = (float)log(shares[i % TOKENS]);
+    for (int t = 0; t < TOKENS; t++) sum += sqrt(shares[t]);
+    for (int t = 0; t < TOKENS; t++) warm[t] = sqrt(shares[t]) / sum;
+    struct ps_generate_options options = {.prompt = "1", .tokens = 3000, .temperature = 1};
+    char *text = write_text(options, network), *again = write_text(options, network);
+    check_shares(text, shares);
+    assert_string_equal(text, again); /* the seed fixes it */
+    free(again);
+    options.seed = 1;
+    again = write_text(options, network);
+    check_shares(again, shares);
+    assert_string_not_equal(text, again);
+    free(again);
+    free(text);
+    options.temperature = 2;
+    text = write_text(options, network);
+    check_shares(text, warm);
+    free(text);
+    options.temperature = 1;
+    options.top_k = 2;
+    text = write_text(options, network);
+    check_shares(text, best);
+    free(text);
+    ps_network_destroy(network);
+}
+
+static struct vocabulary *make_vocabulary(const char *data, const char *const *tokens, int count) {
+    struct vocabulary *made = vocabulary_create(&test_error);
+    assert_non_null(made);
+    /* The more often, the smaller the number. */
+    for (int t = 0; t < count; t++)
+        for (int times = t; times < count; times++)
+            assert_ok(vocabulary_count(made, tokens[t], strlen(tokens[t]), &test_error));
+    assert_ok(vocabulary_finish(made, 64, &test_error));
+    vocabulary_set_data(made, data);
+    return made;
+}
+
+static void test_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *data, *tokens[4], *text, *again;
+        int count;
+        int32_t numbers[6];
+    } cases[] = {
+        {"text,tokens=words", {"the", "cat"}, "the  dog\nthe cat", "the <unk>\nthe cat", 5, {4, 1, 3, 4, 5}},
+        {"text,tokens=characters", {"a", "\xc3\xa4", " "}, "a \xc3\xa4", "a \xc3\xa4", 3, {4, 6, 5}},
+        {"text,tokens=bytes", {"<0xC3>", "<0xA4>", "<0x0A>"}, "\xc3\xa4\n", "\xc3\xa4\n", 3, {4, 5, 6}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct vocabulary *vocabulary = make_vocabulary(cases[c].data, cases[c].tokens, c == 0 ? 2 : 3);
+        struct token_list list = {0};
+        struct text text = {0};
+        assert_ok(running_text_number(vocabulary, cases[c].text, strlen(cases[c].text), &list, &test_error));
+        assert_int_equal(list.count, cases[c].count);
+        assert_memory_equal(list.tokens, cases[c].numbers, list.count * sizeof *list.tokens);
+        assert_ok(running_text_spell(vocabulary, list.tokens, (int64_t)list.count, &text, &test_error));
+        char *spelled = text_take(&text);
+        assert_string_equal(spelled, cases[c].again);
+        free(spelled);
+        free(list.tokens);
+        vocabulary_destroy(vocabulary);
+    }
+}
+
+/* By a vocabulary's file. Tokens that it does not have, of which the network has some, are never written. */
+static void test_vocabulary(void **state) {
+    (void)state;
+    static const char *const words[] = {"on", "and"};
+    char path[4096];
+    struct ps_network *network = make_network("tokens");
+    struct vocabulary *vocabulary = make_vocabulary("text,tokens=words", words, 2);
+    const struct vocabulary *const both[2] = {vocabulary, NULL};
+    assert_ok(vocabulary_write(file_join(path, test_directory, "vocabulary.json"), both, &test_error));
+    memset(next, 0, sizeof next);
+    next[4 * TOKENS + 5] = next[5 * TOKENS + 3] = next[3 * TOKENS + 4] = 2; /* on and, line after line */
+    for (int t = 0; t < TOKENS; t++) next[t * TOKENS + 6] = 9;
+    char *text = write_text((struct ps_generate_options){.prompt = "on", .tokens = 4, .vocabulary = path}, network);
+    assert_string_equal(text, "on and\non and");
+    free(text);
+    vocabulary_destroy(vocabulary);
+    ps_network_destroy(network);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        struct ps_generate_options options;
+        const char *predicts, *part;
+    } cases[] = {
+        {{.tokens = 1}, "tokens", "`prompt`: missing"},
+        {{.prompt = " "}, "tokens", "`prompt`: has no token"},
+        {{.prompt = "1 x"}, "tokens", "`prompt`: 'x' is no number"},
+        {{.prompt = "1 7"}, "tokens", "`prompt`: token 7; next knows 0 to 6"},
+        {{.prompt = "1 -1"}, "tokens", "`prompt`: token -1"},
+        {{.prompt = "1", .temperature = -1}, "tokens", "`temperature`: -1"},
+        {{.prompt = "1", .temperature = NAN}, "tokens", "`temperature`: "},
+        {{.prompt = "1"}, "classes", "next predicts classes, not the tokens that follow"},
+        {{.prompt = "1"}, "masked_tokens", "next predicts masked tokens, not the tokens that follow"},
+        {{.prompt = "1", .vocabulary = "a", .tokenizer = "b"}, "tokens", "one of `vocabulary` and `tokenizer`"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_network *network = make_network(cases[c].predicts);
+        struct ps_generate_options options = cases[c].options;
+        char *text;
+        options.struct_size = sizeof options;
+        options.network = network;
+        assert_status(ps_generate(&options, &text, &test_error), PS_USAGE, cases[c].part);
+        ps_network_destroy(network);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_drawing), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
