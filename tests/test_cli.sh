@@ -305,6 +305,8 @@ cmp -s out text || complain "predict --prompt: the only token of the first is no
 done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2.*' --workers 2 --batch 16 --micro-batch 8 \
     --data synthetic:images,samples=128 --steps 4 --checkpoint-every 4 --out tuned -q
 done_by export --run tuned -o tuned.safetensors && done_by evaluate --run tuned --data synthetic:images,samples=64 -q
+grep -q '"freeze": "conv\*,fc1.\*,fc2.\*"' tuned/config.json && grep -q '"init": "lenet5.safetensors"' tuned/config.json ||
+    complain "config.json: --freeze and --init"
 cmp -s tuned.safetensors lenet5.safetensors && complain "train --freeze: the last layer has not changed"
 done_by check --model lenet5 --init tuned.safetensors --workers 2 --json && says_json check && says '"agrees": true' && says '"worst"'
 # Adapters alone are trained; merged, the weights alone compute the same.

@@ -22,5 +22,13 @@ begins "back in PyTorch"
 "$python" back.py >there 2>err || complain "back.py fails"
 here=$(sed -n 's/.*accuracy \([0-9.]*%\).*/\1/p' out | tail -n 1) there=$(sed -n 's/.*accuracy //p' there)
 [ -n "$here" ] && [ "$here" = "$there" ] || complain "accuracy $here here, $there in PyTorch"
+begins "in ONNX Runtime"
+if "$python" -c 'import onnxruntime' 2>/dev/null; then
+    "$python" runtime.py >there 2>err || complain "runtime.py fails"
+    there=$(sed -n 's/.*accuracy //p' there)
+    [ "$here" = "$there" ] || complain "accuracy $here here, $there in ONNX Runtime"
+else
+    echo "skipped: $python has no onnxruntime"
+fi
 case $here in 100.00% | 2?.* | 1?.* | ?.*) complain "an accuracy of $here tells nothing" ;; esac
 finish

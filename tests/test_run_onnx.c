@@ -108,14 +108,10 @@ static void write_source(int last_type) {
     free(node.data);
 }
 
-/* With adapters of low rank; NULL: without. */
-static void train(const char *out, const char *adapters) {
+static void train_network(const char *out, const struct ps_network *network) {
     struct training training;
-    struct ps_network *network;
     struct ps_run *run;
     training_init(&training);
-    assert_ok(ps_network_open(source, &network, &test_error));
-    if (adapters != NULL) assert_ok(ps_network_lora(network, adapters, &test_error));
     training.o.network = network;
     training.data = "synthetic:images,samples=64";
     training.o.steps = 4;
@@ -130,6 +126,14 @@ static void train(const char *out, const char *adapters) {
     training.plan.method = "uniform";
     assert_ok(training_run(&training, &run, &test_error));
     ps_run_destroy(run);
+}
+
+/* With adapters of low rank; NULL: without. */
+static void train(const char *out, const char *adapters) {
+    struct ps_network *network;
+    assert_ok(ps_network_open(source, &network, &test_error));
+    if (adapters != NULL) assert_ok(ps_network_lora(network, adapters, &test_error));
+    train_network(out, network);
     ps_network_destroy(network);
 }
 
@@ -266,20 +270,24 @@ static void test_options(void **state) {
     assert_int_equal(count_fields(written, 7, 12), 2);
 }
 
+/* Goes on with the run only to leave it in another directory. */
+static void save_elsewhere(const char *run, const char *other) {
+    struct ps_train_options options;
+    struct ps_trainer *trainer;
+    ps_train_options_init(&options);
+    options.resume = run;
+    options.device = test_device("cpu");
+    assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+    assert_ok(ps_trainer_save(trainer, other, &test_error));
+    ps_trainer_destroy(trainer);
+}
+
 /* A run that goes on keeps the graph, also in another directory. */
 static void test_resumed(void **state) {
     (void)state;
-    struct ps_train_options options;
-    struct ps_trainer *trainer;
     char other[4096], all[4096];
     const double trained = loss_of(run_dir, NULL);
-    ps_train_options_init(&options);
-    options.resume = run_dir;
-    options.device = test_device("cpu");
-    assert_ok(ps_trainer_create(&options, &trainer, &test_error));
-    file_join(other, test_directory, "other");
-    assert_ok(ps_trainer_save(trainer, other, &test_error));
-    ps_trainer_destroy(trainer);
+    save_elsewhere(run_dir, file_join(other, test_directory, "other"));
     const struct ps_export_options again = {.struct_size = sizeof again, .run = other, .format = "onnx", .path = all};
     file_join(all, test_directory, "all.onnx");
     assert_ok(ps_export_run(&again, &test_error));
@@ -299,6 +307,33 @@ static void test_adapters(void **state) {
     assert_ok(ps_export_run(&options, &test_error));
     const double trained = loss_of(adapted, NULL), there = loss_of(NULL, path);
     assert_true(fabs(trained - before) > 1e-3 && fabs(there - trained) < 1e-5 * trained);
+}
+
+/* A run says how its network was changed before it was trained, and so does one that goes on. */
+static void test_said(void **state) {
+    (void)state;
+    char run[4096], other[4096], path[4096], init[4200], *text;
+    struct ps_network *network;
+    size_t size;
+    assert_ok(ps_network_open(source, &network, &test_error));
+    assert_ok(ps_network_initialize(network, source, &test_error));
+    assert_ok(ps_network_freeze(network, "conv.*,norm.*", &test_error));
+    assert_ok(ps_network_set_loss(network, "cross-entropy", NULL, 0, &test_error));
+    train_network(file_join(run, test_directory, "said"), network);
+    ps_network_destroy(network);
+    save_elsewhere(run, file_join(other, test_directory, "said-again"));
+    snprintf(init, sizeof init, "\"init\": \"%s\"", source);
+    char *before = NULL;
+    for (int r = 0; r < 2; r++) {
+        assert_ok(file_read(file_join(path, r > 0 ? other : run, "config.json"), 1 << 20, &text, &size, &test_error));
+        const char *sum = strstr(text, "\"init_checksum\": \"");
+        assert_true(strstr(text, init) && sum && strstr(text, "\"freeze\": \"conv.*,norm.*\"") &&
+                    strstr(text, "\"loss\": \"cross-entropy\""));
+        if (r > 0) assert_memory_equal(sum, strstr(before, "\"init_checksum\": \""), 28);
+        free(before);
+        before = text;
+    }
+    free(before);
 }
 
 /* Numbers on both sides of what halves can tell, as they are rounded. */
@@ -340,6 +375,11 @@ static void test_refused(void **state) {
     assert_status(ps_network_write(network, written, &test_error), PS_USAGE,
                   "lenet5: the network did not come from an ONNX file");
     ps_network_destroy(network);
+    /* Weights that come from an ONNX file do not make the network one of its graph. */
+    assert_ok(ps_network_open(file_join(path, run_dir, "network.json"), &network, &test_error));
+    assert_ok(ps_network_initialize(network, source, &test_error));
+    assert_status(ps_network_write(network, written, &test_error), PS_USAGE, "did not come from an ONNX file");
+    ps_network_destroy(network);
     struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .path = written, .training = true};
     assert_status(ps_export_run(&options, &test_error), PS_USAGE, "`training`: needs the format onnx");
     options = (struct ps_export_options){
@@ -357,7 +397,8 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export),   cmocka_unit_test(test_options), cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_adapters), cmocka_unit_test(test_halves),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_adapters), cmocka_unit_test(test_said),    cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -251,13 +251,27 @@ enum ps_status network_create_split(const struct ps_network *whole, const char *
 void network_replace(struct ps_network *network, struct ps_network *made) {
     struct ps_network old = *network;
     *network = *made;
+    network->said = old.said;
     *made = old;
+    made->said = (struct network_said){0};
     ps_network_destroy(made);
+}
+
+enum ps_status network_say(char **place, const char *text, struct ps_error *error) {
+    char *copy = strdup(text);
+    if (copy == NULL) return error_memory(error, "a network", strlen(text));
+    free(*place);
+    *place = copy;
+    return PS_OK;
 }
 
 void ps_network_destroy(struct ps_network *network) {
     if (network == NULL) return;
     graph_destroy(network->graph);
+    free(network->said.init);
+    free(network->said.init_checksum);
+    free(network->said.freeze);
+    free(network->said.loss);
     free(network);
 }
 
@@ -272,7 +286,7 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
         if (*text == '\0') break;
     }
     network->hash = hash_network(network);
-    return PS_OK;
+    return network_say(&network->said.freeze, patterns, error);
 }
 
 /* ------------------------------------------------------------ other lengths */
@@ -372,7 +386,7 @@ enum ps_status ps_network_set_loss(struct ps_network *network, const char *loss,
     else
         graph_destroy(graph);
     if (status == PS_OK) network_replace(network, made);
-    return status;
+    return status == PS_OK && loss != NULL ? network_say(&network->said.loss, loss, error) : status;
 }
 
 /* ------------------------------------------------------------------ facts */

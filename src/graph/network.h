@@ -18,6 +18,13 @@ extern const char *const network_predicts_names[3];
 
 enum { NETWORK_NAME_SIZE = 128 };
 
+/* How a network was changed before it was used, for who wants to do so again; NULL: it was not. */
+struct network_said {
+    char *init, *init_checksum; /* the file that parameters begin with; where it is known from a run, a checksum of the values */
+    char *freeze;               /* patterns */
+    char *loss;
+};
+
 struct ps_network {
     char name[NETWORK_NAME_SIZE]; /* a built-in one's is its specification */
     struct graph *graph;
@@ -28,7 +35,10 @@ struct ps_network {
     int labels;     /* of a sample */
     int vocabulary; /* of tokens; 0: it reads images */
     enum network_predicts predicts;
+    struct network_said said;
 };
+/* Keeps a copy of the text in place of what was said before. */
+enum ps_status network_say(char **place, const char *text, struct ps_error *error);
 
 /* Takes the graph, finished or not, also on failure. PS_USAGE where it is no network that can be trained. */
 enum ps_status network_create(const char *name, struct graph *graph, enum network_predicts predicts,
@@ -36,7 +46,7 @@ enum ps_status network_create(const char *name, struct graph *graph, enum networ
 /* The same with layers split inside as `splits` says (graph_split_all), and a name that says so. */
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
                                     struct ps_error *error);
-/* `network` becomes what `made` is; takes `made`. */
+/* `network` becomes what `made` is, but for what was said of it; takes `made`. */
 void network_replace(struct ps_network *network, struct ps_network *made);
 enum ps_status network_parse(const char *text, size_t size, const char *source, struct ps_network **network,
                              struct ps_error *error);

@@ -129,16 +129,16 @@ enum ps_status values_keep_mapping(struct values *values, struct file_map mappin
 enum ps_status values_keep_values(struct values *values, struct values *other, struct ps_error *error) {
     enum ps_status status =
         memory_grow(&values->others, &values->other_capacity, values->other_count + 1, "values of parameters", error);
-    if (status != PS_OK) {
+    if (status == PS_OK)
+        values->others[values->other_count++] = other;
+    else
         values_release(other);
-        return status;
-    }
-    values->others[values->other_count++] = other;
-    if (values->origin == NULL) {
-        values->origin = other->origin;
-        values->origin_size = other->origin_size;
-    }
-    return PS_OK;
+    return status;
+}
+
+void values_share_origin(struct values *values, const struct values *other) {
+    values->origin = other->origin;
+    values->origin_size = other->origin_size;
 }
 
 void values_set_origin(struct values *values, void *bytes, size_t size) {

@@ -32,11 +32,12 @@ enum ps_status values_set(struct values *values, const struct array *array, enum
                           struct ps_error *error);
 /* The store unmaps the file when it is freed; on failure at once. */
 enum ps_status values_keep_mapping(struct values *values, struct file_map mapping, struct ps_error *error);
-/* Takes an ownership of another store, whose data entries may borrow, and its origin where there is none; on failure the
- * ownership ends at once. */
+/* Takes an ownership of another store, whose data entries may borrow; on failure it ends at once. */
 enum ps_status values_keep_values(struct values *values, struct values *other, struct ps_error *error);
 /* The file that the network came from, without the values (onnx/write.c): allocated by malloc, and the store's from now on. */
 void values_set_origin(struct values *values, void *bytes, size_t size);
+/* The same as that of another store, which this one keeps. */
+void values_share_origin(struct values *values, const struct values *other);
 /* NULL: there is none, or no store. */
 const void *values_origin(const struct values *values, size_t *size);
 /* Adds the tensors of a safetensors file, which stays mapped. */

@@ -131,12 +131,14 @@ enum ps_status ps_network_initialize(struct ps_network *network, const char *pat
     if (status == PS_OK) {
         status = values_keep_values(made, from, error);
         if (status == PS_OK && graph->values) status = values_keep_values(made, values_share(graph->values), error);
+        if (status == PS_OK && graph->values) values_share_origin(made, graph->values);
         if (status == PS_OK) status = merge(graph, from, made, path, error);
     }
     if (status == PS_OK && (status = values_check(made, graph, error)) == PS_USAGE) {
         error_prefix(error, "%s", path);
         status = PS_BAD_INPUT;
     }
+    if (status == PS_OK) status = network_say(&network->said.init, path, error);
     if (status != PS_OK) {
         values_release(made);
         return status;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/object.h"
 #include "graph/lora.h"
 #include "train/run_result.h"
@@ -59,6 +60,33 @@ static void set_lora(json_t *config, const struct ps_network *network) {
                             json_pack("{s:i, s:i, s:f, s:f}", "adapters", count, "rank", first.rank, "alpha",
                                       first.scale * first.rank, "dropout",
                                       first.dropout ? (double)first.dropout->attributes.rate : 0.0));
+}
+
+/* Of the values that parameters begin with. */
+static enum ps_status sum_values(const struct values *values, char digits[16], struct ps_error *error) {
+    struct file_piece *pieces;
+    TRY(memory_new(&pieces, values_count(values), "a checksum", error));
+    for (int i = 0; i < values_count(values); i++)
+        pieces[i] = (struct file_piece){values_at(values, i)->data, array_bytes(values_at(values, i))};
+    snprintf(digits, 16, "%08x", (unsigned)file_checksum(pieces, (size_t)values_count(values)));
+    free(pieces);
+    return PS_OK;
+}
+
+/* How the network that was given was changed. */
+static enum ps_status set_said(json_t *config, const struct job *job, struct ps_error *error) {
+    const struct ps_network *network = job->options->network;
+    char digits[16];
+    if (!network) return PS_OK;
+    const struct network_said *said = &network->said;
+    set_text(config, "loss", said->loss);
+    set_text(config, "freeze", said->freeze);
+    set_text(config, "init", said->init);
+    set_text(config, "init_checksum", said->init_checksum);
+    if (!said->init || said->init_checksum || !job->values) return PS_OK;
+    TRY(sum_values(job->values, digits, error));
+    set_text(config, "init_checksum", digits);
+    return PS_OK;
 }
 
 /* The rule as it runs, defaults filled in. */
@@ -158,6 +186,11 @@ enum ps_status config_write(const char *run_dir, const struct job *job, const st
     static const char *const planning[] = {"cluster", "plan_options", "cluster_options"};
     char path[PATH_SIZE];
     json_t *config = make_config(job, rule, steps);
+    enum ps_status status = set_said(config, job, error);
+    if (status != PS_OK) {
+        json_decref(config);
+        return status;
+    }
     /* A run that goes on by its plan keeps what was said when that was made. */
     for (size_t i = 0; before && before->document && !before->planned_anew && i < sizeof planning / sizeof *planning; i++) {
         json_t *old = json_object_get(before->document, planning[i]);
@@ -395,6 +428,19 @@ static enum ps_status read_cluster(const struct ps_train_options *requested, str
     return PS_OK;
 }
 
+static enum ps_status take_said(const json_t *document, struct network_said *said, struct ps_error *error) {
+    const struct {
+        const char *field;
+        char **place;
+    } texts[] = {
+        {"loss", &said->loss}, {"freeze", &said->freeze}, {"init", &said->init}, {"init_checksum", &said->init_checksum}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = json_string_value(json_object_get(document, texts[i].field));
+        if (text) TRY(network_say(texts[i].place, text, error));
+    }
+    return PS_OK;
+}
+
 /* The network that the run keeps. Older runs keep none; a built-in one has the name that the plan says. */
 static enum ps_status read_network(const struct ps_train_options *requested, struct resumption *resumption,
                                    struct ps_error *error) {
@@ -404,6 +450,7 @@ static enum ps_status read_network(const struct ps_train_options *requested, str
     if (resumption->request.options.network || !file_exists(path)) return PS_OK;
     TRY(ps_network_read(path, &resumption->network, error));
     resumption->request.options.network = resumption->network;
+    TRY(take_said(resumption->document, &resumption->network->said, error));
     if (!file_exists(file_join(path, requested->resume, "network.onnx"))) return PS_OK;
     struct graph *graph = resumption->network->graph;
     if (!graph->values && !(graph->values = values_create())) return error_memory(error, "values of parameters", 1);
