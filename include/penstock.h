@@ -145,7 +145,8 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
  * made afterwards know it. PS_USAGE where a pattern matches none. */
 enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
 /* Low-rank adapters: "rank=8,alpha=16,target=*attn*+*.fc1[,dropout=0.1][,train=head.*]". Every linear layer, and convolution
- * without groups, whose weight a pattern of `target` matches (or what is before its ".weight") is trained as
+ * without groups, that a pattern of `target` matches (the weight's name, or the end of the layer's: "fc1" for
+ * "block.fc1.weight", as PEFT's target_modules) is trained as
  * W x + alpha / rank B A x, with A (rank x inputs) and B (outputs x rank, zeros in the beginning) named as PEFT does,
  * NAME.lora_A.weight and NAME.lora_B.weight. All other parameters are fixed as by ps_network_freeze, but for those that a
  * pattern of `train` matches. Usual: rank 8, alpha the rank, no dropout. PS_USAGE where a pattern matches none, or the network

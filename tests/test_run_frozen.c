@@ -175,15 +175,14 @@ static void test_memory(void **state) {
 }
 
 /* A checkpoint holds frozen parameters without moments; a run goes on from it with the same bits, and with its groups. */
-static void test_resumed(void **state) {
-    (void)state;
+static void check_resumed(int number, const char *data, const char *groups) {
     char directory[4096], out[4096], last[4096], path[4096];
-    struct run_case wanted = case_of(3, path);
+    struct run_case wanted = case_of(number, path);
     struct ps_run *run;
     wanted.workers = 2;
-    wanted.groups = "layer2.*:lr=0.04;*.bias:lr=0.001,weight-decay=0";
+    wanted.groups = groups;
     wanted.steps = 6;
-    wanted.data = wanted.valid = "synthetic:images,samples=16"; /* two steps an epoch */
+    wanted.data = wanted.valid = data; /* two steps an epoch */
     run_case_train(wanted, directory, &run);
     double loss = ps_run_info(run).valid_loss;
     ps_run_destroy(run);
@@ -204,6 +203,12 @@ static void test_resumed(void **state) {
     trained_free(&resumed);
     trained_free(&whole);
     test_directory_remove(directory);
+}
+
+static void test_resumed(void **state) {
+    (void)state;
+    check_resumed(3, "synthetic:images,samples=16", "layer2.*:lr=0.04;*.bias:lr=0.001,weight-decay=0");
+    check_resumed(CASES - 1, "synthetic:tokens,samples=16", "*.lora_B.*:lr=0.02");
 }
 
 /* A frozen network is another one, and its file says what is frozen. */

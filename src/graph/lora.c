@@ -57,15 +57,23 @@ int lora_module_length(const char *parameter) {
     return (int)strlen(parameter);
 }
 
+/* Some columns at a time, so that both factors are read in the order of memory. */
 void lora_merge(const struct lora *lora, const struct graph *graph, const float *a, const float *b, float *weight) {
+    enum { TILE = 256 };
     const int64_t rows = lora->base->attributes.channels;
     const int64_t columns = shape_elements(&graph->parameters[lora->a->parameter_first].shape) / lora->rank;
+    const bool transposed = lora->base->attributes.transposed;
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            float *at = &weight[lora->base->attributes.transposed ? j * rows + i : i * columns + j];
-            double sum = 0;
-            for (int64_t r = 0; r < lora->rank; r++) sum += (double)b[i * lora->rank + r] * (double)a[r * columns + j];
-            *at = (float)((double)*at + lora->scale * sum);
+        for (int64_t first = 0; first < columns; first += TILE) {
+            const int64_t count = columns - first < TILE ? columns - first : TILE;
+            double sum[TILE] = {0};
+            for (int64_t r = 0; r < lora->rank; r++)
+                for (int64_t j = 0; j < count; j++)
+                    sum[j] += (double)b[i * lora->rank + r] * (double)a[r * columns + first + j];
+            for (int64_t j = 0; j < count; j++) {
+                float *at = &weight[transposed ? (first + j) * rows + i : i * columns + first + j];
+                *at = (float)((double)*at + lora->scale * sum[j]);
+            }
         }
 }
 
@@ -77,15 +85,20 @@ struct wanted {
     const char *target, *train; /* patterns joined by '+'; train may be NULL */
 };
 
-/* Does one of the patterns match the name, or, where `module` says so, what it is of ("fc1" of "fc1.weight")? */
+/* Does one of the patterns match the name, or, where `module` says so, what it is of, from its beginning or from a dot on:
+ * "block.fc1" and "fc1" of "block.fc1.weight", as PEFT's target_modules do? */
 static bool among(const char *patterns, const char *name, bool module) {
     char pattern[sizeof((struct parameter *)0)->name], own[sizeof pattern];
     snprintf(own, sizeof own, "%.*s", lora_module_length(name), name);
     for (const char *text = patterns; text != NULL; text += *text == '+') {
         const size_t length = strcspn(text, "+");
         snprintf(pattern, sizeof pattern, "%.*s", (int)length, text);
-        if (length < sizeof pattern && (graph_name_matches(pattern, name) || (module && graph_name_matches(pattern, own))))
-            return true;
+        if (length < sizeof pattern && graph_name_matches(pattern, name)) return true;
+        for (const char *part = module && length < sizeof pattern ? own : NULL; part != NULL;) {
+            if (graph_name_matches(pattern, part)) return true;
+            part = strchr(part, '.');
+            if (part != NULL) part++;
+        }
         text += length;
         if (*text == '\0') break;
     }
