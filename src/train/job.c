@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/launch.h"
-#include "train/job_costs.h"
 #include "train/job_plan.h"
 
 enum { BATCH_MAX = 1 << 24 };
@@ -294,7 +293,7 @@ static enum ps_status check_emulation(const struct job *job, struct ps_error *er
 }
 
 enum ps_status job_plan(struct job *job, struct ps_error *error) {
-    if (job->profile) TRY(job_costs_fit(job, job_requested_batch(job), error));
+    if (job->profile) TRY(job_fit_costs(job, job_requested_batch(job), error));
     if (!job->plan) TRY(job_make_plan(job, error));
     TRY(check_emulation(job, error));
     TRY(take_network(job, error));

@@ -1,12 +1,17 @@
 /*
  * Where the plan of a job comes from: a file, or the costs of its network, which are measured where nobody gave them. With the
- * plan the job gets its cluster.
+ * plan the job gets its cluster. Of a network whose mini-batches have several lengths (data/order.h) the times are means: each
+ * length is measured, and counts as often as mini-batches have it. Memory is that of the whole length, in whose blocks all are
+ * computed.
  */
 #ifndef PENSTOCK_TRAIN_JOB_PLAN_H
 #define PENSTOCK_TRAIN_JOB_PLAN_H
 
 #include "train/job.h"
 
+/* The profile that was given: where it does not say that its times are means over the job's lengths, the shorter ones are
+ * measured here, at its sizes of micro-batch. PS_USAGE where it says other lengths, or no size. */
+enum ps_status job_fit_costs(struct job *job, int64_t batch, struct ps_error *error);
 /* A copy of that of the options, with what they say of the optimizer. PS_USAGE where they contradict it. */
 enum ps_status job_take_plan(struct job *job, struct ps_error *error);
 /* For the options' requested; measures the network first, unless the job has a profile. */

@@ -3,8 +3,8 @@
  * same time. Devices are of one type where their processors are of the same kind and the cluster's description gives them the
  * same speed.
  *
- * Rank 0 asks, with what the others wait for anyway (trainer_share_job): a request instead of the plan. Who is to measure does
- * so and hands in its costs; everybody then waits for what comes next.
+ * Rank 0 asks, with what the others wait for anyway (trainer_distribute_job): a request instead of the plan. Who is to measure
+ * does so and hands in its costs; everybody then waits for what comes next.
  */
 #ifndef PENSTOCK_TRAIN_JOINT_PROFILE_H
 #define PENSTOCK_TRAIN_JOINT_PROFILE_H

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,39 +17,12 @@
 #include "compute/figures.h"
 #include "data/object.h"
 #include "exec/trace.h"
-#include "train/trainer_share.h"
+#include "train/trainer.h"
 
 /* What a picture shows of each worker. */
 enum { PICTURE_COMPUTATIONS = 48 };
 
 /* ---------------------------------------------------------------------- segments */
-
-enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
-                                      struct ps_error *error) {
-    struct segment segment = {.programs = programs};
-    TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
-    TRY(trainer_share_segment(trainer, error));
-    *sum = executor_evaluation(trainer->executor);
-    return PS_OK;
-}
-
-/* Newest weights on the validation data. */
-static enum ps_status evaluate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error) {
-    struct stage_result sum;
-    if (trainer->valid.count == 0) return PS_OK;
-    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
-    if (!trainer_coordinates(trainer)) return PS_OK;
-    if (sum.weight == 0)
-        return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
-    const struct figures figures = figures_of(trainer->job.network, &sum);
-    entry->valid_loss = figures.loss;
-    entry->valid_accuracy = figures.accuracy;
-    entry->valid_top5 = figures.top5;
-    entry->valid_perplexity = figures.perplexity;
-    if (isfinite(entry->valid_loss)) return PS_OK;
-    return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
-                     isnan(entry->valid_loss) ? "not a number" : "infinite");
-}
 
 static void tell_segment(const struct ps_trainer *trainer, const struct log_entry *entry) {
     if (!trainer->job.device->real) return;
@@ -87,8 +61,8 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
     bool predictions;
-    TRY(trainer_share_predictions(trainer, &predictions, error));
-    if (evaluates) TRY(evaluate(trainer, &entry, error));
+    TRY(trainer_gather_predictions(trainer, &predictions, error));
+    if (evaluates) TRY(trainer_validate(trainer, &entry, error));
     if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
@@ -115,7 +89,7 @@ static enum ps_status run_segment(struct ps_trainer *trainer, int64_t most, stru
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = clock_now();
     TRY(executor_run(trainer->executor, &segment, trainer_watch, trainer, error));
-    TRY(trainer_share_segment(trainer, error));
+    TRY(trainer_gather_segment(trainer, error));
     double seconds = clock_now() - trainer->executor->segment_started_s;
     TRY(trainer_watch(trainer, error));
     trainer->training_s += seconds;
@@ -203,7 +177,7 @@ static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct 
 static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error) {
     note_workers(trainer);
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
-    TRY(trainer_share_figures(trainer, error));
+    TRY(trainer_gather_figures(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     note_figures(trainer);
     /* Done is done only when it lasts. */
@@ -277,10 +251,89 @@ enum ps_status ps_trainer_evaluate_get(struct ps_trainer *trainer, const struct 
     return status;
 }
 
+static int parameter_count(const struct ps_trainer *trainer) {
+    const struct graph *graph = trainer->job.graph;
+    int count = 0;
+    for (int p = 0; trainer->job.device->real && p < graph->parameter_count; p++) count += !graph->parameters[p].tied;
+    return count;
+}
+
+static struct ps_parameter make_trainer_parameter(const struct ps_trainer *trainer, int number) {
+    const struct parameter *parameter = trainer->job.graph->parameters;
+    for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
+    struct ps_parameter info = {
+        .name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->role == PARAMETER_STATISTIC};
+    memcpy(info.shape, parameter->shape.dim, sizeof info.shape);
+    return info;
+}
+
+void ps_trainer_parameter_get(const struct ps_trainer *trainer, int number, struct ps_parameter *result, size_t size) {
+    const struct ps_parameter own = make_trainer_parameter(trainer, number);
+    VERSIONED_GIVE(own, result, size);
+}
+
+static const struct parameter *find_parameter(const struct graph *graph, const char *name) {
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (strcmp(graph->parameters[p].name, name) == 0) return &graph->parameters[p];
+    return NULL;
+}
+
+/* The worker that runs the forwards of the stage that has it. */
+static int owner_of(const struct ps_trainer *trainer, const struct parameter *parameter) {
+    const struct graph *graph = trainer->job.graph;
+    int place = (int)(parameter - graph->parameters), layer = 0, stage = 0;
+    for (int n = 0; n < graph->node_count; n++) {
+        const struct node *node = &graph->nodes[n];
+        if (place >= node->parameter_first && place < node->parameter_first + node->parameter_count) layer = node->layer;
+    }
+    while (trainer->job.plan->stages[stage].last < layer) stage++;
+    return trainer->job.plan->stages[stage].forward[0];
+}
+
+static enum ps_status export_parameter(const struct worker *worker, const char *name, float *values, struct ps_error *error) {
+    for (int s = 0; s < worker->stage_count; s++) {
+        const struct worker_stage *stage = &worker->stages[s];
+        for (int i = 0; stage->forward && i < stage_parameter_count(stage->stage); i++)
+            if (strcmp(stage_parameter(stage->stage, i)->name, name) == 0)
+                return stage_export(stage->stage, i, stage->weights[0], stage->statistics, values, error);
+    }
+    return error_set(error, PS_FAILED, "worker %d does not have %s", worker->number, name);
+}
+
+/* From its owner to rank 0. */
+static enum ps_status hand_in(const struct ps_trainer *trainer, int owner, const char *name, float *values, size_t bytes,
+                              struct ps_error *error) {
+    struct processes *processes = trainer->processes;
+    if (processes->rank != 0 && processes->rank != owner) return PS_OK;
+    float *own = processes->rank == owner ? malloc(bytes) : NULL;
+    if (processes->rank == owner && !own) return error_memory(error, "a parameter", bytes);
+    enum ps_status status = own ? export_parameter(&trainer->executor->workers[owner], name, own, error) : PS_OK;
+    void *data = own;
+    size_t size = bytes;
+    if (status == PS_OK) status = processes_hand_in(processes, owner, &data, &size, error);
+    if (status == PS_OK && processes->rank == 0) memcpy(values, data, bytes);
+    free(data);
+    return status;
+}
+
+static enum ps_status read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
+                                     struct ps_error *error) {
+    if (parameter_count(trainer) == 0)
+        return error_set(error, PS_USAGE, "name: the network has no parameters on device %s", trainer->job.device->name);
+    const struct parameter *parameter = find_parameter(trainer->job.graph, name);
+    if (!parameter) return error_set(error, PS_USAGE, "name: the network has no parameter '%s'", name);
+    size_t elements = (size_t)shape_elements(&parameter->shape);
+    if (count != elements) return error_set(error, PS_USAGE, "count: %s has %zu elements, not %zu", name, elements, count);
+    int owner = owner_of(trainer, parameter);
+    if (trainer->processes->count > 1 && owner > 0) return hand_in(trainer, owner, name, values, count * sizeof *values, error);
+    return executor_has(trainer->executor, owner) ? export_parameter(&trainer->executor->workers[owner], name, values, error)
+                                                  : PS_OK;
+}
+
 enum ps_status ps_trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
                                          struct ps_error *error) {
     TRY(check_alive(trainer, error));
-    return trainer_read_parameter(trainer, name, values, count, error);
+    return read_parameter(trainer, name, values, count, error);
 }
 
 enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error) {
@@ -314,7 +367,7 @@ static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer
                                     .epoch_steps = trainer->lengths.epoch,
                                     .batch = trainer->job.batch,
                                     .workers = trainer->job.plan->workers,
-                                    .parameters = trainer_parameter_count(trainer),
+                                    .parameters = parameter_count(trainer),
                                     .loss = entry.loss,
                                     .accuracy = entry.accuracy};
 }

@@ -1,7 +1,8 @@
 /*
- * The trainer's state, shared by its files: setting up (trainer_setup.c), keeping the log (trainer_log.c), checkpoints, going
- * on from them and stopping (trainer_checkpoint.c), other data and weights for the caller (trainer_inspect.c), training
- * (trainer.c).
+ * The trainer's state, shared by its files: setting up (trainer_setup.c), the steps (trainer.c), keeping the log
+ * (trainer_log.c), evaluation and translation (trainer_evaluate.c), checkpoints, going on from them and stopping
+ * (trainer_checkpoint.c), what processes tell each other (trainer_processes.c), and what is said of a lost one
+ * (trainer_failure.c).
  */
 #ifndef PENSTOCK_TRAIN_TRAINER_H
 #define PENSTOCK_TRAIN_TRAINER_H
@@ -61,6 +62,8 @@ bool trainer_reads_here(const struct ps_trainer *trainer);
 /* Runs the evaluation programs on the data of that kind; *sum is complete at rank 0. */
 enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
                                       struct ps_error *error);
+/* Evaluates the newest weights on the validation data, if there are some; at rank 0 `entry` gets the figures. */
+enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error);
 /* What each worker is made with. */
 struct worker_options trainer_worker_options(const struct ps_trainer *trainer);
 /* Frees what there is; a zeroed trainer is fine. A run that is over must have been left with its status before. */
@@ -97,17 +100,36 @@ static inline int64_t trainer_written(const struct ps_trainer *trainer) {
     int64_t wanted = trainer->options.valid_bleu;
     return wanted < trainer->valid.count ? wanted : trainer->valid.count;
 }
-/* Translates them through the pipeline, with the newest weights (trainer_translate.c); *bleu is set at rank 0. */
+/* Translates them through the pipeline, with the newest weights (trainer_evaluate.c); *bleu is set at rank 0. */
 enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error);
 
-/* For the caller, between steps (trainer_inspect.c, trainer_checkpoint.c); see penstock.h. *fatal: after this failure the
+/* For the caller, between steps (trainer_evaluate.c, trainer_checkpoint.c); see penstock.h. *fatal: after this failure the
  * training cannot go on. */
 enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
                                 bool *fatal, struct ps_error *error);
 enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, bool *fatal, struct ps_error *error);
-enum ps_status trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
-                                      struct ps_error *error);
-int trainer_parameter_count(const struct ps_trainer *trainer);
+
+/* Training by several processes (trainer_processes.c): what rank 0 distributes before the first step, and what is gathered
+ * there. With one process each of these does nothing. */
+/* Plan, costs, cluster and the sizes of the data, from rank 0 to all others, whose job is complete then. */
+enum ps_status trainer_distribute_job(struct ps_trainer *trainer, struct ps_error *error);
+/* What every worker needs, collected at rank 0; the others go on when it has agreed. */
+enum ps_status trainer_gather_needs(struct ps_trainer *trainer,
+                                    enum ps_status (*agree)(const struct ps_trainer *, struct ps_error *),
+                                    struct ps_error *error);
+/* While a segment runs: losses go from the last stage to rank 0. */
+enum ps_status trainer_gather_records(struct ps_trainer *trainer, struct ps_error *error);
+/* After a segment: rank 0 waits until all have finished it and knows what they saw. */
+enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_error *error);
+/* After a segment of training: how good each worker's predictions were becomes known to rank 0. *any: some were there, at rank
+ * 0 of all. */
+enum ps_status trainer_gather_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error);
+/* After the last: figures of all workers, and what they remember for the trace, to rank 0. */
+enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_error *error);
+
+/* Makes a message about a lost worker say what it was at, and who waits for it; takes a moment, for the last beats to come. On
+ * processes that need not speak it takes the message away. */
+void trainer_explain_failure(struct ps_trainer *trainer, struct ps_error *error);
 
 /* Figures of the epoch so far; the evaluation's are not known yet. */
 struct log_entry trainer_epoch_entry(const struct ps_trainer *trainer, double samples_per_s);

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "store/stage_proxies.h"
-#include "train/trainer_share.h"
+#include "train/trainer.h"
 
 enum { KEEP_DEFAULT = 2 };
 #define STOP_WITHIN_S 2.0

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "train/trainer_share.h"
+#include "train/trainer.h"
 
 /* Last instructions that are told of each worker. */
 enum { LAST_INSTRUCTIONS = 6 };

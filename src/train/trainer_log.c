@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "compute/figures.h"
-#include "train/trainer_share.h"
+#include "train/trainer.h"
 
 enum { LINES_PER_EPOCH = 20 };
 
@@ -83,7 +83,7 @@ static void tell_observer(struct ps_trainer *trainer, const struct step_record *
 enum ps_status trainer_watch(void *context, struct ps_error *error) {
     struct ps_trainer *trainer = context;
     const struct executor *executor = trainer->executor;
-    TRY(trainer_share_records(trainer, error));
+    TRY(trainer_gather_records(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     int done = executor_steps_done(executor);
     int length = executor->segment.programs->batches;

@@ -11,7 +11,7 @@
 #include "data/vocabulary.h"
 #include "train/measure_cluster.h"
 #include "train/predict_run.h"
-#include "train/trainer_share.h"
+#include "train/trainer.h"
 
 enum { BATCHES_AHEAD = 4 };
 /* So long nobody goes on, computes or reads until a worker counts as stalled. */
@@ -257,7 +257,7 @@ static enum ps_status start_executor(struct ps_trainer *trainer, struct ps_error
         .patience_s = trainer->job.device->real && !trainer->options.emulate ? PATIENCE_S : 0,
     };
     TRY(executor_create(&options, &trainer->executor, error));
-    TRY(trainer_share_needs(trainer, check_memory, error));
+    TRY(trainer_gather_needs(trainer, check_memory, error));
     memory_trim(); /* of what planning and reading left */
     trainer->start = process_memory_read(NULL);
     TRY(executor_start(trainer->executor, &worker, error));
@@ -349,7 +349,7 @@ static enum ps_status make_job(struct ps_trainer *trainer, struct ps_error *erro
     if (survey)
         TRY(survey_machines(trainer->processes, trainer->job.device->name, trainer->job.threads, &trainer->job.cluster, error));
     if (trainer_coordinates(trainer)) TRY(plan_run(trainer, error));
-    return trainer_share_job(trainer, error);
+    return trainer_distribute_job(trainer, error);
 }
 
 /* The programs, and the workers that will run them. */

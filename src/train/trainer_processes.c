@@ -1,5 +1,5 @@
-/* Handing out and gathering; see trainer_share.h. Documents travel as the text of their files. */
-#include "train/trainer_share.h"
+/* Distributing and gathering; see trainer.h. Documents travel as the text of their files. */
+#include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static enum ps_status send_values(const struct ps_trainer *trainer, struct ps_er
     return PS_OK;
 }
 
-static enum ps_status share_values(struct ps_trainer *trainer, struct ps_error *error) {
+static enum ps_status distribute_values(struct ps_trainer *trainer, struct ps_error *error) {
     static const char source[] = "the values of rank 0";
     const bool first = trainer->processes->rank == 0;
     char *text = first ? json_text(list_values(trainer->job.values)) : NULL;
@@ -167,7 +167,7 @@ static enum ps_status take_in(struct ps_trainer *trainer, const char *text, size
 }
 
 /* Which length each sample has, as rank 0 has found in the data. */
-static enum ps_status share_lengths(struct ps_trainer *trainer, struct ps_error *error) {
+static enum ps_status distribute_lengths(struct ps_trainer *trainer, struct ps_error *error) {
     struct lengths *lengths = &trainer->job.lengths;
     void *of = lengths->of;
     size_t size = (size_t)lengths->samples;
@@ -191,11 +191,11 @@ static enum ps_status take_job(struct ps_trainer *trainer, struct ps_error *erro
         TRY(status);
     }
     TRY(job_complete(&trainer->job, error));
-    TRY(share_values(trainer, error));
-    return share_lengths(trainer, error);
+    TRY(distribute_values(trainer, error));
+    return distribute_lengths(trainer, error);
 }
 
-enum ps_status trainer_share_job(struct ps_trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_distribute_job(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     if (processes->count == 1) return PS_OK;
     if (processes->rank > 0) return take_job(trainer, error);
@@ -205,15 +205,15 @@ enum ps_status trainer_share_job(struct ps_trainer *trainer, struct ps_error *er
     enum ps_status status = processes_broadcast(processes, &text, &size, error);
     free(text);
     TRY(status);
-    TRY(share_values(trainer, error));
-    return share_lengths(trainer, error);
+    TRY(distribute_values(trainer, error));
+    return distribute_lengths(trainer, error);
 }
 
 /* ------------------------------------------------------------------------- memory */
 
-enum ps_status trainer_share_needs(struct ps_trainer *trainer,
-                                   enum ps_status (*agree)(const struct ps_trainer *, struct ps_error *),
-                                   struct ps_error *error) {
+enum ps_status trainer_gather_needs(struct ps_trainer *trainer,
+                                    enum ps_status (*agree)(const struct ps_trainer *, struct ps_error *),
+                                    struct ps_error *error) {
     struct processes *processes = trainer->processes;
     struct worker_memory own;
     struct executor *executor = trainer->executor;
@@ -253,7 +253,7 @@ static int steps_told(const struct replica_record *record, const struct instance
     return !instance->backward ? losses : !instance->forward || updates < losses ? updates : losses;
 }
 
-static enum ps_status tell_records(struct ps_trainer *trainer, struct ps_error *error) {
+static enum ps_status send_records(struct ps_trainer *trainer, struct ps_error *error) {
     const struct instance *instance = last_instance(trainer, trainer->processes->rank);
     if (!instance) return PS_OK;
     const struct replica_record *record = &trainer->executor->records[instance->replica];
@@ -283,8 +283,8 @@ static void take_records(struct replica_record *record, const struct instance *i
     if (instance->backward) atomic_store_explicit(&record->updates_done, end, memory_order_release);
 }
 
-/* The others may be ahead by segments: what they tell about later ones waits for these. */
-static void hear_records(struct ps_trainer *trainer) {
+/* The others may be ahead by segments: what they report of later ones waits for these. */
+static void receive_records(struct ps_trainer *trainer) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
     void *data;
@@ -303,18 +303,18 @@ static void hear_records(struct ps_trainer *trainer) {
     }
 }
 
-enum ps_status trainer_share_records(struct ps_trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_gather_records(struct ps_trainer *trainer, struct ps_error *error) {
     if (trainer->processes->count == 1) return PS_OK;
-    if (trainer->processes->rank > 0) return trainer->executor->segment.training ? tell_records(trainer, error) : PS_OK;
-    hear_records(trainer);
+    if (trainer->processes->rank > 0) return trainer->executor->segment.training ? send_records(trainer, error) : PS_OK;
+    receive_records(trainer);
     return PS_OK;
 }
 
-enum ps_status trainer_share_segment(struct ps_trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     struct executor *executor = trainer->executor;
     if (processes->count == 1) return PS_OK;
-    TRY(trainer_share_records(trainer, error));
+    TRY(trainer_gather_records(trainer, error));
     struct stage_result *all;
     TRY(memory_new(&all, processes->count, "figures", error));
     const struct instance *own = last_instance(trainer, processes->rank);
@@ -325,7 +325,7 @@ enum ps_status trainer_share_segment(struct ps_trainer *trainer, struct ps_error
             const struct instance *held = last_instance(trainer, worker);
             if (held && held->forward) executor->records[held->replica].evaluation = all[worker];
         }
-        hear_records(trainer);
+        receive_records(trainer);
     }
     free(all);
     return status;
@@ -362,7 +362,7 @@ static void note_predictions(struct ps_trainer *trainer, const struct seen_predi
     }
 }
 
-enum ps_status trainer_share_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error) {
+enum ps_status trainer_gather_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error) {
     struct executor *executor = trainer->executor;
     struct processes *processes = trainer->processes;
     struct seen_predictions *seen;
@@ -434,7 +434,7 @@ static void fill_in_sizes(struct ps_trainer *trainer) {
         if (trainer->executor->sizes[s].parameter_bytes == 0) trainer->executor->sizes[s] = trainer->job.sizes[s];
 }
 
-enum ps_status trainer_share_figures(struct ps_trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_error *error) {
     struct processes *processes = trainer->processes;
     if (processes->rank > 0) return give_figures(trainer, error);
     fill_in_sizes(trainer);

@@ -1,18 +1,53 @@
 /*
- * What a caller asks of a trainer between two steps: how good its newest weights are on data of his choice, and what they are.
- * The executor is at rest then, and what runs here runs in the memory that training has.
+ * Evaluation by the pipeline that trains, in the memory that it has: after a segment on the validation data, and between two
+ * steps on whatever the caller gives.
+ *
+ * Also BLEU along the way: the first validation sentences are translated greedily. Where evaluating a translation alone decodes
+ * one position at a time, here each position is an evaluation's pass over all of it (exec/decoding.h): a stage keeps nothing
+ * from pass to pass, and needs nothing beyond what an evaluation needs.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/log.h"
 #include "base/memory.h"
-#include "base/versioned.h"
 #include "compute/figures.h"
 #include "data/object.h"
-#include "train/trainer_share.h"
+#include "data/pairs.h"
+#include "eval/translate.h"
+#include "train/trainer.h"
 
-/* -------------------------------------------------------------------- evaluation */
+/* ---------------------------------------------------------------------- validation */
+
+enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
+                                      struct ps_error *error) {
+    struct segment segment = {.programs = programs};
+    TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
+    TRY(trainer_gather_segment(trainer, error));
+    *sum = executor_evaluation(trainer->executor);
+    return PS_OK;
+}
+
+enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error) {
+    struct stage_result sum;
+    if (trainer->valid.count == 0) return PS_OK;
+    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
+    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (sum.weight == 0)
+        return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
+    const struct figures figures = figures_of(trainer->job.network, &sum);
+    entry->valid_loss = figures.loss;
+    entry->valid_accuracy = figures.accuracy;
+    entry->valid_top5 = figures.top5;
+    entry->valid_perplexity = figures.perplexity;
+    if (isfinite(entry->valid_loss)) return PS_OK;
+    return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
+                     isnan(entry->valid_loss) ? "not a number" : "infinite");
+}
+
+/* ---------------------------------------------------------------------- other data */
 
 /* Other data than the run's own in the workers' hands, and theirs meanwhile. */
 struct swapped {
@@ -146,83 +181,59 @@ enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_data
     return PS_OK;
 }
 
-/* -------------------------------------------------------------------- parameters */
+/* --------------------------------------------------------------------- translation */
 
-int trainer_parameter_count(const struct ps_trainer *trainer) {
-    const struct graph *graph = trainer->job.graph;
-    int count = 0;
-    for (int p = 0; trainer->job.device->real && p < graph->parameter_count; p++) count += !graph->parameters[p].tied;
-    return count;
-}
-
-static struct ps_parameter make_trainer_parameter(const struct ps_trainer *trainer, int number) {
-    const struct parameter *parameter = trainer->job.graph->parameters;
-    for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
-    struct ps_parameter info = {
-        .name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->role == PARAMETER_STATISTIC};
-    memcpy(info.shape, parameter->shape.dim, sizeof info.shape);
-    return info;
-}
-
-void ps_trainer_parameter_get(const struct ps_trainer *trainer, int number, struct ps_parameter *result, size_t size) {
-    const struct ps_parameter own = make_trainer_parameter(trainer, number);
-    VERSIONED_GIVE(own, result, size);
-}
-
-static const struct parameter *find_parameter(const struct graph *graph, const char *name) {
-    for (int p = 0; p < graph->parameter_count; p++)
-        if (strcmp(graph->parameters[p].name, name) == 0) return &graph->parameters[p];
-    return NULL;
-}
-
-/* The worker that runs the forwards of the stage that has it. */
-static int owner_of(const struct ps_trainer *trainer, const struct parameter *parameter) {
-    const struct graph *graph = trainer->job.graph;
-    int place = (int)(parameter - graph->parameters), layer = 0, stage = 0;
-    for (int n = 0; n < graph->node_count; n++) {
-        const struct node *node = &graph->nodes[n];
-        if (place >= node->parameter_first && place < node->parameter_first + node->parameter_count) layer = node->layer;
-    }
-    while (trainer->job.plan->stages[stage].last < layer) stage++;
-    return trainer->job.plan->stages[stage].forward[0];
-}
-
-static enum ps_status export_parameter(const struct worker *worker, const char *name, float *values, struct ps_error *error) {
-    for (int s = 0; s < worker->stage_count; s++) {
-        const struct worker_stage *stage = &worker->stages[s];
-        for (int i = 0; stage->forward && i < stage_parameter_count(stage->stage); i++)
-            if (strcmp(stage_parameter(stage->stage, i)->name, name) == 0)
-                return stage_export(stage->stage, i, stage->weights[0], stage->statistics, values, error);
-    }
-    return error_set(error, PS_FAILED, "worker %d does not have %s", worker->number, name);
-}
-
-/* From its owner to rank 0. */
-static enum ps_status hand_in(const struct ps_trainer *trainer, int owner, const char *name, float *values, size_t bytes,
-                              struct ps_error *error) {
+/* What the workers of the last stage wrote comes to all others. */
+static enum ps_status share_tokens(struct ps_trainer *trainer, const struct decoding *decoding, struct ps_error *error) {
     struct processes *processes = trainer->processes;
-    if (processes->rank != 0 && processes->rank != owner) return PS_OK;
-    float *own = processes->rank == owner ? malloc(bytes) : NULL;
-    if (processes->rank == owner && !own) return error_memory(error, "a parameter", bytes);
-    enum ps_status status = own ? export_parameter(&trainer->executor->workers[owner], name, own, error) : PS_OK;
-    void *data = own;
-    size_t size = bytes;
-    if (status == PS_OK) status = processes_hand_in(processes, owner, &data, &size, error);
-    if (status == PS_OK && processes->rank == 0) memcpy(values, data, bytes);
-    free(data);
+    if (processes->count == 1) return PS_OK;
+    size_t count = (size_t)decoding->samples;
+    struct arena arena = {0};
+    int32_t *all = arena_take(&arena, count * (size_t)processes->count, sizeof *all);
+    int32_t *own = arena_take(&arena, count, sizeof *own);
+    TRY(arena_check(&arena, "translations", error));
+    for (size_t s = 0; s < count; s++) own[s] = decoding->tokens[s * (size_t)decoding->positions + (size_t)decoding->position];
+    enum ps_status status = processes_share(processes, own, count * sizeof *own, all, error);
+    for (size_t i = 0; status == PS_OK && i < count * (size_t)processes->count; i++) {
+        /* Where nobody wrote there is padding, which is never written. */
+        if (all[i] == 0) continue;
+        decoding->tokens[i % count * (size_t)decoding->positions + (size_t)decoding->position] = all[i];
+    }
+    arena_release(&arena);
     return status;
 }
 
-enum ps_status trainer_read_parameter(struct ps_trainer *trainer, const char *name, float *values, size_t count,
-                                      struct ps_error *error) {
-    if (trainer_parameter_count(trainer) == 0)
-        return error_set(error, PS_USAGE, "name: the network has no parameters on device %s", trainer->job.device->name);
-    const struct parameter *parameter = find_parameter(trainer->job.graph, name);
-    if (!parameter) return error_set(error, PS_USAGE, "name: the network has no parameter '%s'", name);
-    size_t elements = (size_t)shape_elements(&parameter->shape);
-    if (count != elements) return error_set(error, PS_USAGE, "count: %s has %zu elements, not %zu", name, elements, count);
-    int owner = owner_of(trainer, parameter);
-    if (trainer->processes->count > 1 && owner > 0) return hand_in(trainer, owner, name, values, count * sizeof *values, error);
-    return executor_has(trainer->executor, owner) ? export_parameter(&trainer->executor->workers[owner], name, values, error)
-                                                  : PS_OK;
+static enum ps_status write_sentences(struct ps_trainer *trainer, struct decoding *decoding, struct ps_error *error) {
+    struct segment segment = {.programs = trainer->programs.decoding, .decoding = decoding};
+    bool ended = false;
+    for (; decoding->position < decoding->positions && !ended; decoding->position++) {
+        TRY(trainer_check_stop(trainer, false, error));
+        TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
+        TRY(share_tokens(trainer, decoding, error));
+        ended = decoding_ended(decoding);
+        log_progress("translating", decoding->position + 1, decoding->positions, "%s", "");
+    }
+    return PS_OK;
+}
+
+static enum ps_status count_bleu(const struct samples *samples, const struct decoding *decoding, double *score,
+                                 struct ps_error *error) {
+    struct bleu bleu = {0};
+    for (int64_t s = 0; s < decoding->samples; s++)
+        TRY(translate_count(samples, s, decoding->tokens + s * decoding->positions, decoding->positions, NULL, &bleu, error));
+    *score = bleu_score(&bleu);
+    return PS_OK;
+}
+
+enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struct ps_error *error) {
+    struct decoding decoding = {.samples = trainer_written(trainer)};
+    if (decoding.samples == 0) return PS_OK;
+    decoding.positions = trainer->job.network->labels;
+    decoding.classes = trainer->job.network->classes;
+    size_t tokens = (size_t)decoding.samples * (size_t)decoding.positions;
+    TRY(memory_new(&decoding.tokens, tokens, "translations", error));
+    enum ps_status status = write_sentences(trainer, &decoding, error);
+    if (status == PS_OK && trainer_coordinates(trainer)) status = count_bleu(&trainer->valid, &decoding, bleu, error);
+    free(decoding.tokens);
+    return status;
 }
