@@ -283,7 +283,7 @@ static int tell_ahead(int segments) {
     if (processes_join(&launched, &processes, &error) != PS_OK) return 1;
     for (int32_t s = 1; s <= segments; s++) {
         const int32_t told[2] = {s, 10 * s};
-        if (processes_tell(processes, told, sizeof told, &error) != PS_OK) return 2;
+        if (processes_report(processes, told, sizeof told, &error) != PS_OK) return 2;
     }
     return processes_leave(processes, PS_OK, &error) == PS_OK ? 0 : 3;
 }
@@ -299,11 +299,11 @@ static void test_segments(void **state) {
     int rank;
     clock_sleep(0.2); /* all of it has arrived */
     for (int32_t s = 1; s <= SEGMENTS; s++) {
-        while (!processes_hear(processes, s, &rank, (void **)&told, &size)) clock_sleep(0.001);
+        while (!processes_next_report(processes, s, &rank, (void **)&told, &size)) clock_sleep(0.001);
         assert_int_equal(size, 2 * sizeof *told);
         assert_true(rank == 1 && told[0] == s && told[1] == 10 * s);
         free(told);
-        assert_false(processes_hear(processes, s, &rank, (void **)&told, &size));
+        assert_false(processes_next_report(processes, s, &rank, (void **)&told, &size));
     }
     assert_ok(processes_leave(processes, PS_OK, &test_error));
     assert_ended(child);

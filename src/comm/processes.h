@@ -114,16 +114,18 @@ enum ps_status processes_broadcast(struct processes *processes, void **data, siz
  * 0 waits. */
 enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error);
 /* All-gather: the same, and `all` is set at every rank. All call it and wait. */
-enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error);
+enum ps_status processes_all_gather(struct processes *processes, const void *mine, size_t size, void *all,
+                                    struct ps_error *error);
 /* Sends data of any size from `rank` to rank 0, where *data becomes a copy (free()). These two ranks call it. */
-enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error);
+enum ps_status processes_send_to_rank_0(struct processes *processes, int rank, void **data, size_t *size,
+                                        struct ps_error *error);
 
 /* Sends data to rank 0 during the run; rank 0 does not wait for it. They begin with an int32_t: the number of the segment that
  * they are about. */
-enum ps_status processes_tell(struct processes *processes, const void *data, size_t size, struct ps_error *error);
-/* At rank 0: the next data about that segment sent by processes_tell, as a copy (free()); false: none has arrived. What is
+enum ps_status processes_report(struct processes *processes, const void *data, size_t size, struct ps_error *error);
+/* At rank 0: the next data about that segment sent by processes_report, as a copy (free()); false: none has arrived. What is
  * about another segment stays: the senders may be ahead. */
-bool processes_hear(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size);
+bool processes_next_report(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size);
 
 /* Sets the position of this process's worker; cheap. Heartbeats carry it. */
 void processes_set_state(struct processes *processes, const struct process_state *state);

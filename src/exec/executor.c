@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/processor.h"
 #include "base/thread.h"
-#include "comm/transports/sum.h"
+#include "comm/transports/gradient_sum.h"
 
 /* ------------------------------------------------------------------ creation */
 

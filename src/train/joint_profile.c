@@ -149,7 +149,7 @@ enum ps_status joint_profile_answer(struct processes *processes, const struct js
     TRY(memory_check(text, "costs for rank 0", error));
     void *given = text;
     size_t size = strlen(text);
-    enum ps_status status = processes_hand_in(processes, 0, &given, &size, error);
+    enum ps_status status = processes_send_to_rank_0(processes, 0, &given, &size, error);
     free(text);
     return status;
 }
@@ -170,7 +170,7 @@ static enum ps_status take_answer(struct processes *processes, int rank, struct 
     void *text = NULL;
     size_t size = 0;
     struct ps_profile *other;
-    TRY(processes_hand_in(processes, rank, &text, &size, error));
+    TRY(processes_send_to_rank_0(processes, rank, &text, &size, error));
     enum ps_status status = profile_parse(text, size, &other, error);
     free(text);
     TRY(status);

@@ -47,7 +47,7 @@ bool survey_one_host(const struct processes *processes) { return processes_on_ho
 static enum ps_status meet(struct processes *processes, struct ps_error *error) {
     char mark = 0, *marks;
     TRY(memory_new(&marks, processes->count, "a survey", error));
-    enum ps_status status = processes_share(processes, &mark, sizeof mark, marks, error);
+    enum ps_status status = processes_all_gather(processes, &mark, sizeof mark, marks, error);
     free(marks);
     return status;
 }
@@ -122,7 +122,7 @@ static enum ps_status measure_pair(struct processes *processes, int a, int b, ch
     if (a > 0 && (rank == a || rank == 0)) {
         void *data = figures;
         size_t size = sizeof *figures;
-        TRY(processes_hand_in(processes, a, &data, &size, error));
+        TRY(processes_send_to_rank_0(processes, a, &data, &size, error));
         if (rank == 0) {
             if (size == sizeof *figures) memcpy(figures, data, size);
             free(data);

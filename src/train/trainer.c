@@ -310,7 +310,7 @@ static enum ps_status hand_in(const struct ps_trainer *trainer, int owner, const
     enum ps_status status = own ? export_parameter(&trainer->executor->workers[owner], name, own, error) : PS_OK;
     void *data = own;
     size_t size = bytes;
-    if (status == PS_OK) status = processes_hand_in(processes, owner, &data, &size, error);
+    if (status == PS_OK) status = processes_send_to_rank_0(processes, owner, &data, &size, error);
     if (status == PS_OK && processes->rank == 0) memcpy(values, data, bytes);
     free(data);
     return status;

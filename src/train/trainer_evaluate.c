@@ -193,7 +193,7 @@ static enum ps_status share_tokens(struct ps_trainer *trainer, const struct deco
     int32_t *own = arena_take(&arena, count, sizeof *own);
     TRY(arena_check(&arena, "translations", error));
     for (size_t s = 0; s < count; s++) own[s] = decoding->tokens[s * (size_t)decoding->positions + (size_t)decoding->position];
-    enum ps_status status = processes_share(processes, own, count * sizeof *own, all, error);
+    enum ps_status status = processes_all_gather(processes, own, count * sizeof *own, all, error);
     for (size_t i = 0; status == PS_OK && i < count * (size_t)processes->count; i++) {
         /* Where nobody wrote there is padding, which is never written. */
         if (all[i] == 0) continue;

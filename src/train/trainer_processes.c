@@ -265,7 +265,7 @@ static enum ps_status send_records(struct ps_trainer *trainer, struct ps_error *
     TRY(memory_new(&data, size, "losses for rank 0", error));
     memcpy(data, &head, sizeof head);
     memcpy(data + sizeof head, record->steps + head.first, (size_t)head.count * sizeof *record->steps);
-    enum ps_status status = processes_tell(trainer->processes, data, size, error);
+    enum ps_status status = processes_report(trainer->processes, data, size, error);
     free(data);
     trainer->seen = done;
     return status;
@@ -290,7 +290,7 @@ static void receive_records(struct ps_trainer *trainer) {
     void *data;
     size_t size;
     int rank;
-    while (processes_hear(processes, executor->segment_number, &rank, &data, &size)) {
+    while (processes_next_report(processes, executor->segment_number, &rank, &data, &size)) {
         bool same_clock = processes->info[rank].machine == processes->info[0].machine;
         const struct instance *instance = last_instance(trainer, rank);
         struct record_head head = {0};
@@ -402,7 +402,7 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
     memcpy(data, &figures, sizeof figures);
     if (ring > 0) memcpy(data + sizeof figures, recorder->events, ring);
     void *given = data;
-    enum ps_status status = processes_hand_in(trainer->processes, 0, &given, &size, error);
+    enum ps_status status = processes_send_to_rank_0(trainer->processes, 0, &given, &size, error);
     free(data);
     return status;
 }
@@ -442,7 +442,7 @@ enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_erro
         struct figures figures;
         void *data = NULL;
         size_t size = 0;
-        TRY(processes_hand_in(processes, rank, &data, &size, error));
+        TRY(processes_send_to_rank_0(processes, rank, &data, &size, error));
         if (size < sizeof figures || (size - sizeof figures) % sizeof(struct timeline_event) != 0) {
             free(data);
             return error_set(error, PS_FAILED, "internal error: rank %d sent other figures", rank);

@@ -232,7 +232,8 @@ enum ps_status processes_gather(struct processes *processes, const void *mine, s
     return PS_OK;
 }
 
-enum ps_status processes_share(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
+enum ps_status processes_all_gather(struct processes *processes, const void *mine, size_t size, void *all,
+                                    struct ps_error *error) {
     TRY(processes_gather(processes, mine, size, all, error));
     return spread(processes, all, (size_t)processes->count * size, error);
 }
@@ -254,18 +255,19 @@ bool processes_has_shared_peers(const struct processes *processes, int rank) {
     return false;
 }
 
-enum ps_status processes_hand_in(struct processes *processes, int rank, void **data, size_t *size, struct ps_error *error) {
+enum ps_status processes_send_to_rank_0(struct processes *processes, int rank, void **data, size_t *size,
+                                        struct ps_error *error) {
     struct frame *frame;
     if (processes->rank > 0) return control_send(processes->control, 0, FRAME_HANDED_IN, *data, *size, error);
     TRY(control_wait(processes->control, rank, FRAME_HANDED_IN, &frame, error));
     return unpack(frame, data, size, error);
 }
 
-enum ps_status processes_tell(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
+enum ps_status processes_report(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
     return control_send(processes->control, 0, FRAME_TOLD, data, size, error);
 }
 
-bool processes_hear(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size) {
+bool processes_next_report(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size) {
     struct frame *frame = processes->control ? control_take_told(processes->control, segment) : NULL;
     if (!frame) return false;
     *rank = frame->rank;

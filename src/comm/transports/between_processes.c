@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/emulation.h"
-#include "comm/transports/rank_sums.h"
+#include "comm/transports/gradient_sum_ranks.h"
 #include "comm/transports/shared_peers.h"
 #include "comm/transports/within_process.h"
 #include "program/routes.h"

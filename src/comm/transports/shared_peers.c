@@ -222,10 +222,10 @@ static enum ps_status join(struct shared_peers *peers, const struct transport_op
     int32_t *opened = arena_take(&arena, (size_t)processes->count, sizeof *opened), own = 0;
     enum ps_status status = arena_check(&arena, "a board", error);
     struct offer offer = make_offer(peers, options);
-    if (status == PS_OK) status = processes_share(processes, &offer, sizeof offer, offers, error);
+    if (status == PS_OK) status = processes_all_gather(processes, &offer, sizeof offer, offers, error);
     if (status == PS_OK) {
         own = open_members(peers, options, routes, offers);
-        status = processes_share(processes, &own, sizeof own, opened, error);
+        status = processes_all_gather(processes, &own, sizeof own, opened, error);
     }
     *joined = status == PS_OK && all_agree(options, opened);
     arena_release(&arena);

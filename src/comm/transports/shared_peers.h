@@ -33,8 +33,8 @@ uint64_t shared_peers_post(struct shared_peers *peers, int route, const float *b
 /* Has the other end posted as many? Then *block becomes its block, and *when the later of both posts' times. Never blocks. */
 bool shared_peers_take(struct shared_peers *peers, int route, uint64_t number, float **block, double *when);
 
-/* A replica's record of its share in a sum over the stage's gradients (rank_sums.h). Only the replica writes it; the others
- * read the fields below `come` once `come` has reached the sum's number. */
+/* A replica's record of its share in a sum over the stage's gradients (gradient_sum_ranks.h). Only the replica writes it; the
+ * others read the fields below `come` once `come` has reached the sum's number. */
 struct peer_descriptor {
     atomic_uint_fast64_t come,
         done; /* number of sums that it has offered a share for; number of those whose slice it has summed */

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/emulation.h"
-#include "comm/transports/sum.h"
+#include "comm/transports/gradient_sum.h"
 #include "program/routes.h"
 
 enum { SENDER, RECEIVER };

@@ -3,7 +3,7 @@
  * is done a piece at a time, small enough for the first-level cache. So it needs no memory, and its bits depend only on the
  * order of the replicas.
  */
-#include "comm/transports/sum.h"
+#include "comm/transports/gradient_sum.h"
 
 enum { PIECE = 2048 };
 

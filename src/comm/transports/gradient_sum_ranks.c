@@ -1,5 +1,5 @@
-/* A sum by messages is a sequence of pieces, each of which is sent, summed and returned; see rank_sums.h. */
-#include "comm/transports/rank_sums.h"
+/* A sum by messages is a sequence of pieces, each of which is sent, summed and returned; see gradient_sum_ranks.h. */
+#include "comm/transports/gradient_sum_ranks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "comm/transports/sum.h"
+#include "comm/transports/gradient_sum.h"
 
 /* Floats in a piece, at most. */
 enum { PIECE = 1 << 18 };
