@@ -83,22 +83,23 @@ struct text;
  * NULL: the row's number), how, and what stands where there is no such field (NULL: "-"). */
 struct json_column {
     const char *heading, *path;
-    void (*show)(struct text *out, const struct json_column *column, const json_t *value);
-    int digits; /* after the point, of numbers and percentages */
+    void (*show)(struct text *out, const json_t *value); /* NULL: a number */
+    int digits;                                          /* of a number after the point */
+    double factor;                                       /* that it is multiplied by; 0: 1 */
+    const char *unit;                                    /* behind it; NULL: none */
     const char *missing;
-    int first;    /* path NULL: the row's number, counted from here */
-    double whole; /* for show functions of shares */
+    int first; /* path NULL: the row's number, counted from here */
 };
 
 #define JSON_COLUMN(head, field, shown, ...)                                                                                   \
     { .heading = head, .path = field, .show = shown, __VA_ARGS__ }
+#define JSON_NUMBER(head, field, places) JSON_COLUMN(head, field, NULL, .digits = places)
+#define JSON_PERCENT(head, field, places) JSON_COLUMN(head, field, NULL, .digits = places, .factor = 100, .unit = " %")
 
-void json_show_text(struct text *out, const struct json_column *column, const json_t *value);
-void json_show_integer(struct text *out, const struct json_column *column, const json_t *value);
-void json_show_seconds(struct text *out, const struct json_column *column, const json_t *value);
-void json_show_bytes(struct text *out, const struct json_column *column, const json_t *value);
-void json_show_number(struct text *out, const struct json_column *column, const json_t *value);
-void json_show_percent(struct text *out, const struct json_column *column, const json_t *value); /* of a share: 0.5 is 50 % */
+void json_show_text(struct text *out, const json_t *value);
+void json_show_integer(struct text *out, const json_t *value);
+void json_show_seconds(struct text *out, const json_t *value);
+void json_show_bytes(struct text *out, const json_t *value);
 
 /* Adds the headings and a row for each item of `array`, as text_add_table wants them; one more row, with `number` in place of
  * the rows' own. */

@@ -19,34 +19,23 @@ static const json_t *follow(const json_t *value, const char *path) {
     return value;
 }
 
-void json_show_text(struct text *out, const struct json_column *column, const json_t *value) {
-    (void)column;
-    text_add(out, "%s", json_string_value(value));
-}
+void json_show_text(struct text *out, const json_t *value) { text_add(out, "%s", json_string_value(value)); }
 
-void json_show_integer(struct text *out, const struct json_column *column, const json_t *value) {
-    (void)column;
-    text_add(out, "%lld", (long long)json_integer_value(value));
-}
+void json_show_integer(struct text *out, const json_t *value) { text_add(out, "%lld", (long long)json_integer_value(value)); }
 
-void json_show_seconds(struct text *out, const struct json_column *column, const json_t *value) {
+void json_show_seconds(struct text *out, const json_t *value) {
     char shown[32];
-    (void)column;
     text_add(out, "%s", text_seconds(json_number_value(value), shown));
 }
 
-void json_show_bytes(struct text *out, const struct json_column *column, const json_t *value) {
+void json_show_bytes(struct text *out, const json_t *value) {
     char shown[32];
-    (void)column;
     text_add(out, "%s", text_bytes(json_integer_value(value), shown));
 }
 
-void json_show_number(struct text *out, const struct json_column *column, const json_t *value) {
-    text_add(out, "%.*f", column->digits, json_number_value(value));
-}
-
-void json_show_percent(struct text *out, const struct json_column *column, const json_t *value) {
-    text_add(out, "%.*f %%", column->digits, 100 * json_number_value(value));
+static void show_number(struct text *out, const struct json_column *column, const json_t *value) {
+    const double factor = column->factor != 0 ? column->factor : 1;
+    text_add(out, "%.*f%s", column->digits, factor * json_number_value(value), column->unit != NULL ? column->unit : "");
 }
 
 void json_table_row(struct text *rows, const char *number, const json_t *row, const struct json_column *columns, size_t count) {
@@ -54,8 +43,10 @@ void json_table_row(struct text *rows, const char *number, const json_t *row, co
         const struct json_column *column = &columns[c];
         const json_t *value = column->path != NULL ? follow(row, column->path) : NULL;
         if (c > 0) text_add(rows, "\t");
-        if (value != NULL)
-            column->show(rows, column, value);
+        if (value != NULL && column->show != NULL)
+            column->show(rows, value);
+        else if (value != NULL)
+            show_number(rows, column, value);
         else
             text_add(rows, "%s", column->path == NULL ? number : column->missing != NULL ? column->missing : "-");
     }

@@ -60,7 +60,8 @@ static enum ps_status check_types(const struct graph *graph, const struct node *
     const struct operator_type *op = operator_get(node->id);
     for (int i = 0; i < node->input_count; i++) {
         const struct node *input = &graph->nodes[node->inputs[i]];
-        unsigned accepted = op->types != NULL ? op->types(i, node->input_count) : 1u << TYPE_F32;
+        unsigned accepted = op->types_of != NULL ? op->types_of(i, node->input_count) : op->types;
+        if (accepted == 0) accepted = 1u << TYPE_F32;
         if (accepted >> input->shape.type & 1) continue;
         char names[64] = "";
         for (int t = 0, used = 0; t < TYPE_COUNT; t++)

@@ -193,8 +193,9 @@ struct operator_type {
     /* More flags, that depend on the attributes; NULL: none. */
     unsigned (*more_flags)(const struct operation *op);
     int inputs_min, inputs_max;
-    /* The types that an input may have, of so many, as bits 1 << TYPE. NULL: f32 alone. */
-    unsigned (*types)(int input, int input_count);
+    /* The types that every input may have, as bits 1 << TYPE (0: f32 alone); or those that an input of so many may have. */
+    unsigned types;
+    unsigned (*types_of)(int input, int input_count);
     /* Output shape with its type, f32 where nothing is said; completes attributes (0 strides become kernels or 1, and so on).
      * Errors name what does not fit. */
     enum ps_status (*infer)(struct operation *op);

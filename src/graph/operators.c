@@ -234,11 +234,6 @@ enum ps_status require_tokens_of(const struct shape *sequence, const struct shap
                      (long long)sequence->dim[1], shape_text(tokens, b));
 }
 
-unsigned any_type(int input, int input_count) {
-    (void)input, (void)input_count;
-    return (1u << TYPE_COUNT) - 1;
-}
-
 /* A window along one side: rows or columns. */
 struct side {
     int64_t kernel, stride, dilation, pad, pad_end;

@@ -61,7 +61,8 @@ enum ps_status window_output(const struct attributes *attributes, const struct s
                              struct shape *output, struct ps_error *error);
 
 /* What entries give as `types`. */
-unsigned any_type(int input, int input_count);
+#define ANY_TYPE ((1u << TYPE_COUNT) - 1)
+#define NUMBER_TYPES (1u << TYPE_F32 | 1u << TYPE_I32)
 
 /* For pooling, and for what computes nothing. */
 enum ps_status pool_infer(struct operation *op);

@@ -327,10 +327,9 @@ enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *pa
 /* More links than this are only counted. */
 enum { LINKS_SHOWN = 24 };
 
-static void show_rate(struct text *out, const struct json_column *column, const json_t *value) {
+static void show_rate(struct text *out, const json_t *value) {
     double bandwidth = json_number_value(value);
     char shown[32];
-    (void)column;
     text_add(out, "%s/s", text_bytes(bandwidth < BANDWIDTH_MAX ? (int64_t)bandwidth : 0, shown));
 }
 
@@ -339,7 +338,7 @@ char *ps_cluster_table(const struct ps_cluster *cluster) {
         JSON_COLUMN("worker", NULL, NULL),
         JSON_COLUMN("name", "name", json_show_text),
         JSON_COLUMN("type", "type", json_show_text),
-        JSON_COLUMN("speed", "speed", json_show_number, .digits = 3),
+        JSON_NUMBER("speed", "speed", 3),
         JSON_COLUMN("memory", "memory_bytes", json_show_bytes),
     };
     static const struct json_column links[] = {

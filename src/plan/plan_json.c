@@ -370,33 +370,23 @@ static const char *plan_class(const struct ps_plan *plan) {
     return "a periodic schedule of its own, which holds fewer activations";
 }
 
-static void show_layers(struct text *out, const struct json_column *column, const json_t *value) {
-    (void)column;
+static void show_layers(struct text *out, const json_t *value) {
     text_add(out, "%lld-%lld", (long long)json_integer_value(json_array_get(value, 0)),
              (long long)json_integer_value(json_array_get(value, 1)));
 }
 
-static void show_workers(struct text *out, const struct json_column *column, const json_t *value) {
-    if (json_is_integer(value)) json_show_integer(out, column, value);
+static void show_workers(struct text *out, const json_t *value) {
+    if (json_is_integer(value)) json_show_integer(out, value);
     for (size_t i = 0; i < json_array_size(value); i++)
         text_add(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(json_array_get(value, i)));
 }
 
-static void show_yes(struct text *out, const struct json_column *column, const json_t *value) {
-    (void)column;
-    text_add(out, "%s", json_is_true(value) ? "yes" : "no");
-}
-
-/* Of a load: its share of all. */
-static void show_share(struct text *out, const struct json_column *column, const json_t *value) {
-    text_add(out, "%.1f %%", column->whole > 0 ? 100 * json_number_value(value) / column->whole : 0);
-}
+static void show_yes(struct text *out, const json_t *value) { text_add(out, "%s", json_is_true(value) ? "yes" : "no"); }
 
 /* All uses of a worker's memory. */
-static void show_memory(struct text *out, const struct json_column *column, const json_t *uses) {
+static void show_memory(struct text *out, const json_t *uses) {
     char shown[32];
     int64_t bytes = 0;
-    (void)column;
     for (int f = 0; f < MEMORIES; f++) bytes += json_integer_value(json_object_get(uses, memory_fields[f].name));
     text_add(out, "%s", text_bytes(bytes, shown));
 }
@@ -437,7 +427,7 @@ static void add_loads(struct text *out, const json_t *document, const struct ps_
     const struct json_column columns[] = {
         JSON_COLUMN("worker", NULL, NULL),
         JSON_COLUMN("load", "load_s", json_show_seconds),
-        JSON_COLUMN("share", "load_s", show_share, .whole = load_s),
+        JSON_COLUMN("share", "load_s", NULL, .digits = 1, .factor = load_s > 0 ? 100 / load_s : 0, .unit = " %"),
         JSON_COLUMN("memory", "memory_bytes", show_memory),
         JSON_COLUMN("weights", "memory_bytes.weights", json_show_bytes),
         JSON_COLUMN("gradients", "memory_bytes.gradients", json_show_bytes),

@@ -240,8 +240,8 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
     keep_by_bytes(bench, now(bench) - start, timing, slot);
 }
 
-/* Piece by piece, as replicas do (comm/transports/sum.c). The block of predicted weights is used as the other replica's
- * gradients. Each replica sums its share for all: here for two. */
+/* Piece by piece, as replicas do (comm/transports/gradient_sum.c). The block of predicted weights is used as the other
+ * replica's gradients. Each replica sums its share for all: here for two. */
 static void run_sum(struct bench *bench, int slot) {
     enum { PIECE = 2048 };
     size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);

@@ -138,41 +138,33 @@ static char *parameters_text(int64_t parameters, char out[32]) {
     return out;
 }
 
-static void show_rate(struct text *out, const struct json_column *column, const json_t *value) {
+static void show_rate(struct text *out, const json_t *value) {
     char shown[32];
-    (void)column;
     text_add(out, "%s", rate_text(json_number_value(value), shown));
 }
 
-static void show_limit(struct text *out, const struct json_column *column, const json_t *value) {
+static void show_limit(struct text *out, const json_t *value) {
     char shown[32];
-    (void)column;
     text_add(out, "%s", limit_text(json_integer_value(value), shown));
 }
 
-static void show_parameters(struct text *out, const struct json_column *column, const json_t *value) {
+static void show_parameters(struct text *out, const json_t *value) {
     char shown[32];
-    (void)column;
     text_add(out, "%s", parameters_text(json_integer_value(value), shown));
 }
 
-static void show_rounded(struct text *out, const struct json_column *column, const json_t *value) {
-    (void)column;
-    text_add(out, "%.4g", json_number_value(value));
-}
+static void show_rounded(struct text *out, const json_t *value) { text_add(out, "%.4g", json_number_value(value)); }
 
 /* "auto (madpipe)": the method and the one that it chose. */
-static void show_chosen(struct text *out, const struct json_column *column, const json_t *row) {
+static void show_chosen(struct text *out, const json_t *row) {
     const char *method = json_string_value(json_object_get(row, "method"));
     const char *chosen = json_string_value(json_object_get(row, "chosen"));
-    (void)column;
     text_add(out, "%s", method);
     if (chosen && strcmp(chosen, method) != 0) text_add(out, " (%s)", chosen);
 }
 
-static void show_note(struct text *out, const struct json_column *column, const json_t *row) {
+static void show_note(struct text *out, const json_t *row) {
     const char *reason = json_string_value(json_object_get(row, "reason"));
-    (void)column;
     if (reason)
         text_add(out, "%s", reason);
     else if (!json_object_get(row, "period_s"))
@@ -298,15 +290,15 @@ static char *trained_table(const struct ps_comparison *comparison) {
     const struct metric_look *look = &metric_looks[any.metric];
     struct json_column columns[] = {
         METHOD_COLUMNS,
-        JSON_COLUMN("loss", "loss", json_show_number, .digits = 4),
-        JSON_COLUMN("accuracy", "accuracy", json_show_number, .digits = 4),
-        JSON_COLUMN("valid loss", "valid_loss", json_show_number, .digits = 4),
-        JSON_COLUMN("valid accuracy", "valid_accuracy", json_show_number, .digits = 4),
-        JSON_COLUMN(look->words, look->field, json_show_number, .digits = look->digits),
-        JSON_COLUMN("best", "best", json_show_number, .digits = look->digits),
+        JSON_NUMBER("loss", "loss", 4),
+        JSON_NUMBER("accuracy", "accuracy", 4),
+        JSON_NUMBER("valid loss", "valid_loss", 4),
+        JSON_NUMBER("valid accuracy", "valid_accuracy", 4),
+        JSON_NUMBER(look->words, look->field, look->digits),
+        JSON_NUMBER("best", "best", look->digits),
         JSON_COLUMN("in epoch", "best_epoch", json_show_integer),
-        JSON_COLUMN("samples/s", "samples_per_s", json_show_number, .digits = 1),
-        JSON_COLUMN("predicted", "predicted_samples_per_s", json_show_number, .digits = 1),
+        JSON_NUMBER("samples/s", "samples_per_s", 1),
+        JSON_NUMBER("predicted", "predicted_samples_per_s", 1),
         JSON_COLUMN("largest", "measured_bytes", json_show_bytes),
         JSON_COLUMN("to target", "target_s", json_show_seconds),
         JSON_COLUMN("note", "reason", json_show_text, .missing = ""),
@@ -332,7 +324,7 @@ static char *largest_table(const struct ps_comparison *comparison) {
         JSON_COLUMN("parameters", "parameters", show_parameters),
         JSON_COLUMN("needs", "memory_bytes", json_show_bytes),
         JSON_COLUMN("period", "period_s", json_show_seconds),
-        JSON_COLUMN("speed-up", "speedup", json_show_number, .digits = 3),
+        JSON_NUMBER("speed-up", "speedup", 3),
         JSON_COLUMN("note", "reason", json_show_text, .missing = ""),
     };
     struct text out = {0};
@@ -351,11 +343,11 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
         MACHINE_COLUMNS,
         JSON_COLUMN("period", "period_s", json_show_seconds),
         JSON_COLUMN("samples/s", "throughput_samples_per_s", show_rounded),
-        JSON_COLUMN("speed-up", "speedup", json_show_number, .digits = 3),
-        JSON_COLUMN("bubble", "bubble", json_show_percent, .digits = 1),
+        JSON_NUMBER("speed-up", "speedup", 3),
+        JSON_PERCENT("bubble", "bubble", 1),
         JSON_COLUMN("largest", "memory_bytes", json_show_bytes),
         JSON_COLUMN("copies", "weight_copies", json_show_integer),
-        JSON_COLUMN("gap", "gap", json_show_percent, .digits = 2),
+        JSON_PERCENT("gap", "gap", 2),
         JSON_COLUMN("solved in", "solve_s", json_show_seconds),
         JSON_COLUMN("note", "", show_note),
     };

@@ -258,20 +258,16 @@ static void add_throughput(struct text *text, double samples_per_s) {
 
 static double percent(double share, double whole) { return whole > 0 ? 100 * share / whole : 0; }
 
-/* Of seconds: their share of the run. */
-static void show_share(struct text *out, const struct json_column *column, const json_t *value) {
-    text_add(out, "%.1f%%", percent(json_number_value(value), column->whole));
-}
-
 static void add_workers(const json_t *document, struct text *rows) {
-    const double whole_s = json_number_value(json_object_get(document, "makespan_s"));
+    const double factor = percent(1, json_number_value(json_object_get(document, "makespan_s")));
+#define SHARE(head, field) JSON_COLUMN(head, field, NULL, .digits = 1, .factor = factor, .unit = "%")
     const struct json_column columns[] = {
         JSON_COLUMN("worker", NULL, NULL),
-        JSON_COLUMN("busy", "busy_s", show_share, .whole = whole_s),
-        JSON_COLUMN("fill, drain", "idle_s.fill_drain", show_share, .whole = whole_s),
-        JSON_COLUMN("dependency", "idle_s.dependency", show_share, .whole = whole_s),
-        JSON_COLUMN("communication", "idle_s.communication", show_share, .whole = whole_s),
-        JSON_COLUMN("imbalance", "idle_s.imbalance", show_share, .whole = whole_s),
+        SHARE("busy", "busy_s"),
+        SHARE("fill, drain", "idle_s.fill_drain"),
+        SHARE("dependency", "idle_s.dependency"),
+        SHARE("communication", "idle_s.communication"),
+        SHARE("imbalance", "idle_s.imbalance"),
         JSON_COLUMN("memory", "memory_bytes", json_show_bytes),
         JSON_COLUMN("weight copies", "weight_copies", json_show_integer),
     };

@@ -18,7 +18,7 @@ const struct operator_type operator_view = {
     .flags = OPERATOR_SHARES_MEMORY | OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = view_infer,
     .flops = no_flops,
 };
@@ -45,7 +45,7 @@ const struct operator_type operator_permute = {
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = permute_infer,
     .flops = no_flops,
 };
@@ -63,18 +63,13 @@ static enum ps_status expand_infer(struct operation *op) {
                      shape_text(op->inputs, from));
 }
 
-static unsigned expand_types(int input, int input_count) {
-    (void)input, (void)input_count;
-    return 1u << TYPE_F32 | 1u << TYPE_I32;
-}
-
 const struct operator_type operator_expand = {
     .name = "expand",
     .attributes = {LIST(sides, 1, FEATURES_MAX, REQUIRED)},
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = expand_types,
+    .types = NUMBER_TYPES,
     .infer = expand_infer,
     .flops = no_flops,
 };

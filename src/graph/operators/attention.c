@@ -102,7 +102,7 @@ const struct operator_type operator_attention = {
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
     .inputs_min = 1,
     .inputs_max = 4,
-    .types = types,
+    .types_of = types,
     .infer = infer,
     .flops = flops,
 };

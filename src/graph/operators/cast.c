@@ -20,6 +20,6 @@ const struct operator_type operator_cast = {
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = infer,
 };

@@ -34,7 +34,7 @@ const struct operator_type operator_concat = {
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = GRAPH_INPUTS_MAX,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = infer,
     .flops = no_flops,
 };

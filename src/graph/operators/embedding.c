@@ -32,11 +32,6 @@ static int parameters(const struct operation *op, struct parameter parameters[GR
     return 1;
 }
 
-static unsigned types(int input, int input_count) {
-    (void)input, (void)input_count;
-    return 1u << TYPE_I32;
-}
-
 const struct operator_type operator_embedding = {
     .name = "embedding",
     .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), INTEGER(vocabulary, 1, FEATURES_MAX, REQUIRED),
@@ -44,7 +39,7 @@ const struct operator_type operator_embedding = {
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = types,
+    .types = 1u << TYPE_I32,
     .infer = infer,
     .parameters = parameters,
     .flops = no_flops,

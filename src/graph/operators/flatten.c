@@ -20,7 +20,7 @@ const struct operator_type operator_flatten = {
     .flags = OPERATOR_SHARES_MEMORY,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = infer,
     .flops = no_flops,
 };

@@ -9,11 +9,6 @@ static const char *const comparisons[] = {
     [COMPARE_ISNAN] = "isnan",           [COMPARE_ISINF] = "isinf",
 };
 
-static unsigned numbers(int input, int input_count) {
-    (void)input, (void)input_count;
-    return 1u << TYPE_F32 | 1u << TYPE_I32;
-}
-
 static enum ps_status require_one_type(const struct shape *a, const struct shape *b, struct ps_error *error) {
     if (a->type == b->type) return PS_OK;
     return error_set(error, PS_USAGE, "values of %s and %s: two of one type are accepted", number_types[a->type].name,
@@ -38,7 +33,7 @@ const struct operator_type operator_compare = {
     .attributes = {CHOICE(kind, comparisons, REQUIRED), NUMBER(alpha, -FLT_MAX, FLT_MAX, 0)},
     .inputs_min = 1,
     .inputs_max = 2,
-    .types = numbers,
+    .types = NUMBER_TYPES,
     .infer = compare_infer,
 };
 
@@ -46,11 +41,6 @@ const struct operator_type operator_compare = {
 
 static const char *const connections[] = {
     [LOGICAL_AND] = "and", [LOGICAL_OR] = "or", [LOGICAL_XOR] = "xor", [LOGICAL_NOT] = "not"};
-
-static unsigned conditions(int input, int input_count) {
-    (void)input, (void)input_count;
-    return 1u << TYPE_I32;
-}
 
 static enum ps_status logical_infer(struct operation *op) {
     const int wanted = op->attributes->kind == LOGICAL_NOT ? 1 : 2;
@@ -65,13 +55,16 @@ const struct operator_type operator_logical = {
     .attributes = {CHOICE(kind, connections, REQUIRED)},
     .inputs_min = 1,
     .inputs_max = 2,
-    .types = conditions,
+    .types = 1u << TYPE_I32,
     .infer = logical_infer,
 };
 
 /* ------------------------------------------------------------------- where */
 
-static unsigned where_types(int input, int input_count) { return input == 0 ? conditions(0, 0) : numbers(input, input_count); }
+static unsigned where_types(int input, int input_count) {
+    (void)input_count;
+    return input == 0 ? 1u << TYPE_I32 : NUMBER_TYPES;
+}
 
 /* The second value where the condition holds, else the third. */
 static enum ps_status where_infer(struct operation *op) {
@@ -86,6 +79,6 @@ const struct operator_type operator_where = {
     .flags = OPERATOR_USES_INTEGERS,
     .inputs_min = 3,
     .inputs_max = 3,
-    .types = where_types,
+    .types_of = where_types,
     .infer = where_infer,
 };

@@ -27,7 +27,7 @@ const struct operator_type operator_slice = {
     .flags = OPERATOR_MOVES,
     .inputs_min = 1,
     .inputs_max = 1,
-    .types = any_type,
+    .types = ANY_TYPE,
     .infer = infer,
     .flops = no_flops,
 };
