@@ -1,5 +1,6 @@
 /*
- * Adam (Kingma and Ba, 2015) as PyTorch's: with d = g + lambda W (adam) or d = g (adamw), at update t
+ * Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019), whose weight decay is decoupled, as PyTorch's. With
+ * d = g + lambda W (adam) or d = g (adamw), at update t
  *
  *     m <- b1 m + (1 - b1) d,   v <- b2 v + (1 - b2) d^2
  *     q = m / (sqrt(v) / sqrt(1 - b2^t) + eps)
@@ -8,12 +9,11 @@
  * The direction of prediction is q / (1 - b1^t), that is the bias-corrected m over the root of the bias-corrected v: What =
  * (product of 1 - lr lambda) W - (sum of lr) / (1 - b1^t) q.
  */
-#include "compute/optimizers/adam.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "base/vector.h"
+#include "compute/optimizer.h"
 
 struct coefficients {
     float beta1, rest1, beta2, rest2, decay; /* decay: the coupled one */
@@ -89,7 +89,8 @@ static VECTOR_CLONES void observe_all(size_t count, const struct coefficients *c
     }
 }
 
-void adam_update(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
+/* `decoupled`: the decay is applied to the weights directly; otherwise it is part of the gradient. */
+static void update(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
     struct coefficients k = coefficients_of(settings, call, decoupled);
     float *m = call->moment[0], *v = call->moment[1];
     if (call->predicted == NULL)
@@ -98,7 +99,7 @@ void adam_update(const struct optimizer_settings *settings, const struct optimiz
         step_and_predict(call->count, &k, call->weights, call->gradient, m, v, call->updated, call->predicted);
 }
 
-void adam_predict(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
+static void predict(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
     if (call->step == 0) {
         memcpy(call->predicted, call->weights, call->count * sizeof(float));
         return;
@@ -107,31 +108,32 @@ void adam_predict(const struct optimizer_settings *settings, const struct optimi
     predict_all(call->count, &k, call->weights, call->moment[0], call->moment[1], call->predicted);
 }
 
-void adam_observe(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
+/* With coupled decay the weights are read; without decay they may be NULL. */
+static void observe(const struct optimizer_settings *settings, const struct optimizer_call *call, bool decoupled) {
     struct coefficients k = coefficients_of(settings, call, decoupled);
     observe_all(call->count, &k, call->weights, call->gradient, call->moment[0], call->moment[1]);
 }
 
-static void update(const struct optimizer_settings *settings, const struct optimizer_call *call) {
-    adam_update(settings, call, false);
-}
-
-static void predict(const struct optimizer_settings *settings, const struct optimizer_call *call) {
-    adam_predict(settings, call, false);
-}
-
-static void observe(const struct optimizer_settings *settings, const struct optimizer_call *call) {
-    adam_observe(settings, call, false);
-}
-
-const struct optimizer optimizer_adam = {
-    .name = "adam",
-    .summary = "Adam; weight decay as part of the gradient",
-    .moments = 2,
-    .moment_names = {"exp_avg", "exp_avg_sq"},
-    .adam_settings = true,
-    .defaults = {.lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
-    .update = update,
-    .predict = predict,
-    .observe = observe,
-};
+#define ADAM(NAME, DECOUPLED, DECAY, SUMMARY)                                                                                  \
+    static void NAME##_update(const struct optimizer_settings *settings, const struct optimizer_call *call) {                  \
+        update(settings, call, DECOUPLED);                                                                                     \
+    }                                                                                                                          \
+    static void NAME##_predict(const struct optimizer_settings *settings, const struct optimizer_call *call) {                 \
+        predict(settings, call, DECOUPLED);                                                                                    \
+    }                                                                                                                          \
+    static void NAME##_observe(const struct optimizer_settings *settings, const struct optimizer_call *call) {                 \
+        observe(settings, call, DECOUPLED);                                                                                    \
+    }                                                                                                                          \
+    const struct optimizer optimizer_##NAME = {                                                                                \
+        .name = #NAME,                                                                                                         \
+        .summary = SUMMARY,                                                                                                    \
+        .moments = 2,                                                                                                          \
+        .moment_names = {"exp_avg", "exp_avg_sq"},                                                                             \
+        .adam_settings = true,                                                                                                 \
+        .defaults = {.lr = 0.001, .weight_decay = DECAY, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},                           \
+        .update = NAME##_update,                                                                                               \
+        .predict = NAME##_predict,                                                                                             \
+        .observe = NAME##_observe,                                                                                             \
+    }
+ADAM(adam, false, 0, "Adam; weight decay as part of the gradient");
+ADAM(adamw, true, 0.01, "Adam with decoupled weight decay");
