@@ -265,15 +265,16 @@ enum ps_status safetensors_write(const char *path, const struct safetensor_sourc
                                  struct ps_error *error) {
     size_t length = 0, data_bytes = 0;
     char *header = safetensors_header(tensors, count, &length, &data_bytes);
-    struct file_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
-    if (!header || !pieces) {
+    struct file_piece *pieces;
+    TRY(memory_check(header, "safetensors header", error));
+    enum ps_status status = memory_new(&pieces, (size_t)count + 1, "safetensors header", error);
+    if (status != PS_OK) {
         free(header);
-        free(pieces);
-        return error_memory(error, "safetensors header", (size_t)count * 128);
+        return status;
     }
     pieces[0] = (struct file_piece){header, length};
     for (int i = 0; i < count; i++) pieces[i + 1] = (struct file_piece){tensors[i].values, source_bytes(&tensors[i])};
-    enum ps_status status = file_write_pieces(path, pieces, (size_t)count + 1, error);
+    status = file_write_pieces(path, pieces, (size_t)count + 1, error);
     free(pieces);
     free(header);
     if (status == PS_OK && total_bytes) *total_bytes = (int64_t)data_bytes;

@@ -58,6 +58,10 @@ char *text_take(struct text *text) {
     return data;
 }
 
+enum ps_status text_status(const struct text *text, const char *what, struct ps_error *error) {
+    return text->failed ? error_memory(error, what, text->capacity) : PS_OK;
+}
+
 void text_free(struct text *text) {
     free(text->data);
     *text = (struct text){0};

@@ -14,6 +14,8 @@ void text_add(struct text *text, const char *format, ...) PS_PRINTF(2, 3);
 void text_add_raw(struct text *text, const char *bytes, size_t length);
 /* The string, owned by the caller (free()); "" if nothing was added; NULL if memory ran out. `text` is empty afterwards. */
 char *text_take(struct text *text);
+/* PS_OUT_OF_MEMORY if memory ran out: "out of memory: WHAT needs SIZE". */
+enum ps_status text_status(const struct text *text, const char *what, struct ps_error *error);
 void text_free(struct text *text);
 
 /* Write "1.23 MiB", "45.6 us" to `out` and return it. */

@@ -36,17 +36,9 @@ struct planner {
 };
 
 static void push(struct planner *planner, struct action_list *list, struct action action) {
+    if (planner->status == PS_OK)
+        planner->status = memory_grow(&list->actions, &list->capacity, list->count + 1, "a stage's plan", planner->error);
     if (planner->status != PS_OK) return;
-    if (list->count == list->capacity) {
-        int wanted = list->capacity > 0 ? 2 * list->capacity : 16;
-        struct action *grown = realloc(list->actions, (size_t)wanted * sizeof *grown);
-        if (grown == NULL) {
-            planner->status = error_memory(planner->error, "a stage's plan", (size_t)wanted * sizeof *grown);
-            return;
-        }
-        list->actions = grown;
-        list->capacity = wanted;
-    }
     action.layer = planner->layer;
     list->actions[list->count++] = action;
 }

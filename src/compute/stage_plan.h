@@ -61,7 +61,8 @@ action_function action_forward, action_backward_shared, action_backward_input, a
 
 struct action_list {
     struct action *actions;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 struct stage {

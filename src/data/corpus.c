@@ -345,7 +345,7 @@ enum ps_status corpus_vocabulary(const struct corpus *corpus, corpus_split *spli
             status = vocabulary_count(made, word, length, error);
         }
     }
-    if (status == PS_OK && words.failed) status = error_memory(error, "words", words.capacity);
+    if (status == PS_OK) status = text_status(&words, "words", error);
     if (status == PS_OK) status = vocabulary_finish(made, size, error);
     text_free(&words);
     if (status == PS_OK)
@@ -383,7 +383,7 @@ enum ps_status corpus_number(struct corpus *corpus, corpus_split *split, const s
         }
         corpus->first[l + 1] = count;
     }
-    if (status == PS_OK && words.failed) status = error_memory(error, "words", words.capacity);
+    if (status == PS_OK) status = text_status(&words, "words", error);
     text_free(&words);
     return status;
 }

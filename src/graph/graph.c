@@ -34,18 +34,6 @@ void graph_destroy(struct graph *graph) {
     free(graph);
 }
 
-/* The array, grown where `more` elements have no room; NULL where memory ran out, and `array` as it was. */
-static void *reserve(void *array, int *capacity, int count, int more, size_t size, struct ps_error *error) {
-    if (count + more <= *capacity) return array;
-    int wanted = 2 * (count + more);
-    void *grown = realloc(array, (size_t)wanted * size);
-    if (grown != NULL)
-        *capacity = wanted;
-    else
-        error_memory(error, "a network", (size_t)wanted * size);
-    return grown;
-}
-
 static bool elements_fit(const struct shape *shape) {
     int64_t elements = 1;
     for (int d = 0; d < shape->rank; d++) {
@@ -94,10 +82,7 @@ static enum ps_status add_parameters(struct graph *graph, struct node *node, con
     struct parameter parameters[GRAPH_PARAMETERS_MAX] = {0};
     int count = op->parameters(operation, parameters);
     if (count == 0) return PS_OK;
-    struct parameter *grown =
-        reserve(graph->parameters, &graph->parameter_capacity, graph->parameter_count, count, sizeof *parameters, error);
-    if (grown == NULL) return PS_OUT_OF_MEMORY;
-    graph->parameters = grown;
+    TRY(memory_grow(&graph->parameters, &graph->parameter_capacity, graph->parameter_count + count, "a network", error));
     for (int p = 0; p < count; p++) {
         assert(parameters[p].shape.type == TYPE_F32);
         if (!elements_fit(&parameters[p].shape)) {
@@ -166,13 +151,8 @@ int graph_add(struct graph *graph, enum operator_id id, const char *name, const 
     }
     memcpy(node.name, name, strlen(name) + 1);
     graph->status = complete_node(graph, &node, error);
-    if (graph->status == PS_OK) {
-        struct node *grown = reserve(graph->nodes, &graph->node_capacity, graph->node_count, 1, sizeof node, error);
-        if (grown != NULL)
-            graph->nodes = grown;
-        else
-            graph->status = PS_OUT_OF_MEMORY;
-    }
+    if (graph->status == PS_OK)
+        graph->status = memory_grow(&graph->nodes, &graph->node_capacity, graph->node_count + 1, "a network", error);
     if (graph->status != PS_OK) {
         error_prefix(error, "node '%s' (%s)", name, operator_get(id)->name);
         return -1;

@@ -44,13 +44,15 @@ struct layer {
 struct graph {
     enum ps_status status; /* of the first call that failed */
     struct node *nodes;
-    int node_count, node_capacity;
+    int node_count;
+    size_t node_capacity;
     int input_count;      /* of the network: the first so many nodes */
     char target[64];      /* name of what the loss reads; "": TARGET_NAME */
     float *class_weights; /* of so many classes; NULL: all are 1 */
     int class_count;
     struct parameter *parameters;
-    int parameter_count, parameter_capacity;
+    int parameter_count;
+    size_t parameter_capacity;
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
      * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;

@@ -111,6 +111,5 @@ enum ps_status bapipe_splits(const struct partition_problem *problem, const stru
         split_layer = boundary.layer;
         split_at = channels;
     }
-    if (splits->failed) return error_memory(error, "a list of splits", splits->length);
-    return PS_OK;
+    return text_status(splits, "a list of splits", error);
 }

@@ -4,12 +4,13 @@
  * of their work.
  */
 #include "profile/background_load.h"
-#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/arena.h"
+#include "base/thread.h"
 
 enum { STRIDE = 7919 }; /* a prime: the numbers repeat only after many rounds, also in small networks */
 
@@ -23,6 +24,7 @@ struct member {
 };
 
 struct background_load {
+    struct arena arena;
     struct member *members;
     int count; /* threads started */
     atomic_bool leave;
@@ -90,19 +92,18 @@ enum ps_status background_load_end(struct background_load *background_load, stru
     }
     pthread_cond_destroy(&background_load->changed);
     pthread_mutex_destroy(&background_load->lock);
-    free(background_load->members);
-    free(background_load);
+    struct arena arena = background_load->arena; /* in which it is itself, too */
+    arena_release(&arena);
     return status;
 }
 
 enum ps_status background_load_start(const struct bench *like, int count, struct background_load **out,
                                      struct ps_error *error) {
-    struct background_load *background_load = calloc(1, sizeof *background_load);
-    if (background_load) background_load->members = calloc((size_t)count + 1, sizeof *background_load->members);
-    if (!background_load || !background_load->members) {
-        free(background_load);
-        return error_memory(error, "profiling", (size_t)count * sizeof *background_load->members);
-    }
+    struct arena arena = {0};
+    struct background_load *background_load = arena_take(&arena, 1, sizeof *background_load);
+    struct member *members = arena_take(&arena, (size_t)count, sizeof *members);
+    TRY(arena_check(&arena, "profiling", error));
+    *background_load = (struct background_load){.arena = arena, .members = members};
     pthread_mutex_init(&background_load->lock, NULL);
     pthread_cond_init(&background_load->changed, NULL);
     enum ps_status status = PS_OK;

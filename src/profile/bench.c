@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 
 void bench_close(struct bench *bench) {
     stage_destroy(bench->stage);
@@ -85,13 +86,10 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     if (bench->first == 0) bench->blocks.input_gradient = NULL;
     if (bench->first + bench->layer_count == bench->graph->layer_count)
         bench->blocks.output = bench->other.output = bench->blocks.output_gradient = NULL;
-    bench->times = calloc(count * TIMINGS * (size_t)bench->repeats, sizeof *bench->times);
-    bench->pass = calloc(count, sizeof *bench->pass);
-    bench->left_out = calloc((size_t)bench->graph->layer_count, sizeof *bench->left_out);
-    bench->target = calloc(target_count(bench) + 1, sizeof(int32_t));
-    return bench->times && bench->pass && bench->left_out && bench->target
-               ? PS_OK
-               : error_memory(error, "profiling", count * sizeof(double));
+    TRY(memory_new(&bench->times, count * TIMINGS * (size_t)bench->repeats, "profiling", error));
+    TRY(memory_new(&bench->pass, count, "profiling", error));
+    TRY(memory_new(&bench->left_out, bench->graph->layer_count, "profiling", error));
+    return memory_new_bytes(&bench->target, target_count(bench) + 1, sizeof(int32_t), "profiling", error);
 }
 
 /* Random numbers for one of the network's inputs: tokens, or from -1 to 1. */

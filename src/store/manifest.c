@@ -35,7 +35,7 @@ enum ps_status manifest_create_file(struct text *manifest, const char *directory
 enum ps_status manifest_end(struct text *manifest, const char *directory, struct ps_error *error) {
     char path[4096];
     if (!manifest->failed) add_end(manifest);
-    if (manifest->failed) return error_memory(error, "a manifest", MANIFEST_LIMIT);
+    TRY(text_status(manifest, "a manifest", error));
     struct file_piece text = {manifest->data, manifest->length};
     return file_create(file_join(path, directory, MANIFEST_NAME), &text, 1, error);
 }
@@ -112,7 +112,7 @@ static enum ps_status check_text(const char *directory, const char *text, size_t
         add_line(again, line.sum, line.size, line.name);
     }
     add_end(again);
-    if (again->failed) return error_memory(error, "a manifest", MANIFEST_LIMIT);
+    TRY(text_status(again, "a manifest", error));
     if (strcmp(again->data, text) != 0) return damaged(directory, error);
     TRY(check_names(directory, names, count, error));
     at = strchr(text, '\n') + 1;
