@@ -28,7 +28,7 @@ static void check_model(struct run_case base) {
             base.schedule = schedule_table[s]->name;
             base.workers = workers[w];
             if (!schedule_table[s]->flush || run_case_stages(&base) > layers) continue;
-            if (schedule_replicas(schedule_table[s]) > 1) continue; /* sums of other groups: see test_run_replicas.c */
+            if (schedule_replicas(schedule_table[s]) > 1) continue; /* sums of other groups: see test_train_replicas.c */
             base.transport = transports[(w + s) % 2];
             base.recompute = (w + s) % 3 == 1;
             assert_same(base, &oracle);
