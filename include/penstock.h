@@ -608,9 +608,9 @@ struct ps_train_options {
     double clip;            /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any */
     double label_smoothing; /* of the loss in training; NaN: as the model says */
     const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
-    /* Groups of parameters as "head.*:lr=0.01;*.bias:weight-decay=0": patterns of names, as ps_network_freeze takes them, with a
-     * learning rate, which the schedule changes as the others', or a weight decay of their own, or both. The first group that a
-     * parameter fits is its own. NULL: none. */
+    /* Groups of parameters as "head.*:lr=0.01;*.bias:weight-decay=0": patterns of names, as ps_network_freeze takes them, with
+     * a learning rate, which the schedule changes as the others', or a weight decay of their own, or both. The first group that
+     * a parameter fits is its own. NULL: none. */
     const char *groups;
     /* where */
     const char *device;    /* NULL: "cpu" */
@@ -625,8 +625,8 @@ struct ps_train_options {
     int keep_checkpoints; /* the newest so many stay; 0: 2 */
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
-     * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport, threads
-     * and trace. A run that had ended keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
+     * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
+     * threads and trace. A run that had ended keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */

@@ -332,7 +332,8 @@ static void assert_refused(struct inputs_job *job, const struct ps_dataset *data
 
 static void test_refused_targets(struct inputs_job *job) {
     static const char *const said[] = {"have the target 'labels', but the network's loss reads 'kind'",
-                                       "have the target 'kind' i32 2 of 4 tokens, but the network's loss reads 'kind' i32 1 of", "has 5 classes"};
+                                       "have the target 'kind' i32 2 of 4 tokens, but the network's loss reads 'kind' i32 1 of",
+                                       "has 5 classes"};
     struct ps_input inputs[8], target;
     struct ps_dataset *data;
     struct ps_dataset_source source = own_source(&job->own, inputs);

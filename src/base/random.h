@@ -9,7 +9,15 @@
 #include <stdint.h>
 
 /* The use of a stream of numbers; part of the key, so that uses never share numbers. */
-enum random_use { RANDOM_WEIGHTS = 1, RANDOM_ORDER, RANDOM_AUGMENT, RANDOM_DROPOUT, RANDOM_SYNTHETIC, RANDOM_TEST, RANDOM_SAMPLING };
+enum random_use {
+    RANDOM_WEIGHTS = 1,
+    RANDOM_ORDER,
+    RANDOM_AUGMENT,
+    RANDOM_DROPOUT,
+    RANDOM_SYNTHETIC,
+    RANDOM_TEST,
+    RANDOM_SAMPLING
+};
 
 struct random_key {
     uint32_t word[4]; /* key (2 words) and the high half of the counter (2 words) */

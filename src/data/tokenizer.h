@@ -1,8 +1,8 @@
 /*
  * Tokenizers of Hugging Face's library, as their file tokenizer.json describes them: byte pairs (BPE) and WordPiece, with the
  * steps before the model. A text gets the numbers that the library gives it without the special tokens of the template, which
- * tokenizer_template says; special tokens that stand in the text are found. What is not supported is refused when the file is read. Any thread may use a
- * tokenizer; two at once wait for each other.
+ * tokenizer_template says; special tokens that stand in the text are found. What is not supported is refused when the file is
+ * read. Any thread may use a tokenizer; two at once wait for each other.
  */
 #ifndef PENSTOCK_DATA_TOKENIZER_H
 #define PENSTOCK_DATA_TOKENIZER_H
@@ -47,8 +47,8 @@ struct template_item {
 
 /* The template (post_processor) for one text, or for a pair of texts; returns the number of items. */
 int tokenizer_template(const struct tokenizer *tokenizer, bool pair, const struct template_item **items);
-/* The token that fills up sequences: that of the file's `padding`, or one named [PAD], <pad>, <|pad|> or <|endoftext|>; -1: there
- * is none. */
+/* The token that fills up sequences: that of the file's `padding`, or one named [PAD], <pad>, <|pad|> or <|endoftext|>; -1:
+ * there is none. */
 int tokenizer_padding(const struct tokenizer *tokenizer);
 
 #endif

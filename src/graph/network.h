@@ -20,8 +20,9 @@ enum { NETWORK_NAME_SIZE = 128 };
 
 /* How a network was changed before it was used, for who wants to do so again; NULL: it was not. */
 struct network_said {
-    char *init, *init_checksum; /* the file that parameters begin with; where it is known from a run, a checksum of the values */
-    char *freeze;               /* patterns */
+    char *init,
+        *init_checksum; /* the file that parameters begin with; where it is known from a run, a checksum of the values */
+    char *freeze;       /* patterns */
     char *loss;
 };
 
