@@ -170,16 +170,10 @@ static void fuzz_frames(const uint8_t *data, size_t size) {
 static const struct fuzz_target {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
-} fuzz_targets[] =
-    {
-        {"onnx", fuzz_onnx},           {"network", fuzz_network}, {"npz", fuzz_npz}, {"safetensors", fuzz_safetensors},
-        {"tokenizer", fuzz_tokenizer},
-}
-
-{"onnx", fuzz_onnx},
-  {"network", fuzz_network}, {"npz", fuzz_npz}, {"safetensors", fuzz_safetensors}, {"plan", fuzz_plan},
-  {"cluster", fuzz_cluster}, {"profile", fuzz_profile}, {"programs", fuzz_programs}, {"frames", fuzz_frames},
-}
-;
+} fuzz_targets[] = {
+    {"onnx", fuzz_onnx},           {"network", fuzz_network}, {"npz", fuzz_npz},         {"safetensors", fuzz_safetensors},
+    {"tokenizer", fuzz_tokenizer}, {"plan", fuzz_plan},       {"cluster", fuzz_cluster}, {"profile", fuzz_profile},
+    {"programs", fuzz_programs},   {"frames", fuzz_frames},
+};
 
 #endif
