@@ -216,7 +216,7 @@ struct ps_network_builder *ps_network_builder_create(const char *name);
 int ps_network_builder_input(struct ps_network_builder *builder, const char *name, const char *type, const int64_t *shape,
                              int rank);
 /* "convolution,channels=6,kernel=5,pad=2x2": an operator and its attributes as ps_network_operators lists them; lists as 3x4x5,
- * kinds and types as words. Without inputs it reads what was added last. */
+ * kinds and types as words, true and false also as 1 and 0. Without inputs it reads what was added last. */
 int ps_network_builder_node(struct ps_network_builder *builder, const char *name, const char *operator_text, const int *inputs,
                             int input_count);
 /* Initial values of a node's parameter ("weight"): `kind` is "constant" (the value), "uniform" (within plus and minus it) or

@@ -98,7 +98,9 @@ static enum ps_status read_attribute(struct spec *options, const struct attribut
     int count = 1, most = attribute->kind == ATTRIBUTE_LIST ? SHAPE_RANK_MAX : attribute->kind == ATTRIBUTE_SIDES ? 2 : 1;
     value[0] = value[1] = number_read(text, &end);
     while (*end == 'x' && end != text && count < most) value[count++] = number_read(end + 1, &end);
-    if (attribute_in_words(attribute))
+    if (attribute->kind == ATTRIBUTE_BOOLEAN && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
+        value[0] = *text == 't';
+    else if (attribute_in_words(attribute))
         TRY(attribute_number(attribute, text, value, error));
     else if (*end != '\0')
         return error_set(error, PS_USAGE, "%s=%s: is no number", attribute->name, text);
