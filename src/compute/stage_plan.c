@@ -3,8 +3,10 @@
  *
  * Gradients. Every value that is not data has one; it is complete when the backward reaches the layer that made the value.
  *   - A value that crosses a cut has its gradient in a block laid out like the cut: the output gradient's block for the stage's
- * last cut, the input gradient's for its first, and for inner cuts alternately one of two blocks of the workspace. From cut l+1
- * to cut l, gradients of values that cross both are copied, and the contributions of the layer's nodes are added to them.
+ * last cut, the input gradient's for its first. Those of values that cross inner cuts alone share the two blocks of the
+ * workspace that hold any two neighbouring cuts: each has a place there from its last reader to the layer that makes it. Rarely
+ * the gaps are too small for that. Then each inner cut is laid out in one of the blocks in turn, and from cut l+1 to cut l
+ * gradients of values that cross both are copied.
  *   - The gradient of a value inside a layer lies in the layer's part of the workspace.
  *   - The first reader that the backward reaches (the last in order) writes the gradient. The others write into temporary
  * memory, which is added. So the order of additions follows from the nodes, wherever the cuts are.
@@ -16,7 +18,9 @@
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/arena.h"
 #include "base/memory.h"
 #include "compute/stage_plan.h"
 
@@ -29,6 +33,7 @@ struct planner {
     struct stage *stage;
     const struct buffer *values;
     struct gradient *gradients; /* by root */
+    bool placed;                /* each gradient has its place from the start */
     int layer;                  /* whose actions are being written */
     int first_weighted;         /* first node with trained weights; its gradient needs all that the backward runs before it */
     enum ps_status status;
@@ -91,6 +96,51 @@ static struct buffer cut_gradient(const struct stage *stage, struct stage_cut *c
 /* Nobody needs the gradient of the value: data, or made of data by layers of which nothing is trained. */
 static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data || graph->nodes[root].untrained; }
 
+/* Places a gradient in the first gap between those of `live` (roots, by offset) that it fits into; false: there is none. */
+static bool place_gradient(struct planner *planner, int *live, int *count, int root) {
+    const struct stage *stage = planner->stage;
+    const int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
+    int64_t at = 0;
+    int next = 0;
+    for (; next < *count; next++) {
+        const int64_t offset = planner->gradients[live[next]].buffer.offset;
+        if (offset - at >= bytes) break;
+        at = offset + stage_value_bytes(stage->graph, stage->samples, live[next]);
+    }
+    if (at + bytes > stage_kernel_workspace(stage)) return false;
+    planner->gradients[root].buffer = (struct buffer){BUFFER_WORKSPACE, at};
+    memmove(&live[next + 1], &live[next], (size_t)(*count - next) * sizeof *live);
+    live[next] = root;
+    ++*count;
+    return true;
+}
+
+/* Places the gradients of all values that cross the stage's first cut or inner ones; false: the gaps are too small. `live` has
+ * room for every node. */
+static bool place_gradients(struct planner *planner, int *live) {
+    const struct stage *stage = planner->stage;
+    const struct graph *graph = stage->graph;
+    struct stage_cut inputs = stage_cut(graph, stage->samples, stage->first);
+    for (int i = 0; i < graph_cut_count(graph, stage->first); i++) {
+        const int root = graph_cut_values(graph, stage->first)[i];
+        planner->gradients[root].buffer = cut_gradient(stage, &inputs, root);
+    }
+    for (int cut = stage->last, count = 0; cut > stage->first; cut--) {
+        int kept = 0;
+        for (int v = 0; v < count; v++)
+            if (graph->nodes[live[v]].layer <= cut) live[kept++] = live[v];
+        count = kept;
+        for (int i = 0; i < graph_cut_count(graph, cut); i++) {
+            const int root = graph_cut_values(graph, cut)[i];
+            const bool has_place =
+                graph->nodes[root].layer < stage->first || (cut < stage->last && stage_crosses(graph, cut + 1, root));
+            if (is_data(graph, root) || has_place) continue;
+            if (!place_gradient(planner, live, &count, root)) return false;
+        }
+    }
+    return true;
+}
+
 /* Gradients of the values that the layer reads from the cut before it. */
 static void enter_cut(struct planner *planner, int layer) {
     const struct graph *graph = planner->stage->graph;
@@ -100,11 +150,13 @@ static void enter_cut(struct planner *planner, int layer) {
         int root = graph_cut_values(graph, layer)[i];
         if (is_data(graph, root)) continue;
         struct gradient *gradient = &planner->gradients[root];
-        *gradient = (struct gradient){.buffer = cut_gradient(planner->stage, &before, root)};
-        if (!stage_crosses(graph, layer + 1, root)) continue;
-        gradient->written = true;
-        push_move(planner, &planner->stage->backward, action_copy, STAGE_INPUT, root,
-                  cut_gradient(planner->stage, &after, root), gradient->buffer);
+        const bool crosses = stage_crosses(graph, layer + 1, root);
+        if (planner->placed && crosses && layer < planner->stage->last) continue;
+        if (!planner->placed) gradient->buffer = cut_gradient(planner->stage, &before, root);
+        gradient->written = crosses;
+        if (crosses)
+            push_move(planner, &planner->stage->backward, action_copy, STAGE_INPUT, root,
+                      cut_gradient(planner->stage, &after, root), gradient->buffer);
     }
 }
 
@@ -122,7 +174,8 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
             *gradient = (struct gradient){.buffer = buffer_carve(BUFFER_WORKSPACE, end, bytes)};
             continue;
         }
-        *gradient = (struct gradient){.buffer = cut_gradient(stage, &after, root), .written = true};
+        gradient->written = true;
+        if (!planner->placed || number == stage->last) gradient->buffer = cut_gradient(stage, &after, root);
     }
 }
 
@@ -242,12 +295,17 @@ static void plan_layer_backward(struct planner *planner, int number, int64_t scr
 
 enum ps_status stage_plan(struct stage *stage, const struct buffer *values, const int64_t *scratch, struct ps_error *error) {
     struct planner planner = {.stage = stage, .values = values, .first_weighted = stage->graph->node_count, .error = error};
-    TRY(memory_new(&planner.gradients, stage->graph->node_count, "a stage's plan", error));
+    struct arena arena = {0};
+    const size_t nodes = (size_t)stage->graph->node_count;
+    planner.gradients = arena_take(&arena, nodes, sizeof *planner.gradients);
+    int *live = arena_take(&arena, nodes, sizeof *live);
+    TRY(arena_check(&arena, "a stage's plan", error));
+    planner.placed = place_gradients(&planner, live);
     for (int i = stage->node_count - 1; i >= 0; i--) {
         if (is_trained(&stage->nodes[i])) planner.first_weighted = stage->node_first + i;
     }
     plan_forward(&planner);
     for (int l = stage->last; l >= stage->first; l--) plan_layer_backward(&planner, l, scratch[l - stage->first]);
-    free(planner.gradients);
+    arena_release(&arena);
     return planner.status;
 }
