@@ -20,8 +20,9 @@
 #include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
-/* Rows of a block: about 128 KiB of x. A thread takes its rows by the grain. */
-enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, ROWS_GRAIN = 64 };
+/* Rows of a block: about 128 KiB of x, but few where few channels would make it sums of thousands of rows in single precision.
+ * A thread takes its rows by the grain. */
+enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, BLOCK_ROWS_MANY = 2048, BLOCK_ROWS_FEW = 64, ROWS_GRAIN = 64 };
 
 enum sums_state { SUMS_MISSING, SUMS_BY_INPUT, SUMS_BY_WEIGHT };
 
@@ -79,7 +80,7 @@ static struct norm norm_of(const struct kernel *kernel, const struct kernel_call
 
 static size_t block_rows(size_t channels) {
     size_t rows = BLOCK_FLOATS / channels;
-    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
+    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows > BLOCK_ROWS_MANY ? BLOCK_ROWS_FEW : rows;
 }
 
 /* Sums of the rows [first, end) into a partial that is zero. */
