@@ -226,7 +226,7 @@ static void tables(void **state) {
         JSON_COLUMN("count", "sizes.count", json_show_integer),
         JSON_COLUMN("bytes", "sizes.bytes", json_show_bytes),
         JSON_COLUMN("time", "s", json_show_seconds),
-        JSON_COLUMN("share", "share", json_show_percent, .digits = 1),
+        JSON_PERCENT("share", "share", 1),
         JSON_COLUMN("note", "note", json_show_text, .missing = ""),
     };
     enum { COLUMNS = sizeof columns / sizeof columns[0] };
