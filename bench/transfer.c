@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
     if (bench.workers[first].shared.memory.base) transport.shared = &bench.workers[first].shared;
     check(bench.class->create(bench.class, &transport, &bench.transport, &error), &error);
     measure(&bench, first, end);
-    if (apart) check(processes_share(processes, bench.figures[first], sizeof *bench.figures, bench.figures, &error), &error);
+    if (apart) check(processes_gather(processes, bench.figures[first], sizeof *bench.figures, bench.figures, &error), &error);
     if (first == 0) print(&bench);
     bench.class->destroy(bench.transport);
     check(processes_leave(processes, PS_OK, &error), &error);
