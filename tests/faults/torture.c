@@ -462,6 +462,13 @@ static const struct work *find_work(const char *name) {
     return NULL;
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int number) {
+    (void)number;
+    stopped = 1;
+}
+
 static void print_figures(double seconds) {
     printf("%ld trials in %.0f s: %ld faults, %ld signals; %ld did not end with status 0; %ld deviations\nstatuses:", trials,
            seconds, faults, kills, refused, deviations);
@@ -474,7 +481,7 @@ static void print_figures(double seconds) {
 static void go(double seconds, long count, const double *usual_s) {
     const double begun = now_s();
     double spoke = begun;
-    for (long t = 0; t < count && now_s() - begun < seconds && stretch_count > 0; t++) {
+    for (long t = 0; t < count && now_s() - begun < seconds && stretch_count > 0 && !stopped; t++) {
         const struct stretch *stretch = &stretches[below(stretch_count)];
         if (below(8) == 0 && strstr(stretch->work->command, "train"))
             try_kill(stretch->work, usual_s[stretch->work - works]);
@@ -506,6 +513,9 @@ int main(int argc, char **argv) {
         if (a + 3 < argc) rank = atoi(argv[a + 3]);
         break;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
     printf("seed: %llu\n", (unsigned long long)seed);
     if (!set_up()) return 1;
     for (int w = 0; w < WORKS; w++) {
