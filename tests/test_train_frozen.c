@@ -187,7 +187,7 @@ static void check_resumed(int number, const char *data, const char *groups) {
     double loss = ps_run_info(run).valid_loss;
     ps_run_destroy(run);
     file_join(out, directory, "run");
-    struct evaluating evaluating = {.run = out, .data = wanted.valid, .device = test_device("cpu"), .batch = 8};
+    struct evaluating evaluating = {.run = out, .data = wanted.valid, .device = test_device(wanted.device), .batch = 8};
     struct ps_evaluation evaluation;
     assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
     assert_float_equal(evaluation.loss, loss, 1e-6);
