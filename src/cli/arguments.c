@@ -57,10 +57,11 @@ static enum ps_status refuse_word(const struct reading *reading, const char *wor
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     const char *names[ROWS_MAX];
     for (int i = 0; i < reading->count; i++) names[i] = reading->row[i]->name;
-    const char *nearest = nearest_name(name, names, (size_t)reading->count);
+    const char *nearest = NULL; /* what begins so, before what differs by few letters */
     for (int i = 0; nearest == NULL && i < reading->count; i++) {
         if (name[0] != '\0' && strncmp(names[i], name, strlen(name)) == 0) nearest = names[i];
     }
+    if (nearest == NULL) nearest = nearest_name(name, names, (size_t)reading->count);
     if (nearest == NULL) return message_set(error, PS_USAGE, "--%s: there is no such option", name);
     return message_set(error, PS_USAGE, "--%s: there is no such option; did you mean --%s?", name, nearest);
 }

@@ -238,7 +238,7 @@ enum ps_status network_add_loss(struct graph *graph, const char *loss, int outpu
 enum ps_status network_create_split(const struct ps_network *whole, const char *splits, struct ps_network **network,
                                     struct ps_error *error) {
     char name[2 * NETWORK_NAME_SIZE];
-    struct graph *graph = graph_create();
+    struct graph *graph;
     snprintf(name, sizeof name, "%s,split=%s", whole->name, splits);
     enum ps_status status = graph_split_all(whole->graph, splits, &graph, error);
     if (status != PS_OK) {
