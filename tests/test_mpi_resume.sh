@@ -84,8 +84,9 @@ supervise() {
     rm -rf run pid.* launches
     : >launches
     struck=0
+    # A launcher can hang; the supervisor takes ten seconds to end it.
     # shellcheck disable=SC2086
-    begin timeout -k 5 ${moments:+10}300 ./ranked "$program" train --plan "$plan.json" $data --steps $steps --checkpoint-every 2 --out run --restarts 100 \
+    begin timeout -k 20 ${moments:+10}300 ./ranked "$program" train --plan "$plan.json" $data --steps $steps --checkpoint-every 2 --out run --restarts 100 \
         --launch "$mpirun -n %d ./ranked" "$@"
 }
 
