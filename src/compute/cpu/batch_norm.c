@@ -20,8 +20,8 @@
 #include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
-/* Rows of a block: about 128 KiB of x, but few where few channels would make it sums of thousands of rows in single precision.
- * A thread takes its rows by the grain. */
+/* Rows of a block: about 128 KiB of x; with short sums few, where few channels would make it thousands of rows. A thread takes
+ * its rows by the grain. */
 enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, BLOCK_ROWS_MANY = 2048, BLOCK_ROWS_FEW = 64, ROWS_GRAIN = 64 };
 
 enum sums_state { SUMS_MISSING, SUMS_BY_INPUT, SUMS_BY_WEIGHT };
@@ -40,7 +40,7 @@ struct partial {
 
 struct norm {
     const struct kernel_call *call;
-    size_t channels;
+    size_t channels, block_rows;
     struct inner inner;
     const float *scale, *shift, *dy_mean, *dyx_factor; /* vectors for the second pass over the rows */
     bool relu;
@@ -73,14 +73,19 @@ static void set_sizes(struct kernel *kernel) {
     kernel->fuses_relu = kernel->relu_follows;
 }
 
-static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
-    size_t channels = kernel_features(kernel);
-    return (struct norm){.call = call, .channels = channels, .inner = inner_of(call, channels), .relu = kernel->fuses_relu};
+static size_t block_rows(const struct kernel *kernel, size_t channels) {
+    size_t rows = BLOCK_FLOATS / channels;
+    if (kernel->node->attributes.short_sums && rows > BLOCK_ROWS_MANY) return BLOCK_ROWS_FEW;
+    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
 }
 
-static size_t block_rows(size_t channels) {
-    size_t rows = BLOCK_FLOATS / channels;
-    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows > BLOCK_ROWS_MANY ? BLOCK_ROWS_FEW : rows;
+static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
+    size_t channels = kernel_features(kernel);
+    return (struct norm){.call = call,
+                         .channels = channels,
+                         .block_rows = block_rows(kernel, channels),
+                         .inner = inner_of(call, channels),
+                         .relu = kernel->fuses_relu};
 }
 
 /* Sums of the rows [first, end) into a partial that is zero. */
@@ -137,7 +142,7 @@ static inline void join(double total, double *mean, double *distance, double cou
 }
 
 static void measure_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    size_t channels = norm->channels, step = block_rows(channels);
+    size_t channels = norm->channels, step = norm->block_rows;
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
         measure_block(rows, channels, norm->call->input[0] + row * channels, p->block_first, p->block_second);
@@ -233,7 +238,7 @@ static VECTOR_CLONES void sum_block(size_t rows, size_t channels, const float *r
 }
 
 static void sum_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    size_t channels = norm->channels, step = block_rows(channels);
+    size_t channels = norm->channels, step = norm->block_rows;
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
         sum_block(rows, channels, norm->call->input[0] + row * channels, norm->call->output_gradient + row * channels,
