@@ -122,25 +122,26 @@ static enum ps_status repeat_samples(const struct call *call, const struct tenso
     return call_memory(call);
 }
 
-/* The same for each place along the axis. */
-static bool same_along(const struct tensor *tensor, int axis) {
+/* The same for all n places that lie `stride` elements apart. */
+static bool same_along(const struct tensor *tensor, int64_t stride, int64_t n) {
     const int64_t *words = tensor->whole != NULL ? tensor->whole : (const int64_t *)(const void *)tensor->reals;
-    int64_t inner = 1;
-    for (int d = axis + 1; d < tensor->rank; d++) inner *= tensor->dims[d];
     for (int64_t e = 0; e < tensor->elements; e++)
-        if (words[e] != words[e - e / inner % tensor->dims[axis] * inner]) return false;
+        if (words[e] != words[e - e / stride % n * stride]) return false;
     return true;
 }
 
 enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out) {
     struct tensor *less = NULL;
+    int64_t strides[ONNX_RANK_MAX];
+    fold_strides(tensor->rank, tensor->dims, strides);
     for (int d = 0; d < tensor->rank && tensor->rank > 1 && tensor->rank < ONNX_RANK_MAX; d++) {
         const int64_t n = tensor->dims[d];
-        if (n < 2 || n != call->l->batch || !same_along(tensor, d)) continue;
+        if (n < 2 || n != call->l->batch || !same_along(tensor, strides[d], n)) continue;
         TRY(drop_samples(call, tensor, d, n, 1, &less));
         return repeat_samples(call, less, d, n, 1, tensor->dims, out);
     }
-    *out = view_new(call->l, constant_view(call->l, tensor));
+    const struct view *whole = constant_view(call->l, tensor);
+    *out = whole != NULL ? view_new(call->l, whole) : NULL;
     return call_memory(call);
 }
 
@@ -160,12 +161,7 @@ enum ps_status lower_constant_beside(const struct call *call, const struct tenso
             for (int d = axis + 1; d < rank; d++) tail *= tensor->dims[d];
             const int64_t n = other->atoms[i].size, outer = tensor->dims[axis] / (n * inner);
             if (outer * n * inner != tensor->dims[axis]) return call_refuse(call, "its inputs do not fit together");
-            const int64_t *words = tensor->whole != NULL ? tensor->whole : (const int64_t *)(const void *)tensor->reals;
-            for (int64_t e = 0; e < tensor->elements; e++) {
-                int64_t sample = e / (tail * inner) % n;
-                if (words[e] != words[e - sample * tail * inner])
-                    return call_refuse(call, "a constant that differs from sample to sample");
-            }
+            if (!same_along(tensor, tail * inner, n)) return call_refuse(call, "a constant that differs from sample to sample");
             TRY(drop_samples(call, tensor, axis, n, inner, &less));
             return repeat_samples(call, less, axis, n, inner, tensor->dims, out);
         }
