@@ -403,6 +403,7 @@ struct ps_simulation_worker {
     double busy_s, idle_fill_drain_s, idle_dependency_s, idle_communication_s, idle_imbalance_s;
     int64_t memory_bytes;
     int weight_copies;
+    int64_t sent_bytes, received_bytes; /* to and from other workers, over all mini-batches simulated */
 };
 
 /* Runs the plan's programs for `batches` mini-batches (0: enough for a steady state) under the cost model. */
@@ -547,6 +548,7 @@ struct ps_run_worker {
     /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
      * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */
     double prediction_error, newest_error;
+    int64_t sent_bytes, received_bytes; /* to and from other workers in training, since the run was started or resumed */
 };
 
 /* After a segment. */

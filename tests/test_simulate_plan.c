@@ -122,7 +122,8 @@ static void test_what_is_shown(void **state) {
     static const char *const fields[] = {"period_s", "makespan_s",    "throughput_samples_per_s",
                                          "bubble",   "batches",       "instructions",
                                          "workers",  "critical_path", "advice"};
-    static const char *const worker_fields[] = {"busy_s", "idle_s", "memory_bytes", "weight_copies"};
+    static const char *const worker_fields[] = {"busy_s",        "idle_s",     "memory_bytes",
+                                                "weight_copies", "sent_bytes", "received_bytes"};
     static const char *const idle_fields[] = {"fill_drain", "dependency", "communication", "imbalance"};
     struct ps_profile *profile = make_profile();
     struct ps_cluster *cluster = make_cluster(3);
@@ -137,7 +138,7 @@ static void test_what_is_shown(void **state) {
     assert_int_equal(json_array_size(json_object_get(root, "workers")), 3);
     size_t w;
     json_array_foreach(json_object_get(root, "workers"), w, worker) {
-        check_fields(worker, worker_fields, 4);
+        check_fields(worker, worker_fields, 6);
         json_t *idle = json_object_get(worker, "idle_s");
         check_fields(idle, idle_fields, 4);
         double sum_s = json_number_value(json_object_get(worker, "busy_s"));

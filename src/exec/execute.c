@@ -375,6 +375,13 @@ static void wait_for_own_sum(const struct call *call, const struct transport_sha
     if (settled.time <= share->when.time + share->takes_s) device_after(call->worker->device, &settled);
 }
 
+static void count_traffic(const struct call *call) {
+    const struct executor *executor = call->executor;
+    if (executor->segment.training)
+        traffic_count_add(&call->worker->traffic, executor->segment.programs, call->worker->number, call->instruction,
+                          &call->stage->sizes);
+}
+
 /* Sums the gradients of the stage's replicas: the sum over replicas of one mini-batch, the mean over whole mini-batches. Also
  * sums the gradients of parameters that the stage shares with others. */
 static enum ps_status reduce(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
@@ -396,6 +403,7 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .statistics = stage->statistics,
         .statistics_count = executor->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
+    count_traffic(&call);
     stage->sum_from_s = clock_now();
     executor->transport_class->reduce(executor->transport, stage->instance, &share);
     stage->sum_until_s = clock_now();
@@ -414,6 +422,7 @@ static enum ps_status transfer(void *context, int number, const struct instructi
     if (!device_in_host(call.worker->device) && instruction_moves_weights(instruction))
         wait_for_block(&call, BLOCK_WEIGHTS, instruction->slot);
     struct moment when = device_mark(call.worker->device);
+    count_traffic(&call);
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;

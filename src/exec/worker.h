@@ -15,6 +15,7 @@
 #include "data/loader.h"
 #include "exec/update_rule.h"
 #include "program/lower.h"
+#include "program/routes.h"
 #include "program/timeline.h"
 
 /* What a worker holds of one stage. */
@@ -85,9 +86,10 @@ struct worker {
     struct worker_data inputs[WORKER_DATA_KINDS], targets[WORKER_DATA_KINDS];
     struct work work[RUN_AHEAD + 1]; /* a ring: the window, and the one being enqueued */
     int64_t enqueued, settled;       /* computations enqueued; of them, known to be done */
-    void *staging; /* the host's, where input is prepared for a device that has memory of its own; else NULL */
-    double busy_s; /* in training segments */
-    double slower; /* emulated: the factor by which each computation is lengthened; 1: none */
+    void *staging;                /* the host's, where input is prepared for a device that has memory of its own; else NULL */
+    double busy_s;                /* in training segments */
+    struct traffic_count traffic; /* likewise */
+    double slower;                /* emulated: the factor by which each computation is lengthened; 1: none */
     struct recorder recorder;
 };
 

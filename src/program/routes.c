@@ -1,9 +1,9 @@
 /* Finds the pairs of instances between which blocks are transferred; see routes.h. */
 #include "program/routes.h"
-#include "base/memory.h"
-
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 
 const struct traffic_info traffic_table[TRAFFICS] = {
@@ -14,13 +14,26 @@ const struct traffic_info traffic_table[TRAFFICS] = {
     [TRAFFIC_WEIGHTS] = {"weights", 0, false, true, BLOCK_WEIGHTS, BLOCK_WEIGHTS},
 };
 
+int64_t transfer_bytes(const struct stage_sizes *size, enum block_kind kind) { return stage_block_bytes(size, kind); }
+
 int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from) {
-    const int64_t bytes[TRAFFICS] = {[TRAFFIC_ACTIVATION] = from->output_bytes,
-                                     [TRAFFIC_GRADIENT] = from->input_bytes,
-                                     [TRAFFIC_STASH] = from->stash_bytes,
-                                     [TRAFFIC_KEPT_INPUT] = from->input_bytes,
-                                     [TRAFFIC_WEIGHTS] = from->parameter_bytes};
-    return bytes[traffic];
+    return transfer_bytes(from, traffic_table[traffic].sent);
+}
+
+void traffic_count_add(struct traffic_count *count, const struct ps_programs *programs, int worker,
+                       const struct instruction *instruction, const struct stage_sizes *size) {
+    const enum action action = opcode_table[instruction->op].action;
+    if (action == ACTION_REDUCE) {
+        double bytes;
+        programs_sum_shares(programs, instruction->stage, size, &bytes);
+        count->sent += llround(bytes);
+        count->received += llround(bytes);
+    }
+    if ((action != ACTION_SEND && action != ACTION_RECEIVE) || instruction->peer == worker) return;
+    int64_t *bytes = action == ACTION_SEND ? &count->sent : &count->received;
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        if (instruction->block[kind] != NO_SLOT) *bytes += transfer_bytes(size, (enum block_kind)kind);
+    if (instruction_moves_weights(instruction)) *bytes += transfer_bytes(size, BLOCK_WEIGHTS);
 }
 
 /* All routes from an instance across one cut. Replicas a and b have a micro-batch in common if a - b is a multiple of the

@@ -16,8 +16,20 @@ struct traffic_info {
     enum block_kind sent, received;
 };
 extern const struct traffic_info traffic_table[TRAFFICS];
-/* Bytes of one block; `from` are the sizes of the sending stage. */
+/* What the transfer of one block weighs, from the sizes of the stage at either end: the one place that says it, for links of
+ * simulations and emulations and for what workers count as sent and received. */
+int64_t transfer_bytes(const struct stage_sizes *size, enum block_kind kind);
+/* The same by kind of traffic; `from` are the sizes of the sending stage. */
 int64_t traffic_bytes(enum traffic traffic, const struct stage_sizes *from);
+
+/* Bytes that a worker has exchanged with other workers. */
+struct traffic_count {
+    int64_t sent, received;
+};
+/* Counts an instruction of `worker`: the blocks of a send or a receive, unless its peer is the worker itself; and of a sum (AR)
+ * what a ring sends and receives, however it is carried out. `size`: of the instruction's stage. */
+void traffic_count_add(struct traffic_count *count, const struct ps_programs *programs, int worker,
+                       const struct instruction *instruction, const struct stage_sizes *size);
 
 struct route {
     int from, to; /* instances */

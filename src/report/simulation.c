@@ -232,11 +232,13 @@ static json_t *simulation_document(const struct ps_simulation *simulation) {
     json_t *workers = json_array();
     for (int w = 0; w < info->workers; w++) {
         const struct ps_simulation_worker *worker = &simulation->worker[w];
-        json_array_append_new(workers, json_pack("{s:f, s:{s:f, s:f, s:f, s:f}, s:I, s:i}", "busy_s", worker->busy_s, "idle_s",
-                                                 "fill_drain", worker->idle_fill_drain_s, "dependency",
-                                                 worker->idle_dependency_s, "communication", worker->idle_communication_s,
-                                                 "imbalance", worker->idle_imbalance_s, "memory_bytes",
-                                                 (json_int_t)worker->memory_bytes, "weight_copies", worker->weight_copies));
+        json_array_append_new(workers,
+                              json_pack("{s:f, s:{s:f, s:f, s:f, s:f}, s:I, s:i, s:I, s:I}", "busy_s", worker->busy_s, "idle_s",
+                                        "fill_drain", worker->idle_fill_drain_s, "dependency", worker->idle_dependency_s,
+                                        "communication", worker->idle_communication_s, "imbalance", worker->idle_imbalance_s,
+                                        "memory_bytes", (json_int_t)worker->memory_bytes, "weight_copies",
+                                        worker->weight_copies, "sent_bytes", (json_int_t)worker->sent_bytes, "received_bytes",
+                                        (json_int_t)worker->received_bytes));
     }
     json_t *root =
         json_pack("{s:f, s:f, s:f, s:f, s:i, s:I, s:o}", "period_s", info->period_s, "makespan_s", info->makespan_s,
@@ -270,6 +272,8 @@ static void add_workers(const json_t *document, struct text *rows) {
         SHARE("imbalance", "idle_s.imbalance"),
         JSON_COLUMN("memory", "memory_bytes", json_show_bytes),
         JSON_COLUMN("weight copies", "weight_copies", json_show_integer),
+        JSON_COLUMN("sent", "sent_bytes", json_show_bytes),
+        JSON_COLUMN("received", "received_bytes", json_show_bytes),
     };
     json_table(rows, json_object_get(document, "workers"), columns, sizeof columns / sizeof columns[0]);
 }

@@ -53,6 +53,7 @@ struct engine_worker {
     /* Its progress in its mini-batch (with flush) or segment: forwards and backwards begun, of `window`. */
     int window, forwards, backwards;
     int64_t busy, communication, dependency; /* dependency: outside of fill and drain only */
+    struct traffic_count traffic;            /* counted by transfer.c */
     int64_t event_first, event_count;        /* its part of the timeline */
 };
 

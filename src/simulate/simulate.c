@@ -143,6 +143,10 @@ static void describe_workers(const struct engine *engine, struct ps_simulation *
         simulation->memory[w] = programs_memory(work->programs, w, simulation->sizes, work->moments);
         simulation->worker[w].memory_bytes = worker_memory_total(&simulation->memory[w]);
         simulation->worker[w].weight_copies = weight_copies(work->programs, w);
+        for (int lane = w * engine->lanes; lane < (w + 1) * engine->lanes; lane++) {
+            simulation->worker[w].sent_bytes += engine->workers[lane].traffic.sent;
+            simulation->worker[w].received_bytes += engine->workers[lane].traffic.received;
+        }
     }
 }
 

@@ -180,10 +180,16 @@ static int64_t move(struct engine *engine, int worker, const struct instruction 
     return engine->channels[block->channel].duration;
 }
 
+static void count_traffic(struct engine *engine, int worker, const struct instruction *instruction) {
+    traffic_count_add(&engine->workers[worker].traffic, engine->work->programs, engine_owner(engine, worker), instruction,
+                      &engine->work->costs[instruction->stage].size);
+}
+
 enum ps_status transfer_execute(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
     struct engine *engine = context;
     (void)error;
     int64_t duration = 0;
+    count_traffic(engine, worker, instruction);
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         if (instruction->block[kind] != NO_SLOT)
             duration += move(engine, worker, instruction, (enum block_kind)kind, instruction->block[kind]);
@@ -240,6 +246,7 @@ enum ps_status transfer_reduce(void *context, int worker, const struct instructi
     int index = engine_instance_of(engine, worker, instruction->stage)->sum_block;
     struct engine_block *block = &engine->blocks[index];
     assert(index != NOBODY && !block->moving);
+    count_traffic(engine, worker, instruction);
     block->moving = true;
     block->partner = NOBODY;
     block->posted = engine->now;

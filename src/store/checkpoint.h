@@ -35,7 +35,7 @@ struct log_entry {
     int64_t step, epoch;
     double loss, accuracy, top5, perplexity, valid_loss, valid_accuracy, valid_top5, valid_perplexity, valid_bleu, lr,
         samples_per_s, elapsed_s;
-    const struct ps_run_worker *predicted; /* each worker's prediction_error and newest_error; NULL: not measured here */
+    const struct ps_run_worker *worker; /* at the end of a segment: what is known of each worker; else NULL */
     int workers;
 };
 

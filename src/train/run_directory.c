@@ -118,15 +118,28 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }
 
-/* A list with one number for each worker. */
-static void set_list(json_t *line, const char *field, const struct log_entry *entry, size_t offset) {
-    json_t *list = json_array();
+static void append_finite(json_t *list, double number) {
+    json_array_append_new(list, isfinite(number) ? json_real(number) : json_null());
+}
+
+/* Lists with one number for each worker. */
+static void set_workers(json_t *line, const struct log_entry *entry) {
+    json_t *predicted = json_array(), *newest = json_array(), *sent = json_array(), *received = json_array();
+    bool predictions = false;
     for (int w = 0; w < entry->workers; w++) {
-        double number;
-        memcpy(&number, (const char *)&entry->predicted[w] + offset, sizeof number);
-        json_array_append_new(list, isfinite(number) ? json_real(number) : json_null());
+        const struct ps_run_worker *worker = &entry->worker[w];
+        predictions = predictions || isfinite(worker->prediction_error);
+        append_finite(predicted, worker->prediction_error);
+        append_finite(newest, worker->newest_error);
+        json_array_append_new(sent, json_integer((json_int_t)worker->sent_bytes));
+        json_array_append_new(received, json_integer((json_int_t)worker->received_bytes));
     }
-    json_object_set_new(line, field, list);
+    json_object_set_new(line, "prediction_error", predicted);
+    json_object_set_new(line, "newest_error", newest);
+    if (!predictions) json_object_del(line, "prediction_error");
+    if (!predictions) json_object_del(line, "newest_error");
+    json_object_set_new(line, "sent_bytes", sent);
+    json_object_set_new(line, "received_bytes", received);
 }
 
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
@@ -151,10 +164,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     json_set_finite(line, "lr", entry->lr);
     json_set_finite(line, "samples_per_s", entry->samples_per_s);
     json_set_finite(line, "elapsed_s", entry->elapsed_s);
-    if (entry->predicted) {
-        set_list(line, "prediction_error", entry, offsetof(struct ps_run_worker, prediction_error));
-        set_list(line, "newest_error", entry, offsetof(struct ps_run_worker, newest_error));
-    }
+    if (entry->worker && entry->workers > 1) set_workers(line, entry);
     char *text = json_dump_text(line, JSON_REAL_PRECISION(9));
     json_decref(line);
     TRY(memory_check(text, "a log line", error));

@@ -91,9 +91,11 @@ json_t *run_document(const struct ps_run *run) {
     const struct ps_run_info *info = &run->info;
     json_t *workers = json_array();
     for (int w = 0; w < info->workers; w++)
-        json_array_append_new(workers, json_pack("{s:I, s:I, s:f}", "predicted_memory_bytes",
+        json_array_append_new(workers, json_pack("{s:I, s:I, s:f, s:I, s:I}", "predicted_memory_bytes",
                                                  (json_int_t)run->worker[w].planned_bytes, "memory_bytes",
-                                                 (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s));
+                                                 (json_int_t)run->worker[w].measured_bytes, "busy_s", run->worker[w].busy_s,
+                                                 "sent_bytes", (json_int_t)run->worker[w].sent_bytes, "received_bytes",
+                                                 (json_int_t)run->worker[w].received_bytes));
     for (int w = 0; w < info->workers; w++)
         json_set_finite(json_array_get(workers, (size_t)w), "prediction_error", run->worker[w].prediction_error);
     json_t *root =
@@ -168,15 +170,16 @@ static void add_learning(const struct ps_run_info *info, struct text *text) {
 
 static void add_comparison(const struct ps_run *run, struct text *text) {
     const struct ps_run_info *info = &run->info;
-    char a[32], b[32];
+    char a[32], b[32], c[32], d[32];
     struct text rows = {0};
-    text_add(&rows, "\tpredicted\tmeasured\tbusy\n");
-    text_add(&rows, "samples per second\t%s\t%s\t\n", shown(info->predicted_samples_per_s, "%.1f", 1, a),
+    text_add(&rows, "\tpredicted\tmeasured\tbusy\tsent\treceived\n");
+    text_add(&rows, "samples per second\t%s\t%s\t\t\t\n", shown(info->predicted_samples_per_s, "%.1f", 1, a),
              shown(info->samples_per_s, "%.1f", 1, b));
     for (int w = 0; w < info->workers; w++) {
         const struct ps_run_worker *worker = &run->worker[w];
-        text_add(&rows, "memory of worker %d\t%s\t%s\t%.1f s\n", w, text_bytes(worker->planned_bytes, a),
-                 text_bytes(worker->measured_bytes, b), worker->busy_s);
+        text_add(&rows, "memory of worker %d\t%s\t%s\t%.1f s\t%s\t%s\n", w, text_bytes(worker->planned_bytes, a),
+                 text_bytes(worker->measured_bytes, b), worker->busy_s, text_bytes(worker->sent_bytes, c),
+                 text_bytes(worker->received_bytes, d));
     }
     text_add(text, "\n");
     text_add_table(text, &rows);

@@ -41,6 +41,14 @@ static void tell_segment(const struct ps_trainer *trainer, const struct log_entr
                  entry->loss, accuracy, entry->samples_per_s);
 }
 
+/* What each worker has exchanged with others so far. */
+static void tell_traffic(const struct ps_trainer *trainer) {
+    char sent[32], received[32];
+    for (int w = 0; w < trainer->executor->worker_count && trainer->executor->worker_count > 1; w++)
+        log_debug("worker %d: %s sent, %s received", w, text_bytes(trainer->run->worker[w].sent_bytes, sent),
+                  text_bytes(trainer->run->worker[w].received_bytes, received));
+}
+
 static enum ps_status note_point(struct ps_trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
     const struct ps_observer *observer = trainer->options.observer;
     const struct ps_run_point point = {.step = (int)entry->step,
@@ -60,17 +68,15 @@ static enum ps_status note_point(struct ps_trainer *trainer, const struct log_en
 static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s, struct ps_error *error) {
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
-    bool predictions;
-    TRY(trainer_gather_predictions(trainer, &predictions, error));
+    TRY(trainer_gather_figures_of_segment(trainer, error));
     if (evaluates) TRY(trainer_validate(trainer, &entry, error));
     if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
-    if (predictions) {
-        entry.predicted = trainer->run->worker;
-        entry.workers = trainer->executor->worker_count;
-    }
+    entry.worker = trainer->run->worker;
+    entry.workers = trainer->executor->worker_count;
     if (evaluates || trainer_line_due(trainer, trainer->step)) TRY(run_directory_log(&trainer->directory, &entry, error));
+    tell_traffic(trainer);
     if (evaluates) {
         trainer->figures = entry;
         TRY(note_point(trainer, &entry, error));

@@ -331,15 +331,16 @@ enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_erro
     return status;
 }
 
-/* ---------------------------------------------------------------- prediction errors */
+/* ------------------------------------------------------------ figures of a segment */
 
-/* What was seen of a worker's predictions since this was asked last. */
-struct seen_predictions {
+/* What was seen of a worker's predictions since this was asked last, and what it has sent and received so far. */
+struct seen_segment {
     double predicted_off, newest_off, size;
+    struct traffic_count traffic;
 };
 
-static struct seen_predictions take_predictions(struct worker *worker) {
-    struct seen_predictions seen = {0};
+static struct seen_segment take_segment(struct worker *worker) {
+    struct seen_segment seen = {.traffic = worker->traffic};
     for (int i = 0; i < worker->stage_count; i++) {
         struct prediction_watch *watch = &worker->stages[i].update.watch;
         prediction_watch_settle(watch);
@@ -351,30 +352,30 @@ static struct seen_predictions take_predictions(struct worker *worker) {
     return seen;
 }
 
-static void note_predictions(struct ps_trainer *trainer, const struct seen_predictions *seen, bool *any) {
-    *any = false;
+static void note_segment(struct ps_trainer *trainer, const struct seen_segment *seen) {
     for (int number = 0; number < trainer->executor->worker_count; number++) {
         struct ps_run_worker *figures = &trainer->run->worker[number];
         bool some = seen[number].size > 0;
         figures->prediction_error = some ? sqrt(seen[number].predicted_off / seen[number].size) : NAN;
         figures->newest_error = some ? sqrt(seen[number].newest_off / seen[number].size) : NAN;
-        *any = *any || some;
+        figures->sent_bytes = seen[number].traffic.sent;
+        figures->received_bytes = seen[number].traffic.received;
     }
 }
 
-enum ps_status trainer_gather_predictions(struct ps_trainer *trainer, bool *any, struct ps_error *error) {
+enum ps_status trainer_gather_figures_of_segment(struct ps_trainer *trainer, struct ps_error *error) {
     struct executor *executor = trainer->executor;
     struct processes *processes = trainer->processes;
-    struct seen_predictions *seen;
+    struct seen_segment *seen;
     enum ps_status status = PS_OK;
     TRY(memory_new(&seen, executor->worker_count, "figures", error));
     for (int number = executor->first_here; number < executor->end_here; number++)
-        seen[number] = take_predictions(&executor->workers[number]);
+        seen[number] = take_segment(&executor->workers[number]);
     if (processes->count > 1) {
-        struct seen_predictions own = seen[processes->rank];
+        struct seen_segment own = seen[processes->rank];
         status = processes_gather(processes, &own, sizeof own, seen, error);
     }
-    if (status == PS_OK) note_predictions(trainer, seen, any);
+    if (status == PS_OK) note_segment(trainer, seen);
     free(seen);
     return status;
 }
