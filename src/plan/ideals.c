@@ -35,14 +35,17 @@ struct network {
     int *group;                                                           /* of each node */
 };
 
-/* Selects the nodes that count: place[n] is a node's number among them, -1 for inputs and for ends without cost. */
-static int choose_nodes(const struct costgraph *graph, int *place) {
+/* Selects the nodes that count: place[n] is a node's number among them, -1 for inputs and for ends without cost; with
+ * `all_ends` for inputs and for elements that nothing reads. */
+static int choose_nodes(const struct costgraph *graph, bool all_ends, int *place) {
     int count = 0;
     for (int n = graph->node_count - 1; n >= 0; n--) {
         const struct costgraph_node *node = &graph->nodes[n];
         bool read = false;
         for (int e = graph->edge_first[n]; e < graph->edge_first[n + 1]; e++) read |= place[graph->edges[e].to] >= 0;
-        place[n] = node->input || (!read && node->forward_s + node->backward_s == 0 && node->parameter_bytes == 0) ? -1 : 0;
+        bool free_end = !read && node->forward_s + node->backward_s == 0 && node->parameter_bytes == 0;
+        bool element = graph->edge_first[n] == graph->edge_first[n + 1] && strcmp(node->kind, "__getitem__") == 0;
+        place[n] = node->input || (all_ends ? element : free_end) ? -1 : 0;
     }
     for (int n = 0; n < graph->node_count; n++)
         if (place[n] >= 0) place[n] = count++;
@@ -81,8 +84,9 @@ static void fill_network(struct network *network, const struct costgraph *graph,
     }
 }
 
-/* Each node in a group of its own. Nodes at the end of the graph without time and memory are left out. */
-static enum ps_status network_make(const struct costgraph *graph, struct network *network, struct ps_error *error) {
+/* Each node in a group of its own. */
+static enum ps_status network_make(const struct costgraph *graph, bool all_ends, struct network *network,
+                                   struct ps_error *error) {
     size_t all = (size_t)graph->node_count + 2, edges = (size_t)graph->edge_count + 1;
     struct arena arena = {0};
     int *place = arena_take(&arena, all, sizeof *place);
@@ -100,7 +104,7 @@ static enum ps_status network_make(const struct costgraph *graph, struct network
                                 .group_first = arena_take(&arena, all, sizeof(int))};
     TRY(arena_check(&arena, "the graph of a network", error));
     network->arena = arena;
-    network->count = network->group_count = choose_nodes(graph, place);
+    network->count = network->group_count = choose_nodes(graph, all_ends, place);
     fill_network(network, graph, place);
     for (int n = 0; n <= network->count; n++) network->order[n] = network->group[n] = network->group_first[n] = n;
     return PS_OK;
@@ -417,17 +421,17 @@ static enum ps_status ideals_of_network(const struct network *network, int limit
 
 enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error) {
     struct network network;
-    TRY(network_make(graph, &network, error));
+    TRY(network_make(graph, false, &network, error));
     enum ps_status status = ideals_of_network(&network, limit, ideals, error);
     arena_release(&network.arena);
     return status;
 }
 
-enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, struct ideals **ideals,
+enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, bool all_ends, struct ideals **ideals,
                                       struct ps_error *error) {
     struct network network;
     struct ps_error refusal = {0};
-    TRY(network_make(graph, &network, error));
+    TRY(network_make(graph, all_ends, &network, error));
     enum ps_status status = ideals_of_network(&network, limit, ideals, &refusal), joined = PS_OK;
     while (status == PS_NO_PLAN && joined == PS_OK) {
         joined = network_join(&network, &refusal);

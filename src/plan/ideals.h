@@ -27,8 +27,11 @@ struct ideals {
 /* All ideals of a graph. Nodes at the end of the graph without time and memory are left out: it does not matter where they run.
  * PS_NO_PLAN: there are more than `limit`. */
 enum ps_status ideals_of_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error);
-/* The same, but if there are more than `limit`: at most a sixteenth of `limit`, with certain groups of nodes kept together. */
-enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, struct ideals **ideals, struct ps_error *error);
+/* The same, but if there are more than `limit`: at most a sixteenth of `limit`, with certain groups of nodes kept together.
+ * `all_ends`: of the nodes at the end of the graph leaves out only what takes an element of a node's result, if nothing reads
+ * it, as PipeDream's program does. */
+enum ps_status ideals_of_joined_graph(const struct costgraph *graph, int limit, bool all_ends, struct ideals **ideals,
+                                      struct ps_error *error);
 /* The prefixes of a chain. */
 enum ps_status ideals_of_chain(const struct cost_table *table, struct ideals **ideals, struct ps_error *error);
 void ideals_destroy(struct ideals *ideals);

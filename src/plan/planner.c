@@ -42,7 +42,7 @@ static enum ps_status solve_chain(const struct planner_problem *problem,
     return status;
 }
 
-enum ps_status planner_solve_ideals(const struct planner_problem *problem,
+enum ps_status planner_solve_ideals(const struct planner_problem *problem, bool all_ends,
                                     enum ps_status (*solve)(const struct planner_problem *problem, const struct ideals *ideals,
                                                             struct planner_answer *answer, struct ps_error *error),
                                     struct planner_answer *answer, struct ps_error *error) {
@@ -51,7 +51,7 @@ enum ps_status planner_solve_ideals(const struct planner_problem *problem,
     struct planner_answer chain = {0};
     struct ps_error refusal = {0};
     if (!problem->graph) return solve_chain(problem, solve, answer, error);
-    TRY(ideals_of_joined_graph(problem->graph, limit, &ideals, error));
+    TRY(ideals_of_joined_graph(problem->graph, limit, all_ends, &ideals, error));
     bool joined = ideals->joined;
     if (joined && problem->ideals_max == 0)
         log_info("the graph can be cut in more than %d ways: the best of %d between groups of nodes, and of its chain", limit,

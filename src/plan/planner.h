@@ -97,8 +97,8 @@ void planner_add_stage(struct planner_answer *answer, const struct ideals *ideal
 
 /* Plans over the cuts of the problem's graph or, without a graph, of the chain. If the graph has too many cuts: the better of
  * the plan over the cuts between groups of its nodes and the plan over those of the chain; its lower bound is then 0, for the
- * caller to compute. */
-enum ps_status planner_solve_ideals(const struct planner_problem *problem,
+ * caller to compute. `all_ends`: as of ideals_of_joined_graph. */
+enum ps_status planner_solve_ideals(const struct planner_problem *problem, bool all_ends,
                                     enum ps_status (*solve)(const struct planner_problem *problem, const struct ideals *ideals,
                                                             struct planner_answer *answer, struct ps_error *error),
                                     struct planner_answer *answer, struct ps_error *error);

@@ -297,7 +297,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     struct planner_problem limited = *problem;
     size_t side = (size_t)problem->workers + 1, room = STATES_MAX / (side * side);
     if (problem->ideals_max == 0 && room < PLANNER_IDEALS_MAX) limited.ideals_max = room > 1 ? (int)room : 2;
-    return planner_solve_ideals(&limited, solve_ideals, answer, error);
+    return planner_solve_ideals(&limited, false, solve_ideals, answer, error);
 }
 
 const struct planner planner_pipedream = {
