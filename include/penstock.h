@@ -292,6 +292,7 @@ struct ps_cluster_options {
     double latency_s;
     bool no_overlap; /* transfers block the computation of both ends */
     int cores;       /* how many workers can compute at the same moment; 0: all */
+    bool streaming;  /* a transfer begins with the computation that makes the block, as on FPGAs; it needs overlap */
 };
 
 void ps_cluster_options_init(struct ps_cluster_options *options);

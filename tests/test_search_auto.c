@@ -140,19 +140,63 @@ static void test_pairs(void **state) {
         struct search_pair pairs[SEARCH_PAIRS_MAX];
         struct search_choice first;
         int count, flushing = 0;
-        assert_ok(search_pairs(&options, 4, pairs, &count, &test_error));
+        assert_ok(search_pairs(&options, 4, c % 2, pairs, &count, &test_error));
         assert_ok(search_choose(&options, 4, &first, &test_error));
         assert_ptr_equal(pairs[0].schedule, first.schedule);
         assert_ptr_equal(pairs[0].policy, first.policy);
         for (int p = 0; p < count; p++) {
             flushing += pairs[p].schedule->flush;
             assert_true(pairs[p].schedule->flush == pairs[p].policy->needs_flush);
+            assert_true(c % 2 || !pairs[p].schedule->streaming);
             for (int q = 0; q < p; q++) assert_ptr_not_equal(pairs[p].schedule, pairs[q].schedule);
         }
         assert_true(!cases[c].several || count > 1);
         assert_int_equal(flushing > 0, cases[c].flushing);
         assert_int_equal(flushing < count, cases[c].others);
     }
+}
+
+/* BaPipe chooses between two schedules, and others between devices that stream and devices that do not. */
+static void test_bapipe_pairs(void **state) {
+    (void)state;
+    static const char *const choices[2][2] = {{"1f1b", "1f1b-so"}, {"1f1b-as", "fbp-as"}};
+    const struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = "bapipe", .schedule = "auto", .weights = "sync"};
+    for (int streams = 0; streams < 2; streams++) {
+        struct search_pair pairs[SEARCH_PAIRS_MAX];
+        int count;
+        assert_ok(search_pairs(&options, 4, streams, pairs, &count, &test_error));
+        assert_int_equal(count, 2);
+        for (int p = 0; p < 2; p++) assert_string_equal(pairs[p].schedule->name, choices[streams][p]);
+    }
+}
+
+/* Where a pipeline's transfers take longest BaPipe's answer is data parallelism, if replicas are allowed; elsewhere it is not.
+ */
+static void test_bapipe_or_data_parallel(void **state) {
+    (void)state;
+    struct ps_profile *profile = even_profile();
+    struct ps_plan_options options = {.struct_size = sizeof options,
+                                      .method = "bapipe",
+                                      .schedule = "auto",
+                                      .weights = "sync",
+                                      .micro_batches = 8,
+                                      .replicate = true};
+    struct layer_cost *layers = profile->tables[0].layers;
+    for (int parallel = 0; parallel < 2; parallel++) {
+        struct ps_plan *plan;
+        struct ps_cluster *cluster = make_cluster(4, 0, 1e9);
+        for (int l = 0; l < profile->tables[0].layer_count; l++) {
+            layers[l].size.parameter_bytes = parallel ? 1000 : 1000000000;
+            layers[l].size.output_bytes = parallel ? 100000000 : 1000;
+        }
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_string_equal(plan->method, parallel ? "data-parallel" : "bapipe");
+        assert_int_equal(plan->stage_count, parallel ? 1 : 4);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
 }
 
 static void check_limit(const struct ps_profile *profile, struct ps_cluster *cluster, const struct ps_plan_options *options,
@@ -384,11 +428,18 @@ static void test_replicas(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_never_worse),  cmocka_unit_test(test_recomputation_where_needed),
-        cmocka_unit_test(test_pairs),        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_planners),     cmocka_unit_test(test_pipedream_profiles),
-        cmocka_unit_test(test_idle_workers), cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_never_worse),
+        cmocka_unit_test(test_recomputation_where_needed),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_bapipe_pairs),
+        cmocka_unit_test(test_bapipe_or_data_parallel),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_fewer_stages),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_planners),
+        cmocka_unit_test(test_pipedream_profiles),
+        cmocka_unit_test(test_idle_workers),
+        cmocka_unit_test(test_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,8 @@ static const struct argument cluster_rows[] = {
            "of every link, as in 100Mbit/s or 12GB/s; without it transfers take no time", .excludes = "cluster"),
     OPTION("latency", 0, "TIME", time, options.latency_s, "of every link, as in 50us", .excludes = "cluster"),
     FLAG("no-overlap", 0, options.no_overlap, "a transfer keeps both of its workers from computing", .excludes = "cluster"),
+    FLAG("streaming", 0, options.streaming, "a transfer begins with the computation that makes it, as on FPGAs",
+         .excludes = "cluster no-overlap"),
     OPTION("cores", 0, "N", integer, options.cores, "workers that can compute at the same moment; without it all of them",
            RANGE(1, 1024), .excludes = "cluster"),
 };

@@ -81,6 +81,8 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct
     if (!(options->latency_s >= 0 && options->latency_s <= LATENCY_MAX))
         return error_set(error, PS_USAGE, "latency: %g s are not from 0 to %g", options->latency_s, LATENCY_MAX);
     if (options->cores < 0) return error_set(error, PS_USAGE, "cores: %d is negative", options->cores);
+    if (options->streaming && options->no_overlap)
+        return error_set(error, PS_USAGE, "`streaming`: transfers that begin with their computation need overlap");
     bool links = options->bandwidth_bytes_per_s > 0 || options->latency_s > 0;
     TRY(cluster_create(options->workers, links, cluster, error));
     for (int w = 0; w < options->workers; w++) {
@@ -92,6 +94,7 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct
         (*cluster)->links[0] = (struct cluster_link){
             .from = -1, .to = -1, .bandwidth_bytes_per_s = options->bandwidth_bytes_per_s, .latency_s = options->latency_s};
     (*cluster)->overlap = !options->no_overlap;
+    (*cluster)->streaming = options->streaming;
     (*cluster)->cores = options->cores;
     return PS_OK;
 }

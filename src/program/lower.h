@@ -35,6 +35,7 @@ struct schedule {
     bool replicas;  /* stages may have several workers that share the micro-batches */
     bool split;     /* the forwards and backwards of a stage may run on different workers */
     bool streaming; /* its workers stream a result while they compute it: every transfer is streamed */
+    bool bapipe;    /* one of those that BaPipe chooses among */
     bool lanes;     /* its workers run a forward and a backward concurrently, each with a share of the device */
     bool in_flight; /* the plan specifies how many micro-batches each stage holds */
     const struct placement *placement; /* NULL: see struct placement */

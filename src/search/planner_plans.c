@@ -488,14 +488,15 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     int count;
     published.paper_cost = true;
     TRY(search_sizes(search, sizes, &count, error));
-    bool replicate = search->options->replicate && keeps(search, &planner_pipedream);
+    bool bapipe = search_is_bapipe(search->options->method);
+    bool replicate = search->options->replicate && keeps(search, &planner_pipedream) && !bapipe;
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
         /* A cost that a baseline counts too high can still lead to a plan that simulates faster. */
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
-        wanted = wanted || (planner->baseline && planner->replicates && replicate);
+        wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
         wanted = wanted && !(planner->orders_workers && one_kind(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++) {
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));

@@ -23,6 +23,8 @@
 
 bool search_is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
 
+bool search_is_bapipe(const char *name) { return name && strcmp(name, "bapipe") == 0; }
+
 static bool says_auto(const char *name) { return name && search_is_auto(name); }
 
 enum ps_status search_choose(const struct ps_plan_options *options, int workers, struct search_choice *choice,
@@ -82,8 +84,14 @@ struct ps_plan_options search_tied(const struct ps_plan_options *options, bool t
     return chosen;
 }
 
-enum ps_status search_pairs(const struct ps_plan_options *options, int workers, struct search_pair *pairs, int *count,
-                            struct ps_error *error) {
+/* Whether a schedule is proposed where the user leaves it open. */
+static bool proposes(const struct ps_plan_options *options, bool streams, const struct schedule *schedule) {
+    if (search_is_bapipe(options->method) && schedule->flush) return schedule->bapipe && schedule->streaming == streams;
+    return streams || !schedule->streaming;
+}
+
+enum ps_status search_pairs(const struct ps_plan_options *options, int workers, bool streams, struct search_pair *pairs,
+                            int *count, struct ps_error *error) {
     struct search_choice first;
     struct search_pair synchronous;
     TRY(search_choose(options, workers, &first, error));
@@ -92,9 +100,11 @@ enum ps_status search_pairs(const struct ps_plan_options *options, int workers, 
     *count = 1;
     bool both = says_auto(options->weights);
     if (!says_auto(options->schedule) && !(both && !options->schedule)) return PS_OK;
+    *count = proposes(options, streams, first.schedule);
     for (int s = 0; schedule_table[s] && *count < SEARCH_PAIRS_MAX; s++) {
         const struct schedule *schedule = schedule_table[s];
         if (schedule == first.schedule || (!both && schedule->flush != first.policy->needs_flush)) continue;
+        if (!proposes(options, streams, schedule)) continue;
         pairs[(*count)++] = (struct search_pair){schedule, both && schedule->flush ? synchronous.policy : first.policy};
     }
     return PS_OK;
@@ -139,7 +149,8 @@ bool search_is_free(const struct ps_plan_options *options) { return options->met
 
 bool search_may_replicate(const char *method) {
     const struct planner *planner = search_is_auto(method) ? NULL : planner_find(method);
-    return search_is_auto(method) || (planner ? planner->replicates : strcmp(method, planner_pipedream.name) == 0);
+    bool named = search_is_bapipe(method) || (method && strcmp(method, planner_pipedream.name) == 0);
+    return search_is_auto(method) || (planner ? planner->replicates : named);
 }
 
 /* The best plan of one schedule, policy and size. The mini-batch is the same for every number of workers. */
@@ -177,7 +188,7 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
     struct search_size sizes[SEARCH_SIZES_MAX];
     int pair_count, size_count;
     struct ps_error refusal = {0}, said = {0};
-    TRY(search_pairs(search->options, search->cluster->workers, pairs, &pair_count, error));
+    TRY(search_pairs(search->options, search->cluster->workers, search->cluster->streaming, pairs, &pair_count, error));
     TRY(search_sizes(search, sizes, &size_count, error));
     for (int p = 0; p < pair_count; p++)
         for (int s = 0; s < size_count; s++) {
@@ -290,9 +301,11 @@ static enum ps_status plan_layers(const struct ps_profile *profile, const struct
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
     if (options->replicate && !search_may_replicate(options->method))
-        return error_set(error, PS_USAGE, "`replicate`: method %s has no replicas; pipedream, pipedream-paper and auto have",
+        return error_set(error, PS_USAGE,
+                         "`replicate`: method %s has no replicas; pipedream, pipedream-paper, bapipe and auto have",
                          options->method);
-    if (options->replicate && !search_is_auto(options->method)) return search_planner(&search, &planner_pipedream, plan, error);
+    if (options->replicate && !search_is_auto(options->method) && !search_is_bapipe(options->method))
+        return search_planner(&search, &planner_pipedream, plan, error);
     if (options->paper_cost)
         return error_set(error, PS_USAGE, "`paper_cost`: method %s has no other costs; bipartition and madpipe have",
                          options->method ? options->method : "auto");

@@ -57,14 +57,17 @@ struct ps_plan_options search_tied(const struct ps_plan_options *options, bool t
  *     auto            sync     schedules that flush
  *     auto            other    schedules without flush, with that policy
  *     auto or none    auto     all schedules: sync with those that flush, pipeoptim with the others
+ *
+ * Schedules that stream are left out if the cluster does not (`streams`). Of those that flush, method bapipe has only BaPipe's:
+ * 1f1b and 1f1b-so, or 1f1b-as and fbp-as if the cluster streams.
  */
 enum { SEARCH_PAIRS_MAX = 64 };
 struct search_pair {
     const struct schedule *schedule;
     const struct weight_policy *policy;
 };
-enum ps_status search_pairs(const struct ps_plan_options *options, int workers, struct search_pair *pairs, int *count,
-                            struct ps_error *error);
+enum ps_status search_pairs(const struct ps_plan_options *options, int workers, bool streams, struct search_pair *pairs,
+                            int *count, struct ps_error *error);
 
 /* Everything except the cut. */
 struct search_case {
@@ -174,6 +177,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
 /* Returns true if the user gave `--method auto`: only then may the plan leave workers idle and recompute. */
 bool search_is_free(const struct ps_plan_options *options);
 bool search_is_auto(const char *name);         /* "auto" or NULL */
+bool search_is_bapipe(const char *name);       /* BaPipe's method, which has schedules and an alternative of its own */
 bool search_may_replicate(const char *method); /* returns true if its plans may have replicas */
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 

@@ -98,7 +98,7 @@ static void fill_row(struct ps_run *run, struct comparison_row *out) {
 static void name_choice(const struct ps_plan_options *options, int workers, struct comparison_row *out) {
     struct search_pair pairs[SEARCH_PAIRS_MAX];
     int count;
-    if (search_pairs(options, workers, pairs, &count, NULL) != PS_OK || count > 1) return;
+    if (search_pairs(options, workers, false, pairs, &count, NULL) != PS_OK || count > 1) return;
     comparison_text(out->schedule, pairs[0].schedule->name);
     comparison_text(out->weights, pairs[0].policy->name);
 }

@@ -47,6 +47,7 @@ static json_t *cluster_options(const struct ps_cluster_options *options) {
     json_set_finite(cluster, "bandwidth_bytes_per_s", options->bandwidth_bytes_per_s);
     json_set_finite(cluster, "latency_s", options->latency_s);
     json_object_set_new(cluster, "overlap", json_boolean(!options->no_overlap));
+    json_object_set_new(cluster, "streaming", json_boolean(options->streaming));
     set_integer(cluster, "cores", options->cores);
     return cluster;
 }
@@ -227,6 +228,7 @@ static enum ps_status read_cluster_options(const struct json_place *root, struct
     TRY(json_get_number(&place, "bandwidth_bytes_per_s", false, 0, INFINITY, &options->bandwidth_bytes_per_s, error));
     TRY(json_get_number(&place, "latency_s", false, 0, INFINITY, &options->latency_s, error));
     TRY(json_get_bool(&place, "overlap", false, &overlap, error));
+    TRY(json_get_bool(&place, "streaming", false, &options->streaming, error));
     TRY(json_get_int(&place, "cores", false, 0, INT32_MAX, &options->cores, error));
     options->no_overlap = !overlap;
     return PS_OK;
@@ -345,8 +347,8 @@ static bool wants_planning(const struct ps_train_options *requested, int process
     const struct ps_cluster_options *cluster = requested->machines;
     return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
            plan->paper_prediction || plan->replicate || plan->paper_cost || requested->cluster || cluster->memory_bytes ||
-           cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap || cluster->cores ||
-           (cluster->workers && cluster->workers != workers) || (processes > 1 && processes != workers);
+           cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap || cluster->streaming ||
+           cluster->cores || (cluster->workers && cluster->workers != workers) || (processes > 1 && processes != workers);
 }
 
 static void merge_plan_options(const struct ps_plan_options *from, struct ps_plan_options *to) {
@@ -365,6 +367,7 @@ static void merge_machines(const struct ps_cluster_options *from, struct ps_clus
     TAKE(workers);
     TAKE(memory_bytes);
     TAKE(no_overlap);
+    TAKE(streaming);
     TAKE(cores);
     if (from->bandwidth_bytes_per_s > 0) to->bandwidth_bytes_per_s = from->bandwidth_bytes_per_s;
     if (from->latency_s > 0) to->latency_s = from->latency_s;
