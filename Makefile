@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench asan tsan fuzz format lint install clean
+.PHONY: help setup build demo check check-long torture bench asan tsan fuzz coverage mutants format lint install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -20,6 +20,8 @@ help:
 	@echo "make bench       measurements"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
 	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
+	@echo "make coverage    which lines the tests run, by module and file (needs gcovr)"
+	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
 	@echo "make format, lint"
 	@echo "make install     to PREFIX=$(PREFIX)"
 	@echo "make clean"
@@ -68,6 +70,20 @@ fuzz: setup
 		./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 -rss_limit_mb=1500 -print_final_stats=1 \
 			-dict=../../tests/fuzz/words.dict -artifact_prefix=found-$$target- grown/$$target ../../tests/fuzz/seeds/$$target || exit 1; \
 	done
+
+# tests/results/coverage.txt; `scripts/coverage 'src/plan/*.c'` then lists the lines.
+coverage: setup
+	@command -v gcovr >/dev/null || { echo "coverage: no gcovr; apt install gcovr or pip install gcovr has it" >&2; exit 1; }
+	$(call make-preset,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	-@ctest --preset coverage
+	@scripts/coverage
+
+# tests/results/mutants.txt; goes on with a campaign that was ended.
+COUNT ?= 300
+MUTANT_SEED ?= 1
+mutants: setup
+	@scripts/mutants --count $(COUNT) --seed $(MUTANT_SEED)
 
 format: setup
 	@scripts/setup clang-format
