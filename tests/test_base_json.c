@@ -31,7 +31,13 @@ static void files(void **state) {
         {"{\"version\": 1}", "plan.json: format: is missing"},
         {"{\"format\": 3, \"version\": 1}", "plan.json: format: must be a string, not an integer"},
         {"{\"format\": \"penstock-profile\", \"version\": 1}", "plan.json: format: 'penstock-profile' is not 'penstock-plan'"},
+        {"{\"format\": true, \"version\": 1}", "plan.json: format: must be a string, not a boolean"},
+        {"{\"format\": false, \"version\": 1}", "plan.json: format: must be a string, not a boolean"},
+        {"{\"format\": null, \"version\": 1}", "plan.json: format: must be a string, not null"},
+        {"{\"format\": 0.5, \"version\": 1}", "plan.json: format: must be a string, not a number with a fraction"},
+        {"{\"format\": {}, \"version\": 1}", "plan.json: format: must be a string, not an object"},
         {"{\"format\": \"penstock-plan\"}", "plan.json: version: is missing"},
+        {"{\"format\": \"penstock-plan\", \"version\": 0}", "plan.json: version: 0 is not known"},
         {"{\"format\": \"penstock-plan\", \"version\": 2}", "plan.json: version: 2 is not known"},
         {"{\"format\": \"penstock-plan\", \"version\": 1, \"x\": \"\xff\"}", "plan.json: line 1"},
     };

@@ -92,6 +92,12 @@ static void test_damaged_headers(void **state) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
          "offsets\":[4,8]}}",
          8, "'b': its data overlaps"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+         "offsets\":[0,4]}}",
+         8, "'a': its data overlaps"},
+        {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_"
+         "offsets\":[0,4]}}",
+         4, "'b': its data overlaps"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct safetensors file;
@@ -186,7 +192,8 @@ static void test_narrow(void **state) {
         if (strlen(padded) % 2 == 0)
             assert_ok(safetensors_get(&file, "n", shape.dim, shape.rank, &got, &test_error));
         else
-            assert_status(safetensors_get(&file, "n", shape.dim, shape.rank, &got, &test_error), PS_BAD_INPUT, "'n': its data is not aligned");
+            assert_status(safetensors_get(&file, "n", shape.dim, shape.rank, &got, &test_error), PS_BAD_INPUT,
+                          "'n': its data is not aligned");
         safetensors_free(&file);
     }
 }

@@ -112,6 +112,10 @@ static void test_long_word(void **state) {
     tokenizer_destroy(tokenizer);
 }
 
+#define TEMPLATE(item, numbers)                                                                                                \
+    "{\"type\": \"TemplateProcessing\", \"single\": [" item "], \"pair\": [], \"special_tokens\": {\"x\": {\"ids\": " numbers  \
+    "}}}"
+
 /* A change of a file, and the message. */
 static const struct {
     const char *base, *part, *value, *message;
@@ -141,6 +145,17 @@ static const struct {
     {"gpt2", "added_tokens", "[{\"id\": 1000000, \"content\": \"<x>\"}]", "its number must be an integer from 0"},
     {"gpt2", "added_tokens", "[{\"id\": 5, \"content\": \"<x>\"}]", "have the same number 5"},
     {"gpt2", "added_tokens", "[{\"content\": \"<x>\"}]", "its number must be an integer"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}", "prepend_scheme 'last' is not known"},
+    {"gpt2", "pre_tokenizer", "{\"type\": \"Metaspace\", \"split\": 1}", "split: must be true or false"},
+    {"gpt2", "post_processor", "{\"type\": \"Other\"}", "post_processor: type 'Other' is not supported"},
+    {"gpt2", "post_processor", TEMPLATE("{\"Sequence\": {\"id\": \"B\"}}", "[]"), "there is no text 'B' here"},
+    {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[]"), "'x' is none of special_tokens"},
+    {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[99999999]"),
+     "has a special token with the number 99999999, which no token has"},
+    {"gpt2", "post_processor",
+     "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}, "
+     "{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}]}",
+     "processors[1]: a second template"},
 };
 
 static void test_wrong(void **state) {
@@ -153,6 +168,18 @@ static void test_wrong(void **state) {
         assert_status(create(document, &tokenizer), PS_BAD_INPUT, wrong[i].message);
     }
     assert_status(create(json_array(), &tokenizer), PS_BAD_INPUT, "must be an object");
+    /* more of one than there is room for */
+    static const struct {
+        const char *part, *list, *item, *message;
+    } many[] = {
+        {"normalizer", "normalizers", "{\"type\": \"Lowercase\"}", "more than 32 steps"},
+        {"decoder", "decoders", "{\"type\": \"Strip\", \"content\": \"a\", \"start\": 1, \"stop\": 0}", "more than 32 steps"}};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        json_t *document = document_of("gpt2"), *items = json_array();
+        for (int n = 0; n < 33; n++) json_array_append_new(items, json_loads(many[i].item, 0, NULL));
+        json_object_set_new(document, many[i].part, json_pack("{s:s, s:o}", "type", "Sequence", many[i].list, items));
+        assert_status(create(document, &tokenizer), PS_BAD_INPUT, many[i].message);
+    }
     /* an expression that takes exponential time gives up */
     json_t *document = document_of("gpt2");
     json_object_set_new(

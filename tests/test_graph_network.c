@@ -343,6 +343,15 @@ static void test_refused(void **state) {
         {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": [1, \"x\"]}"), "must be a number"},
         {TARGETS("{\"name\": \"/\", \"shape\": [1]}"), "a name has 1 to 63 characters"},
         {HEAD "\"predicts\": \"token\", " INPUT "\"nodes\": [" CONV "]}", "did you mean 'tokens'"},
+        {LINES("{\"name\": \"a\", \"operator\": \"relu\", \"inputs\": []}"), "nodes[0].inputs: 0 names; 1 to 64 are accepted"},
+        {LINES("{\"name\": \"a\", \"operator\": \"view\", \"sides\": []}"), "nodes[0].sides: 0 numbers; 1 to 6 are accepted"},
+        {LINES("{\"name\": \"a\", \"operator\": \"view\", \"sides\": [0.5]}"), "nodes[0].sides[0]: must be an integer"},
+        {LINES("{\"name\": \"a\", \"operator\": \"unary\", \"kind\": \"sine\"}"), "'sine' is not known"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": 1}"), "must be an object, parameters by name"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": 1}}"),
+         "initial.weight: must be an object with one field"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": {\"normal\": true}}}"),
+         "normal: must be a number"},
         {"[[[[", "line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -381,6 +390,54 @@ static void test_builder_refuses(void **state) {
     ps_network_builder_node(builder, "x", "relu", (const int[]){7}, 1);
     assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "node 'x': input 0: 7");
     ps_network_builder_destroy(begin());
+
+    /* What a call cannot have, and what the network says of it. */
+    enum { SHARE, MANY_INPUTS, LATE_INPUT, SIDES, INITIAL, TARGET_SIDES, TARGETS_TWICE, ONE_WEIGHT, CALLS };
+    static const char *const says[CALLS] = {
+        [SHARE] = "node 'x': weight: no node before it has a parameter 'y.weight'",
+        [MANY_INPUTS] = "node 'x': 65 inputs; up to 64 are accepted",
+        [LATE_INPUT] = "node 'late': inputs of the network must be added before its nodes",
+        [SIDES] = "input 'wide': a shape of 7 sides; 1 to 6 are accepted",
+        [INITIAL] = "-1 is not the number of a node",
+        [TARGET_SIDES] = "target 't': a shape of 0 sides; 1 to 6 are accepted",
+        [TARGETS_TWICE] = "target 'again': there is one already; a loss reads one",
+        [ONE_WEIGHT] = "1 class weights: from 2 to",
+    };
+    static const int64_t sides[7] = {1, 1, 1, 1, 1, 1, 1};
+    for (int call = 0; call < CALLS; call++) {
+        builder = begin();
+        int inputs[65] = {0}, node;
+        switch (call) {
+        case SHARE:
+            node = ps_network_builder_node(builder, "x", "batch_norm", NULL, 0);
+            ps_network_builder_share(builder, node, "weight", "y.weight");
+            break;
+        case MANY_INPUTS:
+            ps_network_builder_node(builder, "x", "concat", inputs, 65);
+            break;
+        case LATE_INPUT:
+            ps_network_builder_node(builder, "x", "relu", NULL, 0);
+            ps_network_builder_input(builder, "late", "f32", sides, 3);
+            break;
+        case SIDES:
+            ps_network_builder_input(builder, "wide", "f32", sides, 7);
+            break;
+        case INITIAL:
+            ps_network_builder_initial(builder, -1, "weight", "normal", 1);
+            break;
+        case TARGET_SIDES:
+            ps_network_builder_target(builder, "t", "i32", sides, 0);
+            break;
+        case TARGETS_TWICE:
+            ps_network_builder_target(builder, "t", "i32", sides, 1);
+            ps_network_builder_target(builder, "again", "i32", sides, 1);
+            break;
+        case ONE_WEIGHT:
+            ps_network_builder_class_weights(builder, (const float[]){1}, 1);
+            break;
+        }
+        assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, says[call]);
+    }
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 /* Plan and cluster files: written and read back the same; each kind of broken file refused with the field it is about. */
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,14 @@ static void broken(void **state) {
          "predicted.workers[0].memory_bytes: is missing"},
         {PLAN(GOOD, ", \"order\": [\"a\"]"), "order: names 1 layers, but the stages have 2"},
         {PLAN(GOOD, ", \"order\": [\"a\", 2]"), "order: must be a list of layer names"},
+        {PLAN(GOOD, ", \"order\": []"), "order: 0 names; 1 to"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0]]"), "pattern: 1 computations; 1 stages have a forward and a backward each"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], [\"W\", 0, 0]]"), "pattern: item 1 must be [\"F\" or \"B\", stage 0 to 0"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], [\"B\", 1, 0]]"), "pattern: item 1 must be"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], [\"B\", 0, -1]]"), "pattern: item 1 must be"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], [\"B\", 0]]"), "pattern: item 1 must be"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], [\"B\", 0, 0.5]]"), "pattern: item 1 must be"},
+        {PLAN(GOOD, ", \"pattern\": [[\"F\", 0, 0], 3]"), "pattern: item 1 must be"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ps_plan *plan = NULL;
@@ -230,8 +239,31 @@ static void cluster(void **state) {
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 0.5);
     ps_cluster_destroy(cluster);
-    options.workers = 0;
-    assert_status(ps_cluster_uniform(&options, &cluster, &test_error), PS_USAGE, "workers: 0");
+    static const struct {
+        struct ps_cluster_options options;
+        const char *part;
+    } wrong[] = {
+        {{.workers = 0}, "workers: 0 is not from 1 to"},
+        {{.workers = PLAN_WORKERS_MAX + 1}, "is not from 1 to"},
+        {{.workers = 1, .memory_bytes = -1}, "memory: -1 bytes are not from 0 to"},
+        {{.workers = 1, .bandwidth_bytes_per_s = -1}, "bandwidth: -1 bytes per second are not from 0 to"},
+        {{.workers = 1, .bandwidth_bytes_per_s = NAN}, "bandwidth: "},
+        {{.workers = 1, .latency_s = -1}, "latency: -1 s are not from 0 to"},
+        {{.workers = 1, .latency_s = INFINITY}, "latency: inf"},
+        {{.workers = 1, .cores = -1}, "cores: -1 is negative"},
+        {{.workers = 1, .streaming = true, .no_overlap = true}, "need overlap"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct ps_cluster_options given = wrong[i].options;
+        given.struct_size = sizeof given;
+        assert_status(ps_cluster_uniform(&given, &cluster, &test_error), PS_USAGE, wrong[i].part);
+    }
+    /* Of an older program, of a newer one, and as it was never set. */
+    for (size_t size = 0; size < 2 * sizeof options; size++) {
+        struct ps_cluster_options given = {.workers = 1, .struct_size = size};
+        if (size == sizeof given) continue;
+        assert_status(ps_cluster_uniform(&given, &cluster, &test_error), PS_USAGE, "struct_size: ");
+    }
 }
 
 static void cluster_broken(void **state) {

@@ -1,0 +1,249 @@
+/*
+ * The files of a run that say how it goes on, with one field changed: a checkpoint's counters and index, and the run's
+ * configuration. Each is refused in one line that names the field, and without a change each is read. The files are those of
+ * tests/fixtures.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "store/checkpoint.h"
+#include "support.h"
+#include "train/run_config.h"
+
+#define FIXTURE TEST_DIRECTORY "/fixtures/0.2.0/run"
+static char run[4096], checkpoint_directory[4096];
+
+static int set_up(void **state) {
+    char command[3 * 4096];
+    test_directory_set_up(state);
+    file_join(run, test_directory, "run");
+    file_join(checkpoint_directory, run, "checkpoints/000004");
+    snprintf(command, sizeof command, "cp -R '%s' '%s'", FIXTURE, run);
+    return system(command);
+}
+
+/* NAME: what reads it, and changes of its fields, of items by their number. */
+enum reader { STATE, INDEX, CONFIG };
+static const char *const names[] = {[STATE] = "checkpoints/000004/state.json",
+                                    [INDEX] = "checkpoints/000004/model.safetensors.index.json",
+                                    [CONFIG] = "config.json"};
+
+static const struct change {
+    enum reader reader;
+    const char *field, *value; /* NULL: left out */
+    const char *part;
+} changes[] = {
+    {STATE, "model", NULL, "state.json: model: is missing"},
+    {STATE, "network", "7", "network: must be a string"},
+    {STATE, "seed", "3", "seed: must be a string"},
+    {STATE, "step", "-1", "step: -1 is not an integer from 0 to 2147483647"},
+    {STATE, "step", "2147483648", "step: 2147483648 is not an integer from 0 to 2147483647"},
+    {STATE, "epoch_steps", "-1", "epoch_steps: -1 is"},
+    {STATE, "samples", "-1", "samples: -1 is"},
+    {STATE, "epoch_so_far", NULL, "epoch_so_far: is missing"},
+    {STATE, "epoch_so_far.loss", "\"1\"", "epoch_so_far.loss: must be a number"},
+    {STATE, "epoch_so_far.correct", "-1", "epoch_so_far.correct: -1 is"},
+    {STATE, "epoch_so_far.correct5", "-1", "epoch_so_far.correct5: -1 is"},
+    {STATE, "epoch_so_far.counted", "-1", "epoch_so_far.counted: -1 is"},
+    {STATE, "epoch_so_far.weight", "-1", "epoch_so_far.weight: -1 is"},
+    {STATE, "epoch_so_far.steps", "-1", "epoch_so_far.steps: -1 is"},
+    {STATE, "figures", "[]", "figures: must be an object"},
+    {STATE, "figures.step", "-1", "figures.step: -1 is"},
+    {STATE, "figures.epoch", "-1", "figures.epoch: -1 is"},
+    {STATE, "figures.loss", "\"low\"", "figures.loss: must be a number"},
+    {STATE, "training_s", "-1", "training_s: -1 is"},
+    {STATE, "busy_s", "{}", "busy_s: must be an array"},
+    {STATE, "stages", "3", "stages: must be an array"},
+    {STATE, "stages.0", "3", "stages[0]: must be an object"},
+    {STATE, "stages.1.updates", "-1", "stages[1].updates: -1 is"},
+    {STATE, "stages.1.layers", "[0, 3]", "stages[1].layers: must be two layers, first and last"},
+    {STATE, "stages.1.layers", "[3, 2]", "stages[1].layers: must be two layers"},
+    {STATE, "stages.1.layers", "[3]", "stages[1].layers: must be two layers"},
+    {STATE, "stages.1.layers", "[3, 2147483647]", "stages[1].layers: must be two layers"},
+    {INDEX, "weight_map", NULL, "index.json: weight_map: is missing"},
+    {INDEX, "weight_map", "[]", "weight_map: must be an object of tensor and file names"},
+    {INDEX, "weight_map", "{}", "weight_map: names no tensor"},
+    {INDEX, "weight_map", "{\"last.bias\": 2}", "'last.bias' is not given a file of this directory"},
+    {INDEX, "weight_map", "{\"last.bias\": \"../a.safetensors\"}", "'last.bias' is not given a file of this directory"},
+    {INDEX, "weight_map", "{\"last.bias\": \"model-00001-of-00002.safetensors\"}", "'last.bias' is not in model-00001-of"},
+    {INDEX, "weight_map", "{\"last.bias\": \"model-00003-of-00002.safetensors\"}", "model-00003-of-00002.safetensors"},
+    {CONFIG, "format", "\"penstock-plan\"", "config.json: format: 'penstock-plan' is not 'penstock-config'"},
+    {CONFIG, "plan_options", NULL, "plan_options: is missing"},
+    {CONFIG, "plan_options.method", "1", "plan_options.method: must be a string"},
+    {CONFIG, "plan_options.micro_batch", "-1", "plan_options.micro_batch: -1 is"},
+    {CONFIG, "plan_options.micro_batches", "-1", "plan_options.micro_batches: -1 is"},
+    {CONFIG, "plan_options.recompute", "1", "plan_options.recompute: must be true or false"},
+    {CONFIG, "plan_options.replicate", "1", "plan_options.replicate: must be true or false"},
+    {CONFIG, "cluster_options", NULL, "cluster_options: is missing"},
+    {CONFIG, "cluster_options.workers", "-1", "cluster_options.workers: -1 is"},
+    {CONFIG, "cluster_options.memory_bytes", "-1", "cluster_options.memory_bytes: -1 is"},
+    {CONFIG, "cluster_options.bandwidth_bytes_per_s", "-1", "cluster_options.bandwidth_bytes_per_s: -1 is"},
+    {CONFIG, "cluster_options.latency_s", "-1", "cluster_options.latency_s: -1 is"},
+    {CONFIG, "cluster_options.overlap", "1", "cluster_options.overlap: must be true or false"},
+    {CONFIG, "cluster_options.cores", "-1", "cluster_options.cores: -1 is"},
+    {CONFIG, "optimizer", NULL, "optimizer: is missing"},
+    {CONFIG, "optimizer", "\"adamm\"", "'adamm'"},
+    {CONFIG, "lr", "-1", "lr: -1 is not a number from 0 to 1e+06"},
+    {CONFIG, "eps", "2e6", "eps: 2e+06 is not a number from 0 to 1e+06"},
+    {CONFIG, "lr_schedule", NULL, "lr_schedule: is missing"},
+    {CONFIG, "warmup_steps", "-1", "warmup_steps: -1 is"},
+    {CONFIG, "lr_per_epoch", "0", "lr_per_epoch: must be true or false"},
+    {CONFIG, "clip", "-1", "clip: -1 is"},
+    {CONFIG, "label_smoothing", "1.5", "label_smoothing: 1.5 is not a number from 0 to 1"},
+    {CONFIG, "betas", "[0.9]", "betas: must be two numbers"},
+    {CONFIG, "data", "3", "data: must be a string"},
+    {CONFIG, "batch", "0", "batch: 0 is not an integer from 1"},
+    {CONFIG, "epochs", "-1", "epochs: -1 is"},
+    {CONFIG, "steps", "0", "steps: 0 is not an integer from 1"},
+    {CONFIG, "evaluate_every", "-1", "evaluate_every: -1 is"},
+    {CONFIG, "valid_bleu", "-1", "valid_bleu: -1 is"},
+    {CONFIG, "checkpoint_every", "-1", "checkpoint_every: -1 is"},
+    {CONFIG, "keep_checkpoints", "-1", "keep_checkpoints: -1 is"},
+    {CONFIG, "device", NULL, "device: is missing"},
+    {CONFIG, "threads", "0", "threads: 0 is not an integer from 1"},
+    {CONFIG, "emulate", "1", "emulate: must be true or false"},
+    {CONFIG, "seed", NULL, "seed: is missing"},
+};
+
+static enum ps_status read_it(enum reader reader) {
+    struct checkpoint checkpoint = {0};
+    struct weight_files weights;
+    struct resumption resumption = {0};
+    struct ps_train_options options;
+    enum ps_status status = PS_FAILED;
+    switch (reader) {
+    case STATE:
+        snprintf(checkpoint.directory, sizeof checkpoint.directory, "%s", checkpoint_directory);
+        status = checkpoint_state_read(&checkpoint, &test_error);
+        checkpoint_free(&checkpoint);
+        break;
+    case INDEX:
+        status = weight_files_open_checkpoint(checkpoint_directory, &weights, &test_error);
+        if (status == PS_OK) weight_files_close(&weights);
+        break;
+    case CONFIG: {
+        struct ps_plan_options planning;
+        struct ps_cluster_options machines;
+        ps_train_options_init(&options);
+        ps_plan_options_init(&planning);
+        ps_cluster_options_init(&machines);
+        options.planning = &planning;
+        options.machines = &machines;
+        options.resume = run;
+        status = resumption_open(&options, 1, &resumption, &test_error);
+        if (status == PS_OK) resumption_free(&resumption);
+        break;
+    }
+    }
+    return status;
+}
+
+/* Sets, or takes away, what `field` names in the document. */
+static void change_document(json_t *document, const char *field, const char *value) {
+    char name[64];
+    const size_t length = strcspn(field, ".");
+    snprintf(name, sizeof name, "%.*s", (int)length, field);
+    const size_t number = (size_t)strtoul(name, NULL, 10);
+    if (field[length] != '\0') {
+        json_t *inner = json_is_array(document) ? json_array_get(document, number) : json_object_get(document, name);
+        assert_non_null(inner);
+        change_document(inner, field + length + 1, value);
+    } else if (value == NULL) {
+        assert_int_equal(json_object_del(document, name), 0);
+    } else {
+        json_t *made = json_loads(value, JSON_DECODE_ANY, NULL);
+        assert_non_null(made);
+        assert_int_equal(json_is_array(document) ? json_array_set_new(document, number, made)
+                                                 : json_object_set_new(document, name, made),
+                         0);
+    }
+}
+
+static void test_fields(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const struct change *change = &changes[i];
+        char path[4096], *before;
+        size_t size;
+        assert_ok(file_read(file_join(path, run, names[change->reader]), 1 << 20, &before, &size, &test_error));
+        assert_ok(read_it(change->reader));
+        json_t *document = json_loads(before, 0, NULL);
+        assert_non_null(document);
+        change_document(document, change->field, change->value);
+        assert_int_equal(json_dump_file(document, path, 0), 0);
+        json_decref(document);
+        const enum ps_status status = read_it(change->reader);
+        if (status == PS_USAGE) /* what the command line would say of the same words */
+            assert_status(status, PS_USAGE, change->part);
+        else
+            assert_status(status, PS_BAD_INPUT, change->part);
+        test_file_write(path, before, size);
+        free(before);
+    }
+}
+
+/* A checkpoint under another name than its step's, or one that the system cannot read. */
+static void test_names(void **state) {
+    (void)state;
+    char other[4096], path[4096];
+    struct checkpoint checkpoint;
+    assert_ok(checkpoint_find(run, &checkpoint, &test_error));
+    assert_int_equal(checkpoint.state.step, 4);
+    assert_int_equal(checkpoint.stage_count, 2);
+    assert_int_equal(checkpoint.stages[0].first, 0);
+    assert_int_equal(checkpoint.stages[0].last, 1);
+    assert_int_equal(checkpoint.stages[1].updates, 4);
+    assert_int_equal(checkpoint.state.workers, 2);
+    checkpoint_free(&checkpoint);
+    file_join(other, run, "checkpoints/000005");
+    assert_int_equal(rename(checkpoint_directory, other), 0);
+    assert_status(checkpoint_find(run, &checkpoint, &test_error), PS_NO_CHECKPOINT, "none of its 1 checkpoints is complete");
+    assert_status(checkpoint_find(run, &checkpoint, &test_error), PS_NO_CHECKPOINT, "000005: holds step 4");
+    assert_int_equal(rename(other, checkpoint_directory), 0);
+    static const struct {
+        const char *name;
+        int64_t step;
+    } steps[] = {{"000004", 4},
+                 {"00004", -1},
+                 {"1000000", 1000000},
+                 {"00000a", -1},
+                 {"0000004.part", -1},
+                 {"", -1},
+                 {"999999999999999999", 999999999999999999},
+                 {"1999999999999999999", -1}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        assert_int_equal(checkpoint_step_of(steps[i].name), steps[i].step);
+    assert_string_equal(checkpoint_name(4, path), "000004");
+    assert_string_equal(checkpoint_name(1234567, path), "1234567");
+}
+
+/* Weights that are not the network's. */
+static void test_weights(void **state) {
+    (void)state;
+    char path[4096];
+    struct weight_files weights;
+    assert_ok(weight_files_open_run(run, &weights, &test_error));
+    assert_int_equal(weights.count, 2);
+    assert_non_null(weight_files_find(&weights, "hidden.weight"));
+    assert_ptr_equal(weight_files_find(&weights, "last.bias"), &weights.files[1]);
+    assert_null(weight_files_find(&weights, "last"));
+    weight_files_close(&weights);
+    assert_ok(weight_files_open_moments(checkpoint_directory, 2, &weights, &test_error));
+    assert_int_equal(weights.count, 2);
+    assert_non_null(weight_files_find(&weights, "last.bias.exp_avg"));
+    weight_files_close(&weights);
+    assert_ok(weight_files_open_moments(checkpoint_directory, 3, &weights, &test_error)); /* none of three stages */
+    assert_int_equal(weights.count, 0);
+    weight_files_close(&weights);
+    assert_status(weight_files_open(file_join(path, run, "log.jsonl"), &weights, &test_error), PS_BAD_INPUT, "log.jsonl");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_weights)};
+    return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
+}
