@@ -105,6 +105,29 @@ static void test_strangers(void **state) {
     assert_int_equal(impostor.fd, -1);
 }
 
+/* Ranks on other hosts: each address of this one is told, and the loopback's last. */
+static void test_all_addresses(void **state) {
+    (void)state;
+    struct listening_address at;
+    struct joiner joiner = {.at = &at, .rank = 1};
+    struct process_info info[2] = {0};
+    pthread_t thread;
+    int listener, sockets[2];
+    assert_ok(socket_listen(false, &at, &listener, &test_error));
+    assert_in_range(at.count, 1, SOCKET_ADDRESSES);
+    for (int a = 0; a < at.count; a++) {
+        assert_true(at.address[a] != 0);
+        assert_int_equal(ntohl(at.address[a]) >> 24 == 127, a == at.count - 1);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, join_run, &joiner), 0);
+    assert_ok(socket_accept_all(&at, listener, 2, sockets, info, &test_error));
+    close(listener);
+    pthread_join(thread, NULL);
+    assert_true(joiner.fd >= 0);
+    close(joiner.fd);
+    close(sockets[1]);
+}
+
 /* One that listens in rank 0's place, and answers what it likes: it gets no proof. */
 static void test_impostor(void **state) {
     (void)state;
@@ -317,9 +340,9 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proof),    cmocka_unit_test(test_tags),           cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_impostor), cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),
-        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_proof),         cmocka_unit_test(test_tags),     cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor), cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -195,6 +195,39 @@ static void test_wrong(void **state) {
     tokenizer_destroy(tokenizer);
 }
 
+/* Without a split a merge reaches over a blank. */
+static void test_blanks(void **state) {
+    (void)state;
+    static const struct {
+        const char *split, *scheme;
+        int32_t tokens[4];
+        size_t count;
+    } cases[] = {{"true", "always", {0, 1, 0, 2}, 4},
+                 {"false", "always", {0, 3, 2}, 3},
+                 {"true", "never", {1, 0, 2}, 3},
+                 {"false", "never", {3, 2}, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char step[128];
+        struct tokenizer *tokenizer;
+        struct token_list list = {0};
+        json_t *document = document_of("gpt2");
+        snprintf(step, sizeof step, "{\"type\": \"Metaspace\", \"prepend_scheme\": \"%s\", \"split\": %s}", cases[i].scheme,
+                 cases[i].split);
+        json_object_set_new(document, "pre_tokenizer", json_loads(step, 0, NULL));
+        json_object_set_new(document, "added_tokens", json_array());
+        json_object_set_new(document, "model",
+                            json_loads("{\"vocab\": {\"\\u2581\": 0, \"a\": 1, \"b\": 2, \"a\\u2581\": 3}, "
+                                       "\"merges\": [\"a \\u2581\"]}",
+                                       0, NULL));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_encode(tokenizer, "a b", 3, &list, &test_error));
+        assert_int_equal(list.count, cases[i].count);
+        assert_memory_equal(list.tokens, cases[i].tokens, cases[i].count * sizeof *list.tokens);
+        free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
 static struct dataset_shape language(int length, int vocabulary, bool masked) {
     return (struct dataset_shape){.channels = 1,
                                   .height = length,
@@ -444,9 +477,9 @@ static void test_two_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),  cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),     cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
+        cmocka_unit_test(test_goldens), cmocka_unit_test(test_long_word),    cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_blanks),  cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_pairs),   cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

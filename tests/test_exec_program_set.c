@@ -63,6 +63,20 @@ static void test_programs(void **state) {
     assert_int_equal(other->batches, 3);
     assert_ok(program_set_find(&set, plan, 3, &again, &test_error));
     assert_ptr_equal(other, again);
+    /* What fits, and what needs a block more than there is, of each kind. */
+    const struct ps_programs *programs = set.entries[0].programs;
+    assert_ok(program_set_check_fit(&set, programs, &test_error));
+    struct stage_slots *has = &set.slots[1];
+    const struct stage_slots whole = *has, *needs = &programs->slots[1];
+    for (int kind = 0; kind < BLOCK_PLACES; kind++) {
+        int *count = stage_slots_place(has, (enum block_kind)kind);
+        if (!count || stage_slots_of(needs, (enum block_kind)kind) == 0) continue;
+        *count = stage_slots_of(needs, (enum block_kind)kind);
+        assert_ok(program_set_check_fit(&set, programs, &test_error));
+        --*count;
+        assert_status(program_set_check_fit(&set, programs, &test_error), PS_FAILED, "stage 1 needs more blocks");
+        *has = whole;
+    }
     program_set_free(&set);
     ps_plan_destroy(plan);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "report/report.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -39,7 +40,7 @@ static struct ps_simulation *make_simulation(const char *schedule, const char *p
 }
 
 /* Two stages: of replicas, whose gradients are added up, or with forwards and backwards on different workers. */
-static struct ps_simulation *make_parts(bool split) {
+static struct ps_simulation *make_parts(bool split, int batches) {
     enum { STAGES = 2, WORKERS = 4 };
     struct ps_cluster_options options = {
         .struct_size = sizeof options, .workers = WORKERS, .bandwidth_bytes_per_s = 1e6, .latency_s = 1e-4};
@@ -61,7 +62,7 @@ static struct ps_simulation *make_parts(bool split) {
             .size = {.parameter_bytes = 640, .input_bytes = 64, .stash_bytes = 128, .output_bytes = s + 1 < STAGES ? 64 : 0}};
     }
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_plan(plan, 8, &programs, &test_error));
+    assert_ok(lower_plan(plan, batches, &programs, &test_error));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 4};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     ps_programs_destroy(programs);
@@ -156,6 +157,42 @@ static void test_picture_holds_everything(void **state) {
         free(svg);
         ps_simulation_destroy(simulation);
     }
+}
+
+/* Pictures, traces and lines of text of three small simulations, to the byte; PENSTOCK_REGENERATE=1 writes them anew. */
+static void test_texts(void **state) {
+    (void)state;
+    static const char path[] = TEST_DIRECTORY "/golden/timelines.txt";
+    struct ps_simulation *const simulations[] = {make_simulation("1f1b-async", "pipeoptim", 2, 2, true), make_parts(false, 2),
+                                                 make_parts(true, 2)};
+    struct text texts = {0};
+    for (size_t i = 0; i < sizeof simulations / sizeof *simulations; i++) {
+        const struct ps_simulation *simulation = simulations[i];
+        struct memory_curve *memory = memory_curves_make(simulation);
+        const char *const notes[] = {"first", NASTY, "third", "last"};
+        const struct timeline_caption caption = {.title = "a title", .notes = notes, .memory = memory, .arrows = i > 0};
+        char *const made[] = {report_timeline_svg(&simulation->timeline, &caption),
+                              report_timeline_trace(&simulation->timeline, &caption),
+                              ps_simulation_timeline(simulation, 70, i == 1), ps_simulation_timeline(simulation, 25, false)};
+        for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
+            assert_non_null(made[m]);
+            text_add(&texts, "%s\n", made[m]);
+            free(made[m]);
+        }
+        memory_curves_free(memory, simulation->info.workers);
+        ps_simulation_destroy(simulations[i]);
+    }
+    char *wanted, *all = text_take(&texts);
+    size_t size;
+    assert_non_null(all);
+    if (getenv("PENSTOCK_REGENERATE")) test_file_write(path, all, strlen(all));
+    assert_ok(file_read(path, 1 << 20, &wanted, &size, &test_error));
+    for (size_t at = 0, line = 1; at <= size; at++) {
+        if (all[at] != wanted[at]) fail_msg("%s: line %zu is now: %.120s", path, line, all + at);
+        line += wanted[at] == '\n';
+    }
+    free(wanted);
+    free(all);
 }
 
 /* Where boxes are wide enough they carry the number of their micro-batch. */
@@ -289,7 +326,7 @@ static void test_trace(void **state) {
 /* What travels can be told apart: all-reduces always, in a strip on each replica's row, the others as arrows. */
 static void test_kinds_of_transfers(void **state) {
     (void)state;
-    struct ps_simulation *replicas = make_parts(false), *split = make_parts(true);
+    struct ps_simulation *replicas = make_parts(false, 8), *split = make_parts(true, 8);
     for (int arrows = 0; arrows < 2; arrows++) {
         struct timeline_caption caption = {.title = "kinds", .arrows = arrows};
         char *sums = report_timeline_svg(&replicas->timeline, &caption);
@@ -379,6 +416,7 @@ static void test_memory_curves(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_picture_holds_everything),
+        cmocka_unit_test(test_texts),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_names_are_escaped),
         cmocka_unit_test(test_empty_timelines),
