@@ -343,6 +343,10 @@ struct ps_plan_options {
     /* Stages end only between modules: where the first so many parts of the layers' names, which dots separate, differ
      * ("h.0.attn.q" and "h.0.mlp.up" with 2: not there); 0: between any layers. */
     int module_depth;
+    /* How what crosses the cuts between workers is encoded: "none", "bf16", "int8" or "topk:SHARE" (of the numbers that are
+     * sent), or "auto:" and one of them: on each cut what loses least and does not let the pipeline wait, and nothing that
+     * loses more. NULL: "none". docs/methods.md says what each computes. */
+    const char *wire;
 };
 
 void ps_plan_options_init(struct ps_plan_options *options);

@@ -26,6 +26,7 @@ struct run_case {
     const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
     int workers, micro_batch, micro_batches, steps, evaluate_every, valid_bleu;
     bool recompute, paper_prediction;
+    const char *wire; /* codec of every cut; gradients may have their own behind a '/'; NULL: none */
     uint64_t seed;
     double lr, weight_decay, clip;
 };
@@ -89,6 +90,19 @@ static inline struct ps_plan *run_case_even_plan(const struct run_case *wanted) 
 /* Is its network a file, which a plan cannot name? */
 static inline bool run_case_of_file(const struct run_case *wanted) { return strstr(wanted->model, ".json") != NULL; }
 
+/* The case's codecs on every cut. */
+static inline void run_case_set_wire(const struct run_case *wanted, struct ps_plan *plan) {
+    char text[64];
+    struct cut_wire wire = {0};
+    if (!wanted->wire) return;
+    snprintf(text, sizeof text, "%s", wanted->wire);
+    char *own = strchr(text, '/');
+    if (own) *own++ = '\0';
+    assert_ok(wire_parse(text, "wire", &wire.activation, &test_error));
+    assert_ok(wire_parse(own ? own : text, "wire", &wire.gradient, &test_error));
+    for (int s = 0; s + 1 < plan->stage_count; s++) plan->stages[s].wire = wire;
+}
+
 /* The case's plan. */
 static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
     struct ps_plan *plan = wanted->split ? split_plan(wanted->split, wanted->schedule, wanted->weights, wanted->micro_batches)
@@ -108,6 +122,7 @@ static inline struct ps_plan *run_case_plan(const struct run_case *wanted) {
     plan->micro_batches = wanted->micro_batches;
     plan->paper_prediction = wanted->paper_prediction;
     for (int s = 0; s < plan->stage_count; s++) plan->stages[s].recompute = wanted->recompute;
+    run_case_set_wire(wanted, plan);
     return plan;
 }
 
@@ -270,7 +285,8 @@ static inline int64_t run_case_memory(struct run_case wanted, struct worker_memo
                                              .schedule = wanted.schedule,
                                              .weights = wanted.weights,
                                              .optimizer = wanted.optimizer,
-                                             .micro_batches = wanted.micro_batches};
+                                             .micro_batches = wanted.micro_batches,
+                                             .wire = wanted.wire};
     assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
     struct training options = run_case_options(&wanted, NULL, NULL);
     options.o.plan = plan;

@@ -16,15 +16,19 @@ static void test_from_every_checkpoint(void **state) {
     static const struct {
         const char *schedule, *weights, *optimizer;
         const struct split_case *split;
+        const char *wire;
     } cases[] = {
-        {"1f1b", "sync", "adam", NULL},
-        {"1f1b-async", "pipeoptim", "sgdm", NULL},
-        {"1f1b-async", "xpipe", "sgdm", NULL},
-        {"1f1b-async", "stash", "adamw", NULL},
-        {"1f1b-async", "2bw", "sgd", NULL},
-        {"1f1b-async", "pipeoptim", "sgd", NULL},
-        {"1f1b-async", "pipeoptim", "adam", &split},
-        {"1f1b", "sync", "sgdm", &split},
+        {"1f1b", "sync", "adam", NULL, NULL},
+        {"1f1b-async", "pipeoptim", "sgdm", NULL, NULL},
+        {"1f1b-async", "xpipe", "sgdm", NULL, NULL},
+        {"1f1b-async", "stash", "adamw", NULL, NULL},
+        {"1f1b-async", "2bw", "sgd", NULL, NULL},
+        {"1f1b-async", "pipeoptim", "sgd", NULL, NULL},
+        {"1f1b-async", "pipeoptim", "adam", &split, NULL},
+        {"1f1b", "sync", "sgdm", &split, NULL},
+        {"1f1b-async", "pipeoptim", "sgdm", NULL, "int8/topk:0.1"},
+        {"1f1b", "sync", "adam", NULL, "topk:0.2"},
+        {"1f1b-async", "stash", "sgdm", &split, "topk:0.2"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct run_case wanted = base;
@@ -33,6 +37,7 @@ static void test_from_every_checkpoint(void **state) {
         wanted.weights = cases[c].weights;
         wanted.optimizer = cases[c].optimizer;
         wanted.split = cases[c].split;
+        wanted.wire = cases[c].wire;
         wanted.transport = c % 2 ? "serial" : "threads";
         snprintf(name, sizeof name, "every%zu", c);
         train_whole(wanted, name, out);
@@ -46,6 +51,32 @@ static void test_from_every_checkpoint(void **state) {
             assert_same_log(out, copy);
             assert_same_summary(out, copy);
         }
+    }
+}
+
+/* Error feedback of blocks of another size, or at other cuts, begins at zero; the run goes on. */
+static void test_error_feedback_that_does_not_fit(void **state) {
+    static const struct { int workers, micro_batch, micro_batches; } others[] = {{3, 4, 3}, {3, 2, 6}, {4, 4, 3}, {2, 4, 3}};
+    char out[4096], copy[4096], unused[4096], plan_path[4096];
+    struct run_case wanted = base;
+    (void)state;
+    wanted.wire = "topk:0.1";
+    train_whole(wanted, "feedback", out);
+    for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
+        struct run_case other = wanted;
+        other.workers = others[o].workers;
+        other.micro_batch = others[o].micro_batch;
+        other.micro_batches = others[o].micro_batches;
+        prepare(other, "other", plan_path, unused);
+        interrupted_copy(out, checkpoints[4], file_join(copy, test_directory, "copy"));
+        struct training options = resume_options(copy);
+        options.plan_path = plan_path;
+        train(&options);
+        const char *model = run_case_complete(wanted).model;
+        struct trained a = trained_read(model, out), b = trained_read(model, copy);
+        assert_int_equal(trained_equal(&a, &b), o == 0);
+        trained_free(&a);
+        trained_free(&b);
     }
 }
 
@@ -320,6 +351,7 @@ static void test_stops(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_every_checkpoint),
+        cmocka_unit_test(test_error_feedback_that_does_not_fit),
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_other_plans),

@@ -187,8 +187,6 @@ const char *wire_text(const struct wire *wire, char out[32]) {
 
 /* ---------------------------------------------------------------------- blocks */
 
-static int64_t encoded_numbers(const struct wire_numbers *numbers) { return numbers->of[TYPE_F32] + numbers->of[TYPE_BF16]; }
-
 /* Of the encoded numbers, without those that follow as they are. */
 static size_t groups_bytes(const struct wire *wire, size_t count) {
     const struct wire_codec_info *codec = &wire_codecs[wire->codec];
@@ -197,14 +195,14 @@ static size_t groups_bytes(const struct wire *wire, size_t count) {
 }
 
 int64_t wire_bytes(const struct wire *wire, const struct wire_numbers *numbers) {
-    const size_t encoded = groups_bytes(wire, (size_t)encoded_numbers(numbers));
+    const size_t encoded = groups_bytes(wire, (size_t)wire_encoded_numbers(numbers));
     if (wire->codec == WIRE_NONE) return 0;
     return (int64_t)memory_align(encoded + (size_t)numbers->of[TYPE_I32] * number_types[TYPE_I32].bytes);
 }
 
 int64_t wire_feedback_bytes(const struct wire *wire, const struct wire_numbers *numbers) {
     if (!wire_codecs[wire->codec].feedback) return 0;
-    return (int64_t)memory_align((size_t)encoded_numbers(numbers) * sizeof(float));
+    return (int64_t)memory_align((size_t)wire_encoded_numbers(numbers) * sizeof(float));
 }
 
 struct wire_numbers wire_count(const struct wire_run *runs, int count) {
@@ -287,7 +285,7 @@ void wire_decode(const struct wire *wire, const struct wire_run *runs, int run_c
     struct walk walk = {runs, runs + run_count, 0};
     const unsigned char *from = encoded;
     float group[WIRE_GROUP];
-    for (size_t left = (size_t)encoded_numbers(&numbers), count; left > 0; left -= count) {
+    for (size_t left = (size_t)wire_encoded_numbers(&numbers), count; left > 0; left -= count) {
         count = left < WIRE_GROUP ? left : WIRE_GROUP;
         codec->decode(wire, count, from, group);
         write_group(&walk, count, group, block);

@@ -27,6 +27,11 @@ struct wire {
     float share; /* topk: of the numbers that are sent; of others 0 */
 };
 
+/* Of the two kinds of blocks that cross a cut. */
+struct cut_wire {
+    struct wire activation, gradient;
+};
+
 struct wire_codec_info {
     const char *name, *summary;
     bool feedback; /* keeps what it did not send, an f32 per number */
@@ -58,6 +63,10 @@ static inline bool wire_same(const struct wire *a, const struct wire *b) {
     return a->codec == b->codec && a->share == b->share;
 }
 
+/* Those that are encoded: all but i32. */
+static inline int64_t wire_encoded_numbers(const struct wire_numbers *numbers) {
+    return numbers->of[TYPE_F32] + numbers->of[TYPE_BF16];
+}
 /* Of an encoded block, a multiple of 64; 0 with WIRE_NONE. */
 int64_t wire_bytes(const struct wire *wire, const struct wire_numbers *numbers);
 /* Of its error feedback; 0: the codec keeps none. */

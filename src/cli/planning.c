@@ -54,6 +54,9 @@ static const struct argument plan_rows[] = {
     OPTION("module-depth", 0, "N", integer, module_depth,
            "stages end only between modules: where the first N parts of the layers' names, as in h.0.mlp, differ", RANGE(1, 64),
            .excludes = "plan"),
+    OPTION("wire", 0, "CODEC", text, wire,
+           "encode what workers send: bf16, int8 or topk:SHARE; auto:CODEC: where links need it, and nothing that loses more",
+           .excludes = "plan"),
     FLAG("replicate", 0, replicate, "stages may have replicas (pipedream, auto, pipedream-paper, data-parallel)",
          .excludes = "plan"),
 };

@@ -19,6 +19,8 @@ static int64_t route_bytes(const struct ps_programs *programs, const struct rout
     int64_t sent = traffic_bytes(route->traffic, &sizes[programs->instances[route->from].stage]), taken = sent;
     if (route->traffic == TRAFFIC_ACTIVATION) taken = to->input_bytes;
     if (route->traffic == TRAFFIC_GRADIENT) taken = to->output_bytes;
+    if (route->traffic == TRAFFIC_ENCODED_ACTIVATION) taken = to->wire_bytes[WIRE_ACTIVATION_RECEIVED];
+    if (route->traffic == TRAFFIC_ENCODED_GRADIENT) taken = to->wire_bytes[WIRE_GRADIENT_RECEIVED];
     return sent > taken ? sent : taken;
 }
 

@@ -87,6 +87,8 @@ static void update(struct device *device, const struct optimizer *rule, const st
     spend((struct clock_device *)device, seconds);
 }
 
+static void code(struct device *device, const struct wire_call *call) { spend((struct clock_device *)device, call->seconds); }
+
 const struct device_class device_clock = {
     .name = "clock",
     .summary = "computes nothing, takes as long as the profile says",
@@ -100,6 +102,7 @@ const struct device_class device_clock = {
     .open = open_device,
     .close = close_device,
     .update = update,
+    .code = code,
     .mark = mark,
     .after = after,
     .reached = reached,

@@ -72,6 +72,20 @@ void device_add(struct device *device, enum number_type type, size_t count, void
         device->type->memory->add(device, type, count, y, x);
 }
 
+void wire_call_run(const struct wire_call *call) {
+    if (call->decode)
+        wire_decode(call->wire, call->runs, call->run_count, call->encoded, call->block);
+    else
+        wire_encode(call->wire, call->runs, call->run_count, call->block, call->feedback, call->encoded);
+}
+
+void device_code(struct device *device, const struct wire_call *call) {
+    if (device->type->code)
+        device->type->code(device, call);
+    else
+        wire_call_run(call);
+}
+
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor) {
     if (!device_in_host(device))
         device->type->memory->scale(device, count, y, factor, divisor);

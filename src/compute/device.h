@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/number_type.h"
+#include "base/wire.h"
 #include "compute/kernel.h"
 #include "compute/optimizer.h"
 
@@ -32,6 +33,19 @@ struct stretch {
     float *at;
     size_t count;
 };
+
+/* One encoding, or one decoding, of a block for the wire (base/wire.h). */
+struct wire_call {
+    const struct wire *wire;
+    const struct wire_run *runs; /* of the block; like `wire` they must stay until the work is done */
+    int run_count;
+    bool decode;
+    void *block, *encoded;
+    float *feedback; /* NULL: none */
+    double seconds;  /* what a clock device takes */
+};
+/* In the host's memory. */
+void wire_call_run(const struct wire_call *call);
 
 /* Operations on a device's own memory. Addresses are the device's. All but `take` and `give` are enqueued. */
 struct device_memory {
@@ -63,6 +77,8 @@ struct device_class {
      * blocks and `rule` must stay until the work is done. `seconds` is what a clock device takes. */
     void (*update)(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds);
+    /* Encodes or decodes; NULL: wire_call_run. The struct is read before the call returns. */
+    void (*code)(struct device *device, const struct wire_call *call);
     /* The queue. All of them NULL: there is none, and work is done when a call returns. */
     struct moment (*mark)(struct device *device);                      /* when all work enqueued so far is done */
     void (*after)(struct device *device, const struct moment *moment); /* work enqueued next waits for it */
@@ -97,6 +113,7 @@ void device_zero(struct device *device, void *to, size_t bytes);
 void device_add(struct device *device, enum number_type type, size_t count, void *y, const void *x);
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor);
 void device_clip(struct device *device, const struct stretch *stretches, int count, double limit);
+void device_code(struct device *device, const struct wire_call *call);
 
 /* As struct device_class says. For a device without a queue device_mark returns the present time, which is always reached. */
 struct moment device_mark(struct device *device);

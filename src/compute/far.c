@@ -67,7 +67,7 @@ static void unmap_memory(void *at, size_t size) {
 
 enum { QUEUES = 128, MARKS = 512, CAPACITY = 256 };
 
-enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, MARK, AFTER };
+enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, CODE, MARK, AFTER };
 
 struct far_kernel {
     struct kernel kernel;
@@ -103,6 +103,7 @@ struct command {
             int count;
             double limit;
         } clip;
+        struct wire_call code;
         struct moment after;
     };
 };
@@ -240,6 +241,20 @@ static void run_clip(struct far_device *far, struct command *command) {
     device_clip(NULL, stretch, command->clip.count, command->clip.limit);
 }
 
+static void run_code(struct far_device *far, struct wire_call *call) {
+    const struct wire_numbers numbers = wire_count(call->runs, call->run_count);
+    int64_t bytes = 0;
+    for (int r = 0; r < call->run_count; r++) {
+        const struct wire_run *run = &call->runs[r];
+        const int64_t end = (int64_t)(run->offset + run->count * number_types[run->type].bytes);
+        bytes = end > bytes ? end : bytes;
+    }
+    call->block = use(far, call->block, bytes);
+    call->encoded = use(far, call->encoded, wire_bytes(call->wire, &numbers));
+    call->feedback = use(far, call->feedback, wire_feedback_bytes(call->wire, &numbers));
+    wire_call_run(call);
+}
+
 static void run_mark(struct far_device *far) {
     pthread_mutex_lock(&far->lock);
     struct mark *mark = &far->marks[(far->marks_done + 1) % MARKS];
@@ -285,6 +300,7 @@ static void run_command(struct far_device *far, struct command *command) {
     if (command->kind == AFTER) run_after(far, &command->after);
     if (command->kind == KERNEL && !failed) run_kernel(far, command);
     if (command->kind == UPDATE && !failed) run_update(far, command);
+    if (command->kind == CODE && !failed) run_code(far, &command->code);
     if (command->kind == CLIP) {
         if (!failed) run_clip(far, command);
         free(command->clip.stretch);
@@ -419,6 +435,10 @@ static void update(struct device *device, const struct optimizer *rule, const st
     enqueue(far_of(device),
             &(struct command){.kind = UPDATE,
                               .update = {.rule = rule, .settings = *settings, .call = *call, .predict_only = predict_only}});
+}
+
+static void code(struct device *device, const struct wire_call *call) {
+    enqueue(far_of(device), &(struct command){.kind = CODE, .code = *call});
 }
 
 /* -------------------------------------------------------------------- kernels */
@@ -592,6 +612,7 @@ const struct device_class device_far = {
     .close = close_device,
     .attach = attach,
     .update = update,
+    .code = code,
     .mark = mark,
     .after = after,
     .reached = reached,

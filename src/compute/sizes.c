@@ -25,6 +25,8 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
         .input_bytes = first > 0 ? layers[first - 1].output_bytes : input_bytes,
         .output_bytes = last < layer_count - 1 ? layers[last].output_bytes : 0,
     };
+    if (first > 0) stage.input = layer_output_numbers(&layers[first - 1]);
+    if (last < layer_count - 1) stage.output = layer_output_numbers(&layers[last]);
     int64_t value_before = first > 0 ? layers[first - 1].value_bytes : input_bytes;
     int64_t stash = layers[last].tail_bytes - value_before; /* which the input block holds */
     int64_t workspace = 0, inner_cut = 0;
@@ -42,4 +44,27 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
     stage.stash_bytes = number_larger(stash, 0);
     stage.workspace_bytes = workspace + gradient_blocks * inner_cut;
     return stage;
+}
+
+struct wire_numbers layer_output_numbers(const struct layer_sizes *layer) {
+    struct wire_numbers numbers = layer->output;
+    int64_t known = 0;
+    for (int type = 0; type < TYPE_COUNT; type++) known += numbers.of[type];
+    if (known == 0) numbers.of[TYPE_F32] = layer->output_bytes / (int64_t)number_types[TYPE_F32].bytes;
+    return numbers;
+}
+
+void stage_sizes_encode(struct stage_sizes *sizes, const struct cut_wire *before, const struct cut_wire *after) {
+    const struct {
+        const struct wire *wire;
+        const struct wire_numbers *numbers;
+    } blocks[WIRE_BLOCKS] = {[WIRE_ACTIVATION_SENT] = {&after->activation, &sizes->output},
+                             [WIRE_ACTIVATION_RECEIVED] = {&before->activation, &sizes->input},
+                             [WIRE_GRADIENT_SENT] = {&before->gradient, &sizes->input},
+                             [WIRE_GRADIENT_RECEIVED] = {&after->gradient, &sizes->output}};
+    for (int b = 0; b < WIRE_BLOCKS; b++) {
+        const bool sent = b == WIRE_ACTIVATION_SENT || b == WIRE_GRADIENT_SENT;
+        sizes->wire_bytes[b] = wire_bytes(blocks[b].wire, blocks[b].numbers);
+        sizes->feedback_bytes[b] = sent ? wire_feedback_bytes(blocks[b].wire, blocks[b].numbers) : 0;
+    }
 }

@@ -7,32 +7,46 @@
 
 #include <stdint.h>
 
+#include "base/wire.h"
 #include "graph/ties.h"
 
 /* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
 struct layer_sizes {
-    int64_t parameter_bytes;  /* in the device's layout, padding included; a shared one counts for each use */
-    int64_t tied_bytes;       /* the part of it that other layers use, too (graph/ties.h), for each use */
-    int64_t statistics_bytes; /* running statistics */
-    int64_t fixed_bytes;      /* fixed parameters, in the device's layout */
-    int64_t output_bytes;     /* all values that cross the cut after the layer */
-    int64_t value_bytes;      /* the part of output_bytes that this layer computes */
-    int64_t stash_bytes;      /* kept for the backward: the value computed by the layer before, and its own inner values */
-    int64_t tail_bytes;       /* its own output where its own backward reads it: kept even when it ends a stage */
-    int64_t delta_bytes;      /* gradients of the outputs of its nodes with weights: kept where the backward is split */
-    int64_t workspace_bytes;  /* needed only while it runs */
+    int64_t parameter_bytes;    /* in the device's layout, padding included; a shared one counts for each use */
+    int64_t tied_bytes;         /* the part of it that other layers use, too (graph/ties.h), for each use */
+    int64_t statistics_bytes;   /* running statistics */
+    int64_t fixed_bytes;        /* fixed parameters, in the device's layout */
+    int64_t output_bytes;       /* all values that cross the cut after the layer */
+    int64_t value_bytes;        /* the part of output_bytes that this layer computes */
+    int64_t stash_bytes;        /* kept for the backward: the value computed by the layer before, and its own inner values */
+    int64_t tail_bytes;         /* its own output where its own backward reads it: kept even when it ends a stage */
+    int64_t delta_bytes;        /* gradients of the outputs of its nodes with weights: kept where the backward is split */
+    int64_t workspace_bytes;    /* needed only while it runs */
+    struct wire_numbers output; /* the numbers in output_bytes; all 0: not known (layer_output_numbers) */
+};
+
+/* The blocks that are encoded for the wire, at a stage's two cuts. */
+enum wire_block {
+    WIRE_ACTIVATION_SENT, /* of the output block */
+    WIRE_ACTIVATION_RECEIVED,
+    WIRE_GRADIENT_SENT, /* of the input-gradient block */
+    WIRE_GRADIENT_RECEIVED,
+    WIRE_BLOCKS
 };
 
 /* A stage of layers first..last. */
 struct stage_sizes {
     int64_t parameter_bytes, statistics_bytes, fixed_bytes;
-    int64_t repeated_gradient_bytes; /* a parameter that several layers share is stored once, but each use has a gradient */
-    int64_t tied_bytes;              /* gradients of uses of parameters that layers outside of the stage use, too */
-    int64_t input_bytes;             /* input block: data or the values that cross the cut; kept until the backward */
-    int64_t output_bytes;            /* output block; 0 at the network's end */
-    int64_t stash_bytes;             /* kept per micro-batch besides the input block */
-    int64_t delta_bytes;             /* kept per micro-batch between the two halves of a backward that is split */
-    int64_t workspace_bytes;         /* one per worker, whichever stage runs */
+    int64_t repeated_gradient_bytes;     /* a parameter that several layers share is stored once, but each use has a gradient */
+    int64_t tied_bytes;                  /* gradients of uses of parameters that layers outside of the stage use, too */
+    int64_t input_bytes;                 /* input block: data or the values that cross the cut; kept until the backward */
+    int64_t output_bytes;                /* output block; 0 at the network's end */
+    int64_t stash_bytes;                 /* kept per micro-batch besides the input block */
+    int64_t delta_bytes;                 /* kept per micro-batch between the two halves of a backward that is split */
+    int64_t workspace_bytes;             /* one per worker, whichever stage runs */
+    struct wire_numbers input, output;   /* in the input and the output block */
+    int64_t wire_bytes[WIRE_BLOCKS];     /* encoded blocks; 0: not encoded */
+    int64_t feedback_bytes[WIRE_BLOCKS]; /* error feedback of those that are sent; 0: none */
 };
 
 /* `layers` are the whole chain's, `input_bytes` the data of one micro-batch. `ties`: NULL: the first and the last layer share
@@ -48,6 +62,11 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
  * parameter_bytes counts each use so far. */
 void stage_sizes_tie(const struct layer_sizes *begin, const struct layer_sizes *end, int layer_count, const struct ties *ties,
                      int first, int last, struct stage_sizes *sizes);
+
+/* The numbers that cross the cut after a layer; f32 where the source of the sizes does not know. */
+struct wire_numbers layer_output_numbers(const struct layer_sizes *layer);
+/* Sets the sizes of encoded blocks: `before` and `after` are the codecs at the stage's two cuts. */
+void stage_sizes_encode(struct stage_sizes *sizes, const struct cut_wire *before, const struct cut_wire *after);
 
 /* The size of the block of what a stage has once, whatever its versions: running statistics, then fixed parameters. */
 static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {

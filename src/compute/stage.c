@@ -64,6 +64,32 @@ static enum ps_status take_target(struct stage *stage, struct ps_error *error) {
     return PS_OK;
 }
 
+/* The values that cross a cut, where stage_cut_offset has them. */
+static void list_runs(const struct stage *stage, int cut, struct wire_run *runs) {
+    const struct graph *graph = stage->graph;
+    struct stage_cut places = stage_cut(graph, stage->samples, cut);
+    for (int i = 0; i < graph_cut_count(graph, cut); i++) {
+        const int root = graph_cut_values(graph, cut)[i];
+        const enum number_type type = graph->nodes[root].shape.type;
+        runs[i] = (struct wire_run){
+            .offset = (size_t)stage_cut_offset(&places, root),
+            .count = (size_t)(stage->samples * graph_value_bytes(graph, root)) / number_types[type].bytes,
+            .type = type,
+        };
+    }
+}
+
+static enum ps_status make_runs(struct stage *stage, struct ps_error *error) {
+    stage->input_runs = graph_cut_count(stage->graph, stage->first);
+    stage->output_runs = graph_cut_count(stage->graph, stage->last + 1);
+    TRY(memory_new(&stage->runs, stage->input_runs + stage->output_runs + 1, "a stage", error));
+    list_runs(stage, stage->first, stage->runs);
+    list_runs(stage, stage->last + 1, stage->runs + stage->input_runs);
+    stage->sizes.input = wire_count(stage->runs, stage->input_runs);
+    stage->sizes.output = wire_count(stage->runs + stage->input_runs, stage->output_runs);
+    return PS_OK;
+}
+
 enum ps_status stage_create(struct device *device, const struct graph *graph, int first, int last, int samples,
                             struct stage **stage, struct ps_error *error) {
     TRY(check_request(device, graph, first, last, samples, error));
@@ -82,6 +108,7 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
     if (status == PS_OK) status = create_kernels(made, error);
     if (status == PS_OK) status = arrange(made, error);
     if (status == PS_OK) status = take_target(made, error);
+    if (status == PS_OK) status = make_runs(made, error);
     if (status != PS_OK) {
         stage_destroy(made);
         return status;
@@ -98,11 +125,17 @@ void stage_destroy(struct stage *stage) {
     free(stage->nodes);
     free(stage->forward.actions);
     free(stage->backward.actions);
+    free(stage->runs);
     free(stage);
 }
 
 struct stage_sizes stage_sizes(const struct stage *stage) {
     return stage->sizes;
+}
+
+const struct wire_run *stage_runs(const struct stage *stage, bool output, int *count) {
+    *count = output ? stage->output_runs : stage->input_runs;
+    return output ? stage->runs + stage->input_runs : stage->runs;
 }
 
 struct stage_times stage_times(const struct stage *stage) {
@@ -127,6 +160,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
                                   .statistics_bytes = stage->sizes.statistics_bytes,
                                   .fixed_bytes = stage->sizes.fixed_bytes,
                                   .output_bytes = stage->sizes.output_bytes,
+                                  .output = stage->sizes.output,
                                   .delta_bytes = stage->sizes.delta_bytes,
                                   .workspace_bytes = stage->sizes.workspace_bytes};
     for (int i = 0; i < graph_cut_count(graph, layer + 1); i++) {

@@ -80,6 +80,8 @@ enum ps_status stage_create(struct device *device, const struct graph *graph, in
                             struct stage **stage, struct ps_error *error);
 void stage_destroy(struct stage *stage);
 struct stage_sizes stage_sizes(const struct stage *stage);
+/* The values in its input block (and its gradient), or its output block, in order; borrowed. */
+const struct wire_run *stage_runs(const struct stage *stage, bool output, int *count);
 /* Of a clock device; 0 otherwise. */
 struct stage_times {
     struct layer_times time;

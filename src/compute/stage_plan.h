@@ -80,6 +80,8 @@ struct stage {
     void *target;
     struct stage_result *result;
     struct action_list forward, backward;
+    struct wire_run *runs; /* the values of the input block, then those of the output block */
+    int input_runs, output_runs;
 };
 
 /* Aligned bytes of a value for all samples, and of all values that cross a cut. */

@@ -361,6 +361,25 @@ static enum ps_status predict(void *context, int number, const struct instructio
     return PS_OK;
 }
 
+/* An encoding or a decoding of what crosses one of the stage's cuts. */
+static enum ps_status code(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
+    const struct call call = begin_work(context, number, instruction);
+    const enum wire_block which = instruction_wire_block(instruction);
+    const struct ps_programs *programs = call.executor->segment.programs;
+    const bool decode = opcode_table[instruction->op].action == ACTION_DECODE;
+    struct wire_call wire = {
+        .wire = programs_wire(programs, number, instruction),
+        .decode = decode,
+        .block = block_of(&call, operand_block(opcode_table[instruction->op].operands[decode])),
+        .encoded = block_of(&call, (enum block_kind)(BLOCK_WIRE + (int)which)),
+        .feedback = call.stage->feedback[which],
+        .seconds = call.stage->wire_s[which],
+    };
+    wire.runs = stage_runs(stage_of(&call), which == WIRE_ACTIVATION_SENT || which == WIRE_GRADIENT_RECEIVED, &wire.run_count);
+    device_code(call.worker->device, &wire);
+    return end_work(&call, error);
+}
+
 /* -------------------------------------------------------------- sums, transfers */
 
 /* Where workers share memory, the last to arrive computes the sum in its own time. Only a device that keeps its own time must
@@ -459,6 +478,8 @@ struct environment executor_environment(struct executor *executor) {
                 [ACTION_SEND] = transfer,
                 [ACTION_RECEIVE] = transfer,
                 [ACTION_REDUCE] = reduce,
+                [ACTION_ENCODE] = code,
+                [ACTION_DECODE] = code,
             },
     };
 }

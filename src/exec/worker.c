@@ -103,6 +103,8 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->replica = options->programs->instances[instance].replica;
     stage->forward = options->programs->instances[instance].forward;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
+    stage_sizes_encode(&stage->sizes, plan_wire_before(options->plan, number), plan_wire_after(options->plan, number));
+    if (options->wire_s) memcpy(stage->wire_s, options->wire_s[number], sizeof stage->wire_s);
     stage->slots = options->slots[instance];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
     stage->update.times = stage_times(stage->stage);
@@ -211,6 +213,9 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
         TRY(carve_table(worker, memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),
                         stage_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
+    for (int b = 0; b < WIRE_BLOCKS; b++)
+        if (worker_feedback_bytes(stage, b) > 0)
+            stage->feedback[b] = memory_block_carve(memory, worker_feedback_bytes(stage, b));
     const struct shape target = graph_target(options->graph);
     const size_t targets = (size_t)options->samples * (size_t)shape_bytes(&target);
     if (stage->number == options->plan->stage_count - 1) TRY(make_targets(worker, stage, targets, error));

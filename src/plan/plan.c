@@ -215,6 +215,22 @@ bool plan_has_replicas(const struct ps_plan *plan) {
     return false;
 }
 
+bool plan_encodes(const struct ps_plan *plan) {
+    for (int s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].wire.activation.codec != WIRE_NONE || plan->stages[s].wire.gradient.codec != WIRE_NONE) return true;
+    return false;
+}
+
+static const struct cut_wire wire_of_ends;
+
+const struct cut_wire *plan_wire_before(const struct ps_plan *plan, int stage) {
+    return stage > 0 ? &plan->stages[stage - 1].wire : &wire_of_ends;
+}
+
+const struct cut_wire *plan_wire_after(const struct ps_plan *plan, int stage) {
+    return stage + 1 < plan->stage_count ? &plan->stages[stage].wire : &wire_of_ends;
+}
+
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker) {
     for (int r = 0; r < stage->forward_count; r++)
         if (stage->forward[r] == worker) return true;
@@ -250,13 +266,21 @@ int64_t worker_memory_total(const struct worker_memory *memory) {
     return memory->weights + memory->gradients + memory->optimizer + memory->stash + memory->buffers + memory->workspace;
 }
 
+static int64_t wire_memory(const struct stage_sizes *sizes, const struct stage_slots *slots) {
+    int64_t bytes = 0;
+    for (int b = 0; b < WIRE_BLOCKS; b++)
+        if (slots->wire[b] > 0) bytes += slots->wire[b] * sizes->wire_bytes[b] + sizes->feedback_bytes[b];
+    return bytes;
+}
+
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments) {
     return (struct worker_memory){
         .weights = slots->weights * sizes->parameter_bytes + stage_unchanged_bytes(sizes),
         .gradients = slots->forward_only ? 0 : stage_gradient_bytes(sizes),
         .optimizer = slots->forward_only ? 0 : moments * sizes->parameter_bytes,
         .stash = slots->stash * sizes->stash_bytes + slots->delta * sizes->delta_bytes + slots->input * sizes->input_bytes,
-        .buffers = (slots->output + slots->output_gradient) * sizes->output_bytes + slots->input_gradient * sizes->input_bytes,
+        .buffers = (slots->output + slots->output_gradient) * sizes->output_bytes + slots->input_gradient * sizes->input_bytes +
+                   wire_memory(sizes, slots),
         .workspace = sizes->workspace_bytes,
     };
 }

@@ -16,7 +16,8 @@ struct plan_stage {
     int *backward; /* workers that run the backward and update */
     int backward_count;
     bool recompute;
-    int in_flight; /* micro-batches held at most, for a schedule that needs it (1f1b-star); 0: not specified */
+    int in_flight;        /* micro-batches held at most, for a schedule that needs it (1f1b-star); 0: not specified */
+    struct cut_wire wire; /* codecs of the cut after the stage */
 };
 
 /* The uses of a worker's memory, in bytes; also for the memory of programs (stage_memory). */
@@ -87,6 +88,11 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
 bool plan_has_replicas(const struct ps_plan *plan);
 /* Returns true if a stage runs its two directions on different workers. */
 bool plan_is_split(const struct ps_plan *plan);
+/* Returns true if anything is encoded for the wire. */
+bool plan_encodes(const struct ps_plan *plan);
+/* The codecs of the cuts before and after a stage. */
+const struct cut_wire *plan_wire_before(const struct ps_plan *plan, int stage);
+const struct cut_wire *plan_wire_after(const struct ps_plan *plan, int stage);
 /* Returns true if a worker runs forwards of the stage; forwards or backwards. */
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker);
 bool plan_stage_is_on(const struct plan_stage *stage, int worker);
@@ -101,18 +107,20 @@ enum ps_status plan_check_order(const struct ps_plan *plan, const struct cost_ta
 /* The largest number of blocks of each kind that a stage's program uses at once, as the allocate pass counts them in the
  * program (program/passes/allocate.c). They depend on schedule, policy and the stage's number, not on its layers. */
 struct stage_slots {
-    int weights;         /* copies of the weights: versions in use and predictions */
-    int stash;           /* micro-batches whose stash is in use */
-    int input;           /* input blocks: those kept for the backward and the one being received */
-    int output;          /* output blocks: being computed or sent */
-    int output_gradient; /* gradients being received */
-    int input_gradient;  /* gradients being sent */
-    int delta;           /* micro-batches between the two halves of their backward */
-    bool forward_only;   /* the weights are updated elsewhere: no gradients, no optimizer state */
+    int weights;           /* copies of the weights: versions in use and predictions */
+    int stash;             /* micro-batches whose stash is in use */
+    int input;             /* input blocks: those kept for the backward and the one being received */
+    int output;            /* output blocks: being computed or sent */
+    int output_gradient;   /* gradients being received */
+    int input_gradient;    /* gradients being sent */
+    int delta;             /* micro-batches between the two halves of their backward */
+    int wire[WIRE_BLOCKS]; /* encoded blocks */
+    bool forward_only;     /* the weights are updated elsewhere: no gradients, no optimizer state */
 };
 
 /* weights: copies and statistics; gradients: one; optimizer: `moments` blocks; stash: stashes, deltas and input blocks;
- * buffers: the other boundary blocks; workspace. Workspace is shared by a worker's stages: of several, the largest counts. */
+ * buffers: the other boundary blocks, encoded ones and error feedback; workspace. Workspace is shared by a worker's stages: of
+ * several, the largest counts. */
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments);
 /* Adds another stage of the same worker. */
 void worker_memory_add(struct worker_memory *total, const struct worker_memory *stage);

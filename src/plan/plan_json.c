@@ -82,9 +82,26 @@ static enum ps_status read_layers(const struct json_place *stage, struct plan_st
     return PS_OK;
 }
 
+/* "wire": {"activation": "int8", "gradient": "bf16"}: codecs of the cut after the stage. */
+static enum ps_status read_wire(const struct json_place *stage, struct cut_wire *out, struct ps_error *error) {
+    static const char *const fields[] = {"activation", "gradient"};
+    struct wire *const wires[] = {&out->activation, &out->gradient};
+    struct json_place place;
+    TRY(json_field(stage, "wire", false, &place, error));
+    if (!place.value) return PS_OK;
+    TRY(json_object_fields(&place, fields, 2, error));
+    for (int f = 0; f < 2; f++) {
+        const char *text = "none";
+        struct ps_error found = {0};
+        TRY(json_get_string(&place, fields[f], false, &text, error));
+        if (wire_parse(text, fields[f], wires[f], &found) != PS_OK) return json_error(&place, error, "%s", found.message);
+    }
+    return PS_OK;
+}
+
 static enum ps_status read_stage(const struct json_place *place, struct ps_plan *plan, int stage, int *scratch,
                                  struct ps_error *error) {
-    static const char *const fields[] = {"layers", "forward", "backward", "recompute", "in_flight"};
+    static const char *const fields[] = {"layers", "forward", "backward", "recompute", "in_flight", "wire"};
     struct plan_stage *out = &plan->stages[stage];
     struct json_place forward, backward;
     int *backward_list = scratch + PLAN_WORKERS_MAX, forward_count, backward_count;
@@ -96,6 +113,7 @@ static enum ps_status read_stage(const struct json_place *place, struct ps_plan 
     TRY(read_workers(backward.value ? &backward : &forward, backward_list, &backward_count, error));
     TRY(json_get_bool(place, "recompute", false, &out->recompute, error));
     TRY(json_get_int(place, "in_flight", false, 1, PLAN_MICRO_BATCHES_MAX, &out->in_flight, error));
+    TRY(read_wire(place, &out->wire, error));
     return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
 }
 
@@ -289,15 +307,23 @@ static json_t *workers_json(const int *list, int count) {
     return json_whole(array, count);
 }
 
+static json_t *wire_json(const struct cut_wire *wire) {
+    char activation[32], gradient[32];
+    if (wire->activation.codec == WIRE_NONE && wire->gradient.codec == WIRE_NONE) return NULL;
+    return json_pack("{s:s, s:s}", "activation", wire_text(&wire->activation, activation), "gradient",
+                     wire_text(&wire->gradient, gradient));
+}
+
 static json_t *stages_json(const struct ps_plan *plan) {
     json_t *array = json_array();
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b, s:o*}", "layers", stage->first + 1, stage->last + 1,
-                                               "forward", workers_json(stage->forward, stage->forward_count), "backward",
-                                               workers_json(stage->backward, stage->backward_count), "recompute",
+        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b, s:o*, s:o*}", "layers", stage->first + 1,
+                                               stage->last + 1, "forward", workers_json(stage->forward, stage->forward_count),
+                                               "backward", workers_json(stage->backward, stage->backward_count), "recompute",
                                                (int)stage->recompute, "in_flight",
-                                               stage->in_flight ? json_integer(stage->in_flight) : NULL));
+                                               stage->in_flight ? json_integer(stage->in_flight) : NULL, "wire",
+                                               wire_json(&stage->wire)));
     }
     return json_whole(array, plan->stage_count);
 }
@@ -383,6 +409,13 @@ static void show_workers(struct text *out, const json_t *value) {
 
 static void show_yes(struct text *out, const json_t *value) { text_add(out, "%s", json_is_true(value) ? "yes" : "no"); }
 
+/* The codecs of activations and of gradients. */
+static void show_wire(struct text *out, const json_t *value) {
+    const char *activation = json_string_value(json_object_get(value, "activation")),
+               *gradient = json_string_value(json_object_get(value, "gradient"));
+    if (activation && gradient) text_add(out, "%s / %s", activation, gradient);
+}
+
 /* All uses of a worker's memory. */
 static void show_memory(struct text *out, const json_t *uses) {
     char shown[32];
@@ -398,19 +431,23 @@ static void add_stages(struct text *out, const json_t *stages) {
         JSON_COLUMN("forward", "forward", show_workers),
         JSON_COLUMN("backward", "backward", show_workers),
         JSON_COLUMN("recompute", "recompute", show_yes),
+        JSON_COLUMN("wire", "wire", show_wire),
     };
-    enum { FORWARD = 2, BACKWARD, RECOMPUTE, ALL };
+    enum { FORWARD = 2, BACKWARD, RECOMPUTE, WIRE, ALL };
+    size_t shown = WIRE;
     struct text rows = {0};
     bool same = true;
     for (size_t s = 0; s < json_array_size(stages); s++) {
         const json_t *stage = json_array_get(stages, s);
         same = same && json_equal(json_object_get(stage, "forward"), json_object_get(stage, "backward"));
+        if (json_object_get(stage, "wire")) shown = ALL;
     }
     if (same) {
         columns[FORWARD].heading = "worker";
         columns[BACKWARD] = columns[RECOMPUTE];
+        columns[RECOMPUTE] = columns[WIRE];
     }
-    json_table(&rows, stages, columns, same ? ALL - 1 : ALL);
+    json_table(&rows, stages, columns, same ? shown - 1 : shown);
     text_add_table(out, &rows);
 }
 

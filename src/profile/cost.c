@@ -76,6 +76,8 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
                  .fixed_bytes = walk->fixed_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,
                  .output_bytes = walk->last + 1 < table->layer_count ? end->output_bytes : 0,
+                 .input = before ? layer_output_numbers(before) : (struct wire_numbers){{0}},
+                 .output = walk->last + 1 < table->layer_count ? layer_output_numbers(end) : (struct wire_numbers){{0}},
                  .stash_bytes = number_larger(0, walk->stash_bytes - arriving_value + end->tail_bytes),
                  .delta_bytes = walk->delta_bytes,
                  .workspace_bytes = walk->scratch_bytes + gradient_blocks * walk->inner_cut_bytes},
@@ -94,6 +96,17 @@ static struct stage_walk walk_to(const struct cost_table *table, int first, int 
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last) {
     struct stage_walk walk = walk_to(table, first, last);
     return stage_walk_cost(&walk);
+}
+
+void stage_cost_encode(const struct cost_table *table, const struct cut_wire *before, const struct cut_wire *after,
+                       struct stage_cost *cost) {
+    const double input = (double)wire_encoded_numbers(&cost->size.input),
+                 output = (double)wire_encoded_numbers(&cost->size.output);
+    stage_sizes_encode(&cost->size, before, after);
+    cost->wire_s[WIRE_ACTIVATION_SENT] = output * table->wire_s[after->activation.codec][0];
+    cost->wire_s[WIRE_ACTIVATION_RECEIVED] = input * table->wire_s[before->activation.codec][1];
+    cost->wire_s[WIRE_GRADIENT_SENT] = input * table->wire_s[before->gradient.codec][0];
+    cost->wire_s[WIRE_GRADIENT_RECEIVED] = output * table->wire_s[after->gradient.codec][1];
 }
 
 struct cut_times stage_core_transfer(const struct stage_cost *cost, bool before, bool after) {

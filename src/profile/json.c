@@ -2,7 +2,7 @@
  * Penstock's profile file: one table for reading and writing, so that each field of a layer is named once.
  *
  * Files of earlier versions, or written by hand, may omit the optional fields: a layer's value_bytes is then its output_bytes,
- * everything else 0.
+ * all that crosses the cut f32, everything else 0.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "profile/costgraph.h"
 
 /* The kind of a layer's numbers, and their position in struct layer_cost. */
-enum cost_group { COST_TIME, COST_SPREAD, COST_SPILL, COST_SHARED, COST_SIZE };
+enum cost_group { COST_TIME, COST_SPREAD, COST_SPILL, COST_SHARED, COST_SIZE, COST_NUMBERS };
 struct cost_field {
     const char *name;
     size_t offset;
@@ -27,6 +27,8 @@ struct cost_field {
 #define SHARED(name) {#name, offsetof(struct layer_cost, name), COST_SHARED, false},
 #define SIZE(name, required)                                                                                                   \
     { #name, offsetof(struct layer_cost, size.name), COST_SIZE, required }
+#define NUMBERS(name, type)                                                                                                    \
+    { name, offsetof(struct layer_cost, size.output.of[type]), COST_NUMBERS, false }
 /* In the order in which files are written. */
 static const struct cost_field cost_fields[] = {
     LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL) LAYER_SHARED_TIMES(SHARED) SIZE(parameter_bytes, true),
@@ -39,6 +41,9 @@ static const struct cost_field cost_fields[] = {
     SIZE(tail_bytes, false),
     SIZE(delta_bytes, false),
     SIZE(workspace_bytes, false),
+    NUMBERS("output_f32", TYPE_F32),
+    NUMBERS("output_bf16", TYPE_BF16),
+    NUMBERS("output_i32", TYPE_I32),
 };
 enum { COST_FIELDS = sizeof cost_fields / sizeof cost_fields[0] };
 
@@ -67,7 +72,7 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
     for (int f = 0; f < COST_FIELDS; f++) {
         const struct cost_field *field = &cost_fields[f];
         void *out = (char *)layer + field->offset;
-        if (field->group == COST_SIZE)
+        if (field->group == COST_SIZE || field->group == COST_NUMBERS)
             TRY(json_get_integer(place, field->name, field->required, 0, PROFILE_BYTES_MAX, out, error));
         else
             TRY(json_get_number(place, field->name, field->required, 0, PROFILE_TIME_MAX, out, error));
@@ -77,13 +82,38 @@ static enum ps_status read_layer(const struct json_place *place, struct layer_co
     return PS_OK;
 }
 
+/* "wire": {"int8": [encode_s, decode_s], ...}: seconds per number. */
+static enum ps_status read_wire(const struct json_place *place, struct cost_table *table, struct ps_error *error) {
+    const char *names[WIRE_CODECS];
+    struct json_place all, times;
+    size_t length;
+    TRY(json_field(place, "wire", false, &all, error));
+    if (!all.value) return PS_OK;
+    for (int c = 0; c < WIRE_CODECS; c++) names[c] = wire_codecs[c].name;
+    TRY(json_object_fields(&all, names, WIRE_CODECS, error));
+    for (int c = 0; c < WIRE_CODECS; c++) {
+        TRY(json_field(&all, names[c], false, &times, error));
+        if (!times.value) continue;
+        TRY(json_array_length(&times, &length, error));
+        for (int t = 0; t < 2; t++) {
+            const json_t *number = json_array_get(times.value, (size_t)t);
+            const double seconds = json_is_number(number) ? json_number_value(number) : -1;
+            if (length != 2 || !(seconds >= 0 && seconds <= PROFILE_TIME_MAX))
+                return json_error(&times, error, "must be [seconds to encode a number, seconds to decode it]");
+            table->wire_s[c][t] = seconds;
+        }
+    }
+    return PS_OK;
+}
+
 static enum ps_status read_table(const struct json_place *place, struct cost_table *table, struct ps_error *error) {
-    static const char *const fields[] = {"micro_batch", "input_bytes", "fast_memory_bytes", "layers"};
+    static const char *const fields[] = {"micro_batch", "input_bytes", "fast_memory_bytes", "layers", "wire"};
     struct json_place layers, layer;
     TRY(json_object_fields(place, fields, sizeof fields / sizeof fields[0], error));
     TRY(json_get_int(place, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &table->micro_batch, error));
     TRY(json_get_integer(place, "input_bytes", false, 0, PROFILE_BYTES_MAX, &table->input_bytes, error));
     TRY(json_get_integer(place, "fast_memory_bytes", false, 0, PROFILE_BYTES_MAX, &table->fast_memory_bytes, error));
+    TRY(read_wire(place, table, error));
     TRY(json_field(place, "layers", true, &layers, error));
     for (int l = 0; l < table->layer_count; l++) {
         TRY(json_item(&layers, (size_t)l, &layer, error));
@@ -278,6 +308,10 @@ enum ps_status profile_parse(const char *text, size_t size, struct ps_profile **
 static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     json_t *object = json_pack("{s:s, s:s}", "name", layer->name, "kind", layer->kind);
     const struct layer_times *spread = &layer->spread;
+    const struct wire_numbers *numbers = &layer->size.output;
+    const int64_t f32_bytes = numbers->of[TYPE_F32] * (int64_t)number_types[TYPE_F32].bytes;
+    const bool usual =
+        numbers->of[TYPE_BF16] == 0 && numbers->of[TYPE_I32] == 0 && (f32_bytes == 0 || f32_bytes == layer->size.output_bytes);
     const bool written[] = {
         [COST_TIME] = true,
         [COST_SPREAD] =
@@ -285,13 +319,14 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
         [COST_SPILL] = spills,
         [COST_SHARED] = layer->core_transfer_s > 0 || layer->take_over_s > 0 || layer->sum_s > 0,
         [COST_SIZE] = true,
+        [COST_NUMBERS] = !usual,
     };
     for (int f = 0; f < COST_FIELDS; f++) {
         const struct cost_field *field = &cost_fields[f];
         const void *at = (const char *)layer + field->offset;
         if (!written[field->group]) continue;
         json_object_set_new(object, field->name,
-                            field->group == COST_SIZE ? json_integer(*(const int64_t *)at) : json_real(*(const double *)at));
+                            field->group >= COST_SIZE ? json_integer(*(const int64_t *)at) : json_real(*(const double *)at));
     }
     return object;
 }
@@ -303,6 +338,12 @@ static json_t *table_json(const struct cost_table *table) {
     json_t *object = json_pack("{s:i, s:I, s:o}", "micro_batch", table->micro_batch, "input_bytes",
                                (json_int_t)table->input_bytes, "layers", json_whole(layers, table->layer_count));
     if (spills) json_object_set_new(object, "fast_memory_bytes", json_integer(table->fast_memory_bytes));
+    json_t *wire = json_object();
+    for (int c = 0; c < WIRE_CODECS; c++)
+        if (table->wire_s[c][0] > 0 || table->wire_s[c][1] > 0)
+            json_object_set_new(wire, wire_codecs[c].name, json_pack("[f, f]", table->wire_s[c][0], table->wire_s[c][1]));
+    if (json_object_size(wire) > 0) json_object_set(object, "wire", wire);
+    json_decref(wire);
     return object;
 }
 

@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
+#include "base/random.h"
 #include "base/versioned.h"
 #include "graph/network.h"
 #include "profile/background_load.h"
@@ -156,6 +157,33 @@ static enum ps_status record_sizes(const struct bench *bench, struct cost_table 
     return status;
 }
 
+/* The median of some passes over a block of random numbers that does not fit the caches near a core. */
+static enum ps_status measure_wire(struct cost_table *table, struct ps_error *error) {
+    enum { NUMBERS = 1 << 19, PASSES = 5 };
+    const struct wire_run run = {0, NUMBERS, TYPE_F32};
+    struct arena arena = {0};
+    float *block = arena_take(&arena, NUMBERS, sizeof *block), *feedback = arena_take(&arena, NUMBERS, sizeof *feedback);
+    char *encoded = arena_take(&arena, NUMBERS + 64, sizeof *block);
+    TRY(arena_check(&arena, "profiling", error));
+    const struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
+    for (uint64_t i = 0; i < NUMBERS; i++) block[i] = 2 * random_uniform(key, i) - 1;
+    for (int c = WIRE_NONE + 1; c < WIRE_CODECS; c++) {
+        const struct wire wire = {(enum wire_codec)c, c == WIRE_TOPK ? 0.05f : 0};
+        double times[2][PASSES], spread;
+        for (int p = 0; p < PASSES; p++) {
+            const double start = clock_now();
+            wire_encode(&wire, &run, 1, block, wire_codecs[c].feedback ? feedback : NULL, encoded);
+            const double middle = clock_now();
+            wire_decode(&wire, &run, 1, encoded, block);
+            times[0][p] = middle - start;
+            times[1][p] = clock_now() - middle;
+        }
+        for (int t = 0; t < 2; t++) table->wire_s[c][t] = median(times[t], PASSES, &spread) / NUMBERS;
+    }
+    arena_release(&arena);
+    return PS_OK;
+}
+
 /* The costs of the cuts, and the additional time of a sum whose blocks are in two cores' caches. */
 static enum ps_status summarize_shared(const struct bench *bench, bool several, struct cost_table *table,
                                        struct ps_error *error) {
@@ -232,6 +260,7 @@ static enum ps_status measure_size(const struct bench *all, int others, int warm
         bench_close(&bench);
     }
     free(input);
+    if (status == PS_OK) status = measure_wire(table, error);
     return status == PS_OK ? summarize_shared(all, others > 0, table, error) : status;
 }
 

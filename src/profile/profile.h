@@ -30,6 +30,7 @@ struct cost_table {
     /* Of a device with a separate memory for weights and gradients: those of a stage all fit it, or the times of the layers
      * grow by their `spill`; 0: there is no such memory. */
     int64_t fast_memory_bytes;
+    double wire_s[WIRE_CODECS][2]; /* seconds to encode a number, and to decode it; 0: not known */
     int layer_count;
     struct layer_cost *layers;
     const int *group_last; /* if its layers are groups of another table's (profile_group): the last layer of each; else NULL */
@@ -128,8 +129,12 @@ struct stage_cost {
     int64_t fast_memory_bytes;                           /* 0: there is none */
     double core_transfer_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_core_transfer */
     double sum_s;                                        /* of its layers */
+    double wire_s[WIRE_BLOCKS]; /* to encode the blocks that are sent, and to decode those that are received */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
+/* Adds what its encoded blocks take, with these codecs at its two cuts. */
+void stage_cost_encode(const struct cost_table *table, const struct cut_wire *before, const struct cut_wire *after,
+                       struct stage_cost *cost);
 /* The fast memory holds weights and gradients of all stages of a worker. Returns true if these parameters exceed it, so that
  * times of layers grow by their `spill`. 0: there is no such memory. */
 bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes);

@@ -78,7 +78,10 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->flush = programs->schedule->flush;
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
-    for (int stage = 0; stage < lowering->stages; stage++) programs->recompute[stage] = lowering->recompute[stage];
+    for (int stage = 0; stage < lowering->stages; stage++) {
+        programs->recompute[stage] = lowering->recompute[stage];
+        if (lowering->plan) programs->wire[stage] = *plan_wire_after(lowering->plan, stage);
+    }
     TRY(programs_set_instances(programs, lowering->instances, lowering->instance_count, error));
     TRY(schedule_check_placement(programs, error));
     TRY(check_policy(programs, error));
@@ -232,6 +235,7 @@ enum ps_status lower_evaluation(const struct ps_programs *training, int micro_ba
     programs->evaluation = true;
     programs->micro_batches = 1;
     programs->batches = micro_batches;
+    memcpy(programs->wire, training->wire, (size_t)training->stages * sizeof *programs->wire);
     enum ps_status status = programs_set_instances(programs, training->instances, training->instance_count, error);
     for (int instance = 0; status == PS_OK && instance < programs->instance_count; instance++)
         programs->slots[instance].weights = 1;

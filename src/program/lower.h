@@ -7,6 +7,7 @@
  *   weights          which weights each F and B reads (policies/): slots, and P
  *   recompute        R before each B of a stage that keeps only its input
  *   communicate      SEND and RECEIVE of activations and gradients, posted early enough that no worker can deadlock
+ *   wire             where the plan gives a cut a codec: encoding before each send, decoding before what needs the result
  *   allocate         numbers of the blocks, like registers
  * Then verify (program/verify.c) proves the result.
  */

@@ -22,7 +22,8 @@ struct instruction instruction_make(enum opcode op, int stage, int micro_batch) 
 }
 
 int instruction_other_stage(const struct instruction *instruction) {
-    static const int steps[OPCODE_COUNT] = {[OP_SA] = 1, [OP_RG] = 1, [OP_SG] = -1, [OP_RA] = -1};
+    static const int steps[OPCODE_COUNT] = {
+        [OP_SA] = 1, [OP_RG] = 1, [OP_EA] = 1, [OP_DG] = 1, [OP_SG] = -1, [OP_RA] = -1, [OP_EG] = -1, [OP_DA] = -1};
     return instruction->stage + steps[instruction->op];
 }
 
@@ -45,11 +46,16 @@ int *stage_slots_place(struct stage_slots *slots, enum block_kind kind) {
                                        [BLOCK_OUTPUT] = &slots->output,
                                        [BLOCK_OUTPUT_GRADIENT] = &slots->output_gradient,
                                        [BLOCK_INPUT_GRADIENT] = &slots->input_gradient,
+                                       [BLOCK_WIRE + WIRE_ACTIVATION_SENT] = &slots->wire[WIRE_ACTIVATION_SENT],
+                                       [BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED] = &slots->wire[WIRE_ACTIVATION_RECEIVED],
+                                       [BLOCK_WIRE + WIRE_GRADIENT_SENT] = &slots->wire[WIRE_GRADIENT_SENT],
+                                       [BLOCK_WIRE + WIRE_GRADIENT_RECEIVED] = &slots->wire[WIRE_GRADIENT_RECEIVED],
                                        [BLOCK_WEIGHTS] = &slots->weights};
     return places[kind];
 }
 
 int64_t stage_block_bytes(const struct stage_sizes *sizes, enum block_kind kind) {
+    if (kind >= BLOCK_WIRE && kind < BLOCK_KINDS) return sizes->wire_bytes[kind - BLOCK_WIRE];
     const int64_t bytes[BLOCK_PLACES] = {
         [BLOCK_STASH] = sizes->stash_bytes,
         [BLOCK_DELTA] = sizes->delta_bytes,
@@ -84,6 +90,7 @@ enum ps_status programs_create(int workers, int stages, struct ps_programs **out
     programs->stages = programs->instance_count = stages;
     programs->first_instance = arena_take(arena, (size_t)stages + 1, sizeof *programs->first_instance);
     programs->recompute = arena_take(arena, (size_t)stages, sizeof *programs->recompute);
+    programs->wire = arena_take(arena, (size_t)stages, sizeof *programs->wire);
     programs->worker = arena_take(arena, (size_t)workers, sizeof *programs->worker);
     programs->instances = arena_take(arena, (size_t)stages, sizeof *programs->instances);
     programs->slots = arena_take(arena, (size_t)stages, sizeof *programs->slots);
@@ -129,8 +136,19 @@ bool instruction_moves_weights(const struct instruction *instruction) {
     return instruction->op == OP_SW || instruction->op == OP_RW;
 }
 
+const struct wire *programs_wire(const struct ps_programs *programs, int worker, const struct instruction *instruction) {
+    static const struct wire none;
+    const int step = instruction_other_stage(instruction) - instruction->stage;
+    const int cut = instruction->stage - (step < 0);
+    const enum opcode op = (enum opcode)instruction->op;
+    if (programs->evaluation || step == 0 || cut < 0 || cut >= programs->stages - 1 || instruction->peer == worker)
+        return &none;
+    return op == OP_SG || op == OP_RG || op == OP_EG || op == OP_DG ? &programs->wire[cut].gradient
+                                                                    : &programs->wire[cut].activation;
+}
+
 enum block_kind operand_block(char letter) {
-    static const char letters[] = "swiogd";
+    static const char letters[] = "swiogdxyuv";
     const char *found = letter ? strchr(letters, letter) : NULL;
     return found ? (enum block_kind)(found - letters) : BLOCK_KINDS;
 }

@@ -2,8 +2,9 @@
  * Programs: for each worker a list of instructions, made from a plan by the passes (program/lower.h) and executed by every back
  * end through one interpreter (program/interpreter.h).
  *
- * Blocks. A stage works on numbered slots of six kinds of blocks, each kind of one size: stashes, deltas (which a backward of
- * the input leaves for that of the weights) and the four boundary blocks. Sends and receives only start a transfer: RECEIVE
+ * Blocks. A stage works on numbered slots of ten kinds of blocks, each kind of one size: stashes, deltas (which a backward of
+ * the input leaves for that of the weights), the four boundary blocks, and the same four encoded for the wire where the plan
+ * gives the cut a codec (ENCODE makes them, DECODE reads them). Sends and receives only start a transfer: RECEIVE
  * posts an empty block to be filled, SEND posts a full one. When both ends have posted, the two blocks are swapped (or the
  * contents are copied). An instruction that reads a block being received, or writes one being sent, waits until the transfer is
  * complete. An update waits in the same way for the sum of its gradients over a stage's replicas, which REDUCE starts
@@ -35,6 +36,8 @@ enum action {
     ACTION_SEND,
     ACTION_RECEIVE,
     ACTION_REDUCE,
+    ACTION_ENCODE,
+    ACTION_DECODE,
     ACTION_COUNT
 };
 
@@ -46,7 +49,8 @@ enum block_kind {
     BLOCK_OUTPUT,
     BLOCK_OUTPUT_GRADIENT,
     BLOCK_INPUT_GRADIENT,
-    BLOCK_KINDS,
+    BLOCK_WIRE, /* the first of those that are encoded, in the order of enum wire_block */
+    BLOCK_KINDS = BLOCK_WIRE + WIRE_BLOCKS,
     /* Not operands that instructions name as blocks: the one gradient block of an instance; weight slots, by their numbers. */
     BLOCK_WEIGHT_GRADIENTS,
     BLOCK_WEIGHTS,
@@ -54,7 +58,16 @@ enum block_kind {
 };
 
 /* Kinds of blocks that are transferred between instances (program/routes.h). */
-enum traffic { TRAFFIC_ACTIVATION, TRAFFIC_GRADIENT, TRAFFIC_STASH, TRAFFIC_KEPT_INPUT, TRAFFIC_WEIGHTS, TRAFFICS };
+enum traffic {
+    TRAFFIC_ACTIVATION,
+    TRAFFIC_GRADIENT,
+    TRAFFIC_STASH,
+    TRAFFIC_KEPT_INPUT,
+    TRAFFIC_WEIGHTS,
+    TRAFFIC_ENCODED_ACTIVATION,
+    TRAFFIC_ENCODED_GRADIENT,
+    TRAFFICS
+};
 
 struct opcode_info {
     const char *text, *operands, *summary;
@@ -114,6 +127,7 @@ struct ps_programs {
     bool parsed;                /* from a text, which nobody has verified */
     bool evaluation;            /* forwards only, one block of each kind: no update, no prediction */
     bool *recompute;            /* per stage */
+    struct cut_wire *wire;      /* per stage: codecs of the cut after it */
     struct stage_slots *slots;  /* per instance; filled by allocate */
     struct program *worker;     /* per worker */
 };
@@ -139,12 +153,23 @@ static inline bool instruction_adds_gradients(const struct instruction *instruct
     return instruction->op == OP_B || instruction->op == OP_W;
 }
 
+/* Of an encoding or a decoding: the encoded block. */
+static inline enum wire_block instruction_wire_block(const struct instruction *instruction) {
+    return instruction->op == OP_EA   ? WIRE_ACTIVATION_SENT
+           : instruction->op == OP_DA ? WIRE_ACTIVATION_RECEIVED
+           : instruction->op == OP_EG ? WIRE_GRADIENT_SENT
+                                      : WIRE_GRADIENT_RECEIVED;
+}
+
 /* Returns true if the instruction takes a worker's time and is not a transfer. */
 bool instruction_computes(const struct instruction *instruction);
 /* Returns true if the instruction sends or receives weights (SW, RW). */
 bool instruction_moves_weights(const struct instruction *instruction);
 
-/* The block kind of an operand letter (s w i o g d), or BLOCK_KINDS. */
+/* The codec of a send, receive, encoding or decoding by `worker`: what evaluation sends, and what stays on one worker, is not
+ * encoded. */
+const struct wire *programs_wire(const struct ps_programs *programs, int worker, const struct instruction *instruction);
+/* The block kind of an operand letter (s w i o g d x y u v), or BLOCK_KINDS. */
 enum block_kind operand_block(char letter);
 /* The weight slot of an instruction whose transfer may be in progress: the one that F reads, or that U or P predict into; or
  * NO_SLOT. */

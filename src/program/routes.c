@@ -12,6 +12,10 @@ const struct traffic_info traffic_table[TRAFFICS] = {
     [TRAFFIC_STASH] = {"stash", 0, true, false, BLOCK_STASH, BLOCK_STASH},
     [TRAFFIC_KEPT_INPUT] = {"input of a stash", 0, true, false, BLOCK_INPUT, BLOCK_INPUT},
     [TRAFFIC_WEIGHTS] = {"weights", 0, false, true, BLOCK_WEIGHTS, BLOCK_WEIGHTS},
+    [TRAFFIC_ENCODED_ACTIVATION] = {"encoded activation", 1, true, true, BLOCK_WIRE + WIRE_ACTIVATION_SENT,
+                                    BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED},
+    [TRAFFIC_ENCODED_GRADIENT] = {"encoded gradient", -1, false, false, BLOCK_WIRE + WIRE_GRADIENT_SENT,
+                                  BLOCK_WIRE + WIRE_GRADIENT_RECEIVED},
 };
 
 int64_t transfer_bytes(const struct stage_sizes *size, enum block_kind kind) { return stage_block_bytes(size, kind); }
@@ -36,6 +40,12 @@ void traffic_count_add(struct traffic_count *count, const struct ps_programs *pr
     if (instruction_moves_weights(instruction)) *bytes += transfer_bytes(size, BLOCK_WEIGHTS);
 }
 
+/* Is the traffic from a stage to its neighbour encoded? */
+static bool encodes(const struct ps_programs *programs, int stage, enum traffic traffic) {
+    return traffic == TRAFFIC_ENCODED_ACTIVATION ? programs->wire[stage].activation.codec != WIRE_NONE
+                                                 : programs->wire[stage - 1].gradient.codec != WIRE_NONE;
+}
+
 /* All routes from an instance across one cut. Replicas a and b have a micro-batch in common if a - b is a multiple of the
  * greatest common divisor of the two numbers of replicas. */
 static enum ps_status add_leaving(const struct ps_programs *programs, int instance, enum traffic traffic, struct routes *routes,
@@ -43,12 +53,15 @@ static enum ps_status add_leaving(const struct ps_programs *programs, int instan
     const struct traffic_info *info = &traffic_table[traffic];
     const struct instance *from = &programs->instances[instance];
     int other = from->stage + info->step;
+    const bool encoded = traffic == TRAFFIC_ENCODED_ACTIVATION || traffic == TRAFFIC_ENCODED_GRADIENT;
     if (other < 0 || other >= programs->stages || !(info->from_forward ? from->forward : from->backward)) return PS_OK;
+    if (encoded && !encodes(programs, from->stage, traffic)) return PS_OK;
     for (int i = programs->first_instance[other]; i < programs->first_instance[other + 1]; i++) {
         const struct instance *to = &programs->instances[i];
         bool meet = (from->replica - to->replica) % number_common_divisor(from->replicas, to->replicas) == 0;
         if (i == instance || !meet || !(info->to_forward ? to->forward : to->backward)) continue;
         if (info->step == 0 && !programs_split(programs, other)) continue;
+        if (encoded && to->worker == from->worker) continue;
         TRY(memory_grow(&routes->list, capacity, routes->count + 1, "routes", error));
         routes->list[routes->count++] = (struct route){instance, i, traffic};
     }

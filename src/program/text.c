@@ -12,7 +12,8 @@
  *     worker 0: 0F0@0,s0,i0,o0 0SA0>1,o0 ...
  *
  * A stage has a line for each of its instances. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward`
- * or `backward`: it runs only those. '#' begins a comment.
+ * or `backward`: it runs only those. x1 y2 u1 v2 behind the slots: encoded blocks; `wire int8 bf16`: the codecs of activations
+ * and gradients at the cut after the stage. '#' begins a comment.
  */
 #include "base/text.h"
 
@@ -45,6 +46,9 @@ const char *instruction_text(const struct instruction *instruction, char out[96]
     return out;
 }
 
+/* Of encoded blocks, in the order of enum wire_block. */
+static const char wire_letters[WIRE_BLOCKS] = {'x', 'y', 'u', 'v'};
+
 static void print_instance(struct text *text, const struct ps_programs *programs, int instance) {
     const struct stage_slots *slots = &programs->slots[instance];
     const struct instance *of = &programs->instances[instance];
@@ -54,7 +58,14 @@ static void print_instance(struct text *text, const struct ps_programs *programs
     text_add(text, " slots @%d s%d i%d o%d g%d d%d", slots->weights, slots->stash, slots->input, slots->output,
              slots->output_gradient, slots->input_gradient);
     if (slots->delta > 0) text_add(text, " w%d", slots->delta);
-    text_add(text, "%s\n", programs->recompute[of->stage] ? " recompute" : "");
+    for (int b = 0; b < WIRE_BLOCKS; b++)
+        if (slots->wire[b] > 0) text_add(text, " %c%d", wire_letters[b], slots->wire[b]);
+    text_add(text, "%s", programs->recompute[of->stage] ? " recompute" : "");
+    const struct cut_wire *wire = &programs->wire[of->stage];
+    char activation[32], gradient[32];
+    if (wire->activation.codec != WIRE_NONE || wire->gradient.codec != WIRE_NONE)
+        text_add(text, " wire %s %s", wire_text(&wire->activation, activation), wire_text(&wire->gradient, gradient));
+    text_add(text, "\n");
 }
 
 /* Which stages share parameters: " tied", the first and the last, or " tied 0,1 0,3 2,4": the first of such stages and each
@@ -224,6 +235,8 @@ static enum ps_status read_slots(struct reader *reader, struct stage_slots *slot
     }
     next_word(reader, word);
     if (read_slot_count(word, 'w', &slots->delta)) next_word(reader, word);
+    for (int b = 0; b < WIRE_BLOCKS; b++)
+        if (read_slot_count(word, wire_letters[b], &slots->wire[b])) next_word(reader, word);
     return PS_OK;
 }
 
@@ -248,6 +261,18 @@ static enum ps_status read_share(struct reader *reader, struct instance *instanc
     return strcmp(word, "slots") == 0 ? PS_OK : bad(reader, "stage", word, "'slots'");
 }
 
+/* The codecs behind the word "wire". */
+static enum ps_status read_wire(struct reader *reader, struct cut_wire *out) {
+    struct wire *const wires[] = {&out->activation, &out->gradient};
+    char word[96];
+    for (int w = 0; w < 2; w++) {
+        next_word(reader, word);
+        if (wire_parse(word, "wire", wires[w], NULL) != PS_OK)
+            return bad(reader, "wire", word, "none, bf16, int8 or topk:SHARE");
+    }
+    return PS_OK;
+}
+
 static enum ps_status read_instance(struct reader *reader, struct ps_programs *programs, int before, struct instance *instance,
                                     struct stage_slots *slots) {
     long stage, worker;
@@ -261,9 +286,11 @@ static enum ps_status read_instance(struct reader *reader, struct ps_programs *p
     instance->worker = (int)worker;
     TRY(read_share(reader, instance));
     TRY(read_slots(reader, slots, word));
-    if (word[0] && strcmp(word, "recompute") != 0) return bad(reader, "stage", word, "'recompute'");
-    programs->recompute[stage] = word[0] != 0;
-    return PS_OK;
+    programs->recompute[stage] = strcmp(word, "recompute") == 0;
+    if (programs->recompute[stage]) next_word(reader, word);
+    if (!word[0]) return PS_OK;
+    if (strcmp(word, "wire") != 0) return bad(reader, "stage", word, "'recompute' or 'wire'");
+    return read_wire(reader, &programs->wire[stage]);
 }
 
 static enum ps_status read_instances(struct reader *reader, struct ps_programs *programs, int count) {

@@ -113,6 +113,9 @@ static enum ps_status verify_refuse(const struct instruction *instruction, int w
 static bool block_belongs(const struct ps_programs *programs, int stage, enum block_kind kind) {
     if (kind == BLOCK_OUTPUT || kind == BLOCK_OUTPUT_GRADIENT) return stage < programs->stages - 1;
     if (kind == BLOCK_INPUT_GRADIENT) return stage > 0;
+    if (kind == BLOCK_WIRE + WIRE_ACTIVATION_SENT || kind == BLOCK_WIRE + WIRE_GRADIENT_RECEIVED)
+        return stage < programs->stages - 1;
+    if (kind >= BLOCK_WIRE) return stage > 0;
     return true;
 }
 
@@ -121,7 +124,8 @@ static const char *check_role(const struct instance *instance, const struct inst
     bool moves_stash = instruction->op == OP_SS || instruction->op == OP_RS,
          moves_weights = instruction_moves_weights(instruction);
     bool of_forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
-                      instruction->op == OP_SS || instruction->op == OP_RW;
+                      instruction->op == OP_SS || instruction->op == OP_RW || instruction->op == OP_EA ||
+                      instruction->op == OP_DA;
     if ((moves_stash || moves_weights) && instance->forward && instance->backward)
         return "transfers a stash or weights within one worker";
     if (of_forward ? instance->forward : instance->backward) return NULL;
@@ -145,12 +149,27 @@ static const char *check_weights(const struct instance *instance, const struct s
     return instruction->ahead >= (instance->forward ? 1 : 0) ? NULL : "predicts fewer than one update ahead";
 }
 
-static const char *check_blocks(const struct ps_programs *programs, const struct stage_slots *slots,
+/* Sends and receives name the block at the boundary or, where the cut has a codec, the encoded one. */
+static bool names_other(const struct ps_programs *programs, int worker, const struct instruction *instruction,
+                        enum block_kind kind) {
+    const enum action action = opcode_table[instruction->op].action;
+    if (instruction_other_stage(instruction) == instruction->stage || (action != ACTION_SEND && action != ACTION_RECEIVE))
+        return false;
+    return (programs_wire(programs, worker, instruction)->codec != WIRE_NONE) != (kind >= BLOCK_WIRE);
+}
+
+static const char *check_blocks(const struct ps_programs *programs, int worker, const struct stage_slots *slots,
                                 const struct instruction *instruction) {
     for (const char *operand = opcode_table[instruction->op].operands; *operand; operand++) {
         enum block_kind kind = operand_block(*operand);
         if (kind == BLOCK_KINDS) continue;
         int slot = instruction->block[kind];
+        if (names_other(programs, worker, instruction, kind)) {
+            if (slot != NO_SLOT)
+                return kind >= BLOCK_WIRE ? "names an encoded block where the cut has no codec"
+                                          : "transfers what its cut's codec must encode";
+            continue;
+        }
         bool stays = kind == BLOCK_STASH && programs->recompute[instruction->stage];
         if (stays && (instruction->op == OP_SS || instruction->op == OP_RS)) {
             if (slot != NO_SLOT) return "transfers a stash that is recomputed";
@@ -182,7 +201,7 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
     const char *reason = check_role(&programs->instances[instance], instruction);
     if (!reason) reason = check_weights(&programs->instances[instance], &programs->slots[instance], instruction);
-    if (!reason) reason = check_blocks(programs, &programs->slots[instance], instruction);
+    if (!reason) reason = check_blocks(programs, worker, &programs->slots[instance], instruction);
     return reason ? reason : check_peer(programs, instruction);
 }
 
@@ -271,7 +290,11 @@ static const char *check_holds(const struct account *account, int worker, const 
         [BLOCK_INPUT] = "its input block does not hold this micro-batch",
         [BLOCK_OUTPUT] = "its output block does not hold this micro-batch",
         [BLOCK_OUTPUT_GRADIENT] = "its output-gradient block does not hold this micro-batch",
-        [BLOCK_INPUT_GRADIENT] = "its input-gradient block does not hold this micro-batch"};
+        [BLOCK_INPUT_GRADIENT] = "its input-gradient block does not hold this micro-batch",
+        [BLOCK_WIRE + WIRE_ACTIVATION_SENT] = "its encoded activation is not that of this micro-batch",
+        [BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED] = "the encoded activation that it received is not that of this micro-batch",
+        [BLOCK_WIRE + WIRE_GRADIENT_SENT] = "its encoded gradient is not that of this micro-batch",
+        [BLOCK_WIRE + WIRE_GRADIENT_RECEIVED] = "the encoded gradient that it received is not that of this micro-batch"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
     const struct block_content *block = &instance_of(account, worker, instruction)->blocks[kind][slot];
@@ -280,13 +303,17 @@ static const char *check_holds(const struct account *account, int worker, const 
 
 static const char *check_empty(const struct account *account, int worker, const struct instruction *instruction,
                                enum block_kind kind) {
-    static const char *const reasons[BLOCK_KINDS] = {[BLOCK_STASH] = "overwrites a stash that is still needed",
-                                                     [BLOCK_DELTA] = "overwrites deltas that are still needed",
-                                                     [BLOCK_INPUT] = "overwrites an input that is still needed",
-                                                     [BLOCK_OUTPUT] = "overwrites an output that was not sent",
-                                                     [BLOCK_OUTPUT_GRADIENT] =
-                                                         "overwrites an output gradient that is still needed",
-                                                     [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent"};
+    static const char *const reasons[BLOCK_KINDS] = {
+        [BLOCK_STASH] = "overwrites a stash that is still needed",
+        [BLOCK_DELTA] = "overwrites deltas that are still needed",
+        [BLOCK_INPUT] = "overwrites an input that is still needed",
+        [BLOCK_OUTPUT] = "overwrites an output that was not sent",
+        [BLOCK_OUTPUT_GRADIENT] = "overwrites an output gradient that is still needed",
+        [BLOCK_INPUT_GRADIENT] = "overwrites an input gradient that was not sent",
+        [BLOCK_WIRE + WIRE_ACTIVATION_SENT] = "overwrites an encoded activation that was not sent",
+        [BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED] = "overwrites an encoded activation that is still needed",
+        [BLOCK_WIRE + WIRE_GRADIENT_SENT] = "overwrites an encoded gradient that was not sent",
+        [BLOCK_WIRE + WIRE_GRADIENT_RECEIVED] = "overwrites an encoded gradient that is still needed"};
     int slot = instruction->block[kind];
     if (slot == NO_SLOT) return NULL;
     const struct block_content *block = &instance_of(account, worker, instruction)->blocks[kind][slot];
@@ -475,6 +502,17 @@ static enum ps_status predict(void *context, int worker, const struct instructio
     return verdict(reason, worker, instruction, error);
 }
 
+/* Of its two blocks an encoding or a decoding empties the one and fills the other. */
+static enum ps_status change_form(void *context, int worker, const struct instruction *instruction, struct ps_error *error) {
+    const char *operands = opcode_table[instruction->op].operands;
+    const enum block_kind from = operand_block(operands[0]), to = operand_block(operands[1]);
+    const char *reason = check_holds(context, worker, instruction, from);
+    if (!reason) reason = check_empty(context, worker, instruction, to);
+    put(context, worker, instruction, from, ACCOUNT_EMPTY);
+    put(context, worker, instruction, to, instruction->micro_batch);
+    return verdict(reason, worker, instruction, error);
+}
+
 /* ----------------------------------------------------------------- transfers */
 
 /* The slot of a send or a receive of this kind; NULL: it transfers none. */
@@ -584,7 +622,9 @@ static struct environment account_environment(struct account *account) {
                     [ACTION_PREDICT] = predict,
                     [ACTION_SEND] = send,
                     [ACTION_RECEIVE] = receive,
-                    [ACTION_REDUCE] = reduce},
+                    [ACTION_REDUCE] = reduce,
+                    [ACTION_ENCODE] = change_form,
+                    [ACTION_DECODE] = change_form},
     };
 }
 

@@ -35,15 +35,22 @@ static const struct style {
     [ACTION_RECOMPUTE] = {.name = "recompute", .colour = "#f7d188"},
     [ACTION_UPDATE] = {.name = "update", .colour = "#3b4252", .mark = true},
     [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},
+    [ACTION_ENCODE] = {.name = "encode", .colour = "#d9822b", .mark = true},
+    [ACTION_DECODE] = {.name = "decode", .colour = "#b0a04a", .mark = true},
 };
 
 /* The same of transfers. */
 static const struct {
     const char *name, *colour;
 } arrows[TRAFFIC_SUM + 1] = {
-    [TRAFFIC_ACTIVATION] = {"sends-activation", "#3b74c0"}, [TRAFFIC_GRADIENT] = {"sends-gradient", "#3f8f57"},
-    [TRAFFIC_STASH] = {"sends-stash", "#d9822b"},           [TRAFFIC_KEPT_INPUT] = {"sends-input", "#b0a04a"},
-    [TRAFFIC_WEIGHTS] = {"sends-weights", "#a355c9"},       [TRAFFIC_SUM] = {"all-reduce", "#e0575b"},
+    [TRAFFIC_ACTIVATION] = {"sends-activation", "#3b74c0"},
+    [TRAFFIC_GRADIENT] = {"sends-gradient", "#3f8f57"},
+    [TRAFFIC_STASH] = {"sends-stash", "#d9822b"},
+    [TRAFFIC_KEPT_INPUT] = {"sends-input", "#b0a04a"},
+    [TRAFFIC_WEIGHTS] = {"sends-weights", "#a355c9"},
+    [TRAFFIC_SUM] = {"all-reduce", "#e0575b"},
+    [TRAFFIC_ENCODED_ACTIVATION] = {"sends-encoded-activation", "#3b74c0"},
+    [TRAFFIC_ENCODED_GRADIENT] = {"sends-encoded-gradient", "#3f8f57"},
 };
 #define SUM_HEIGHT 4.0
 

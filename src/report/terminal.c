@@ -25,6 +25,8 @@ static const struct look {
     [ACTION_RECOMPUTE] = {"recompute", "░", {221, 179}},
     [ACTION_UPDATE] = {"update", "▪", {252, 252}},
     [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
+    [ACTION_ENCODE] = {"encode", "▪", {208, 208}},
+    [ACTION_DECODE] = {"decode", "▫", {178, 178}},
     [ACTION_REDUCE] = {"all-reduce", "═", {203, 203}}, /* where the worker would be idle */
 };
 

@@ -369,7 +369,7 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     if (own.module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own.module_depth);
     TRY(log_check(own.log, error));
     const struct ps_log_sink *log = log_use(own.log);
-    enum ps_status status = find_plan(profile, cluster, &own, plan, error);
+    enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
     log_restore(log);
     return status;
 }

@@ -154,6 +154,14 @@ enum ps_status search_group(const struct ps_profile *profile, const struct ps_cl
 enum ps_status search_ungroup(const struct ps_profile *grouped, const struct ps_profile *profile,
                               const struct ps_cluster *cluster, bool replicate, struct ps_plan *plan, struct ps_error *error);
 
+/* `--wire` (search/wire.c): a plan that is found as if the links carried what the codec makes of each number, with the codecs
+ * at its cuts, simulated with them. `find` is the search without codecs. */
+typedef enum ps_status search_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                   const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error);
+enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
+                           struct ps_error *error);
+
 /* Period, throughput, bubble and the memory of each worker. */
 void search_take_simulation(const struct ps_simulation *simulation, struct plan_prediction *predicted);
 

@@ -68,6 +68,10 @@ static const char *const block_names[] = {[BLOCK_STASH] = "stash",
                                           [BLOCK_OUTPUT] = "output",
                                           [BLOCK_OUTPUT_GRADIENT] = "output gradient",
                                           [BLOCK_INPUT_GRADIENT] = "input gradient",
+                                          [BLOCK_WIRE + WIRE_ACTIVATION_SENT] = "sent encoded activation",
+                                          [BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED] = "received encoded activation",
+                                          [BLOCK_WIRE + WIRE_GRADIENT_SENT] = "sent encoded gradient",
+                                          [BLOCK_WIRE + WIRE_GRADIENT_RECEIVED] = "received encoded gradient",
                                           [BLOCK_KINDS] = "no",
                                           [BLOCK_WEIGHT_GRADIENTS] = "the sum of the weight gradients,"};
 
@@ -86,6 +90,8 @@ static int64_t take_duration(struct engine *engine, int worker, const struct ins
     if (action == ACTION_UPDATE && instruction->predict_to != NO_SLOT) return instance->update_and_predict;
     if (action == ACTION_UPDATE && instruction->to != instruction->slot) return instance->update_out_of_place;
     if (action == ACTION_UPDATE) return instance->duration[action];
+    if (action == ACTION_ENCODE || action == ACTION_DECODE)
+        return by_length(engine, instruction, instance->wire[instruction_wire_block(instruction)]);
     int64_t duration = by_length(engine, instruction, instance->duration[action]);
     if (!instruction_adds_gradients(instruction)) return duration;
     if (instance->accumulating) duration += instance->accumulate;
@@ -255,7 +261,9 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
                     [ACTION_PREDICT] = execute_computation,
                     [ACTION_SEND] = transfer_execute,
                     [ACTION_RECEIVE] = transfer_execute,
-                    [ACTION_REDUCE] = transfer_reduce},
+                    [ACTION_REDUCE] = transfer_reduce,
+                    [ACTION_ENCODE] = execute_computation,
+                    [ACTION_DECODE] = execute_computation},
     };
     for (int w = 0; w < engine->worker_count; w++) {
         struct engine_worker *worker = &engine->workers[w];

@@ -102,6 +102,7 @@ struct engine_ring {
 struct engine_instance {
     int64_t duration[ACTION_COUNT], update_and_predict, update_out_of_place; /* ticks */
     int64_t accumulate;                                                      /* time of adding to gradients */
+    int64_t wire[WIRE_BLOCKS];                                               /* of encodings and decodings */
     bool accumulating;                                                       /* gradients of this mini-batch exist */
     int first_block[BLOCK_PLACES];                                           /* into engine.blocks */
     int slots[BLOCK_PLACES]; /* of the kinds that are transferred; 0 for others */

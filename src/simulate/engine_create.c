@@ -15,7 +15,7 @@ struct survey {
 };
 
 struct stage_seconds {
-    double action[ACTION_COUNT], update_and_predict, update_out_of_place, accumulate;
+    double action[ACTION_COUNT], update_and_predict, update_out_of_place, accumulate, wire[WIRE_BLOCKS];
 };
 
 static const struct stage_cost *cost_of(const struct simulation_work *work, const struct instance *instance) {
@@ -60,6 +60,7 @@ static struct stage_seconds instance_seconds(const struct simulation_work *work,
         .update_out_of_place = time->update_out_of_place_s / speed,
         .accumulate = time->accumulate_s / speed,
     };
+    for (int b = 0; b < WIRE_BLOCKS; b++) seconds.wire[b] = cost->wire_s[b] / speed;
     return seconds;
 }
 
@@ -148,6 +149,7 @@ static double dearest_computation(const struct engine *engine) {
         for (int action = 0; action < ACTION_COUNT; action++)
             computation = fmax(computation, seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_out_of_place));
+        for (int b = 0; b < WIRE_BLOCKS; b++) computation = fmax(computation, seconds.wire[b]);
     }
     for (int b = 0; factors && b < programs->batches; b++) factor = fmax(factor, factors[b]);
     return factor * computation;
@@ -180,6 +182,7 @@ static void lay_out_instance(struct engine *engine, int index) {
     instance->update_and_predict = engine_ticks(engine, seconds.update_and_predict);
     instance->update_out_of_place = engine_ticks(engine, seconds.update_out_of_place);
     instance->accumulate = engine_ticks(engine, seconds.accumulate);
+    for (int b = 0; b < WIRE_BLOCKS; b++) instance->wire[b] = engine_ticks(engine, seconds.wire[b]);
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         instance->first_block[kind] = engine->block_count;
         engine->block_count += instance->slots[kind];

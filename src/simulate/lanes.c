@@ -16,7 +16,8 @@
 #include "simulate/engine.h"
 
 static int lane_of(const struct instruction *instruction) {
-    bool forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA;
+    bool forward = instruction->op == OP_F || instruction->op == OP_SA || instruction->op == OP_RA ||
+                   instruction->op == OP_EA || instruction->op == OP_DA;
     return forward ? LANE_FORWARD : LANE_BACKWARD;
 }
 

@@ -251,7 +251,10 @@ static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile 
 
 struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct cost_table *table,
                                       const struct ps_cluster *cluster, int stage, int worker) {
-    return stage_cost(cost_table_on(table, cluster->devices[worker].type), plan->stages[stage].first, plan->stages[stage].last);
+    const struct cost_table *own = cost_table_on(table, cluster->devices[worker].type);
+    struct stage_cost cost = stage_cost(own, plan->stages[stage].first, plan->stages[stage].last);
+    stage_cost_encode(own, plan_wire_before(plan, stage), plan_wire_after(plan, stage), &cost);
+    return cost;
 }
 
 static enum ps_status cost_instances(const struct ps_plan *plan, const struct cost_table *table,

@@ -4,6 +4,7 @@
  *   model-0000K-of-0000S.safetensors       weights and running statistics of stage K
  *   model.safetensors.index.json           which file holds which, in the Hugging Face sharding convention
  *   optimizer-0000K-of-0000S.safetensors   the optimizer's moments, named PARAMETER.MOMENT
+ *   wire.safetensors                       error feedback of wire codecs, if there is any (checkpoint_feedback_name)
  *   state.json                             counters and the log's figures
  *   manifest.txt                           size and checksum of each of these files, and of itself (manifest.h)
  *
@@ -12,8 +13,8 @@
  * A checkpoint is written into a directory of another name, synced, and renamed: it exists completely or not at all. The
  * manifest shows whether it is still complete; only then it is used.
  *
- * The state between two segments is: newest weights, moments, statistics, and the number of steps done. Data, learning rate and
- * random numbers follow from it; nothing is in flight.
+ * The state between two segments is: newest weights, moments, statistics, error feedback, and the number of steps done. Data,
+ * learning rate and random numbers follow from it; nothing is in flight.
  */
 #ifndef PENSTOCK_STORE_CHECKPOINT_H
 #define PENSTOCK_STORE_CHECKPOINT_H
@@ -28,6 +29,7 @@
 #define CHECKPOINT_MOMENTS "optimizer-%05d-of-%05d.safetensors"
 #define CHECKPOINT_INDEX "model.safetensors.index.json"
 #define CHECKPOINT_STATE "state.json"
+#define CHECKPOINT_WIRE "wire.safetensors"
 #define CHECKPOINT_DIRECTORIES "checkpoints"
 
 /* A line of log.jsonl; numbers that are not finite are left out. */
@@ -80,6 +82,10 @@ void checkpoint_free(struct checkpoint *checkpoint);
  * run had another weight policy) begin at zero, with a warning. PS_BAD_INPUT: it is not of this network. */
 enum ps_status checkpoint_load(const struct checkpoint *checkpoint, struct executor *executor, const struct ps_plan *plan,
                                const struct graph *graph, struct ps_error *error);
+
+/* The name of a stage's error feedback, by the cut and the replica that sends: "activation.3.0" of replica 0 to layer 4,
+ * "gradient.3.0" back from there. With other cuts, or micro-batches of another size, it begins at zero. */
+const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int block, char name[64]);
 
 /* The step that a checkpoint's directory is named by, or -1; and the name (at least six digits). */
 int64_t checkpoint_step_of(const char *name);

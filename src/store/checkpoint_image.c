@@ -79,7 +79,53 @@ static enum ps_status describe_stages(struct checkpoint_image *image, const stru
     return PS_OK;
 }
 
-static enum ps_status describe(struct checkpoint_image *image, const struct update_rule *rule, struct ps_error *error) {
+const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int block, char name[64]) {
+    const struct plan_stage *of = &plan->stages[stage->number];
+    const bool activation = block == WIRE_ACTIVATION_SENT;
+    snprintf(name, 64, "%s.%d.%d", activation ? "activation" : "gradient", activation ? of->last + 1 : of->first,
+             stage->replica);
+    return name;
+}
+
+/* The stages' error feedback: their places in the file, in the order of `feedback`. */
+static enum ps_status describe_feedback(struct checkpoint_image *image, const struct ps_plan *plan, size_t *bytes,
+                                        struct ps_error *error) {
+    struct executor *executor = image->executor;
+    struct arena arena = {0};
+    size_t most = 1;
+    for (int number = 0; number < executor->worker_count; number++)
+        most += WIRE_BLOCKS * (size_t)executor->workers[number].stage_count;
+    TRY(memory_new(&image->feedback, most, "a checkpoint's error feedback", error));
+    struct safetensor_source *sources = arena_take(&arena, most, sizeof *sources);
+    char(*names)[64] = arena_take(&arena, most, sizeof *names);
+    int64_t *counts = arena_take(&arena, most, sizeof *counts);
+    TRY(arena_check(&arena, "a checkpoint's error feedback", error));
+    for (int number = 0; number < executor->worker_count; number++)
+        for (int i = 0; i < executor->workers[number].stage_count * WIRE_BLOCKS; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i / WIRE_BLOCKS];
+            const int block = i % WIRE_BLOCKS, n = image->feedback_count;
+            if (worker_feedback_bytes(stage, block) == 0) continue;
+            counts[n] = (int64_t)(worker_feedback_bytes(stage, block) / sizeof(float));
+            sources[n] = (struct safetensor_source){.name = checkpoint_feedback_name(plan, stage, block, names[n]),
+                                                    .shape = &counts[n],
+                                                    .rank = 1,
+                                                    .type = TYPE_F32};
+            image->feedback[image->feedback_count++] = (struct image_feedback){number, stage, block, NULL};
+        }
+    enum ps_status status = PS_OK;
+    if (image->feedback_count > 0) {
+        struct image_file *file = &image->wire;
+        snprintf(file->name, sizeof file->name, "%s", CHECKPOINT_WIRE);
+        file->header = safetensors_header(sources, image->feedback_count, &file->header_bytes, &file->data_bytes);
+        status = memory_check(file->header, "a checkpoint's header", error);
+        *bytes += memory_align(file->data_bytes);
+    }
+    arena_release(&arena);
+    return status;
+}
+
+static enum ps_status describe(struct checkpoint_image *image, const struct ps_plan *plan, const struct update_rule *rule,
+                               struct ps_error *error) {
     size_t weights_bytes = 0, bytes = 0;
     json_t *weight_map = json_object();
     enum ps_status status = describe_stages(image, rule, weight_map, &weights_bytes, &bytes, error);
@@ -90,11 +136,18 @@ static enum ps_status describe(struct checkpoint_image *image, const struct upda
     }
     json_decref(weight_map);
     TRY(status);
+    TRY(describe_feedback(image, plan, &bytes, error));
     TRY(memory_block_take(&image->memory, bytes, "a checkpoint's image", error));
     memory_block_touch(&image->memory);
     for (int s = 0; s < image->stage_count; s++) {
         image->stages[s].weights.data = memory_block_carve(&image->memory, image->stages[s].weights.data_bytes);
         image->stages[s].moments.data = memory_block_carve(&image->memory, image->stages[s].moments.data_bytes);
+    }
+    if (image->feedback_count == 0) return PS_OK;
+    float *place = image->wire.data = memory_block_carve(&image->memory, image->wire.data_bytes);
+    for (int f = 0; f < image->feedback_count; f++) {
+        image->feedback[f].data = place;
+        place += worker_feedback_bytes(image->feedback[f].stage, image->feedback[f].block) / sizeof *place;
     }
     return PS_OK;
 }
@@ -118,7 +171,7 @@ enum ps_status checkpoint_image_create(struct executor *executor, const struct p
             if (stage->forward) taken->stage = stage, taken->stage_here = executor_has(executor, number);
             if (!stage->slots.forward_only) taken->updated = stage, taken->updated_here = executor_has(executor, number);
         }
-    if (status == PS_OK && image.real) status = describe(&image, executor->rule, error);
+    if (status == PS_OK && image.real) status = describe(&image, plan, executor->rule, error);
     if (status != PS_OK) {
         checkpoint_image_free(&image);
         return status;
@@ -133,6 +186,8 @@ void checkpoint_image_free(struct checkpoint_image *image) {
         free(image->stages[s].moments.header);
     }
     memory_block_release(&image->memory);
+    free(image->wire.header);
+    free(image->feedback);
     free(image->index);
     free(image->cut);
     free(image->stages);
@@ -164,6 +219,23 @@ static enum ps_status take_own(const struct checkpoint_image *image, const struc
     return PS_OK;
 }
 
+/* The error feedback of a worker of this process, or of another one. */
+static enum ps_status take_feedback(const struct checkpoint_image *image, int number, struct ps_error *error) {
+    struct executor *executor = image->executor;
+    struct device *device = executor->workers[number].device;
+    for (int f = 0; f < image->feedback_count; f++) {
+        const struct image_feedback *feedback = &image->feedback[f];
+        if (feedback->worker != number) continue;
+        if (executor_has(executor, number))
+            device_copy(device, feedback->data, feedback->stage->feedback[feedback->block],
+                        worker_feedback_bytes(feedback->stage, feedback->block));
+        else
+            TRY(proxies_receive_feedback(executor, feedback->stage, number, feedback->block, feedback->data, error));
+    }
+    if (executor_has(executor, number) && image->feedback_count > 0) device_finish(device);
+    return PS_OK;
+}
+
 /* What the others send, which they put in order meanwhile. */
 static enum ps_status take_others(const struct checkpoint_image *image, struct ps_error *error) {
     struct executor *executor = image->executor;
@@ -174,6 +246,7 @@ static enum ps_status take_others(const struct checkpoint_image *image, struct p
             TRY(proxies_receive(executor, &proxy->stages[i], rank, to->weights.data, to->weights.data_bytes, to->moments.data,
                                 to->moments.data_bytes, error));
         }
+        TRY(take_feedback(image, rank, error));
     }
     return PS_OK;
 }
@@ -208,6 +281,7 @@ static enum ps_status write_files(const struct checkpoint_image *image, const st
         TRY(write_file(&image->stages[s].weights, manifest, directory, error));
         if (image->moments > 0) TRY(write_file(&image->stages[s].moments, manifest, directory, error));
     }
+    if (image->feedback_count > 0) TRY(write_file(&image->wire, manifest, directory, error));
     if (image->real) TRY(write_text(image->index, CHECKPOINT_INDEX, manifest, directory, error));
     char *text = json_text(checkpoint_state_document(state, image->cut, image->stage_count));
     enum ps_status status = write_text(text, CHECKPOINT_STATE, manifest, directory, error);

@@ -25,6 +25,14 @@ struct image_stage {
     struct image_file weights, moments;
 };
 
+/* Error feedback of one kind of block of one stage. */
+struct image_feedback {
+    int worker;
+    struct worker_stage *stage;
+    int block; /* enum wire_block */
+    float *data;
+};
+
 struct checkpoint_image {
     struct executor *executor;
     struct image_stage *stages; /* by number in the plan */
@@ -33,6 +41,9 @@ struct checkpoint_image {
     bool real;       /* else there are no values, and no files of them */
     int moments;
     char *index; /* the index file's text; NULL where not real */
+    struct image_file wire;
+    struct image_feedback *feedback; /* by worker, stage and block */
+    int feedback_count;
     struct memory_block memory;
 };
 

@@ -1,6 +1,7 @@
 /* Filling an executor from a checkpoint; see checkpoint.h. */
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "store/checkpoint.h"
 
@@ -10,6 +11,8 @@ struct loading {
     const struct update_rule *rule;
     struct weight_files weights, moments;
     int missing; /* moments that the checkpoint lacks */
+    struct safetensors wire;
+    int begun_anew; /* error feedback that it lacks */
 };
 
 /* Updates of a stage that begins with layer `first`: those of the stage that the layer was in. */
@@ -47,21 +50,46 @@ static enum ps_status load_stage(struct loading *loading, struct worker_stage *s
     return PS_OK;
 }
 
+/* What it has of the stage's error feedback at its cuts; the rest begins at zero. */
+static void load_feedback(struct loading *loading, struct device *device, struct worker_stage *stage,
+                          const struct ps_plan *plan) {
+    for (int b = 0; b < WIRE_BLOCKS; b++) {
+        const size_t bytes = worker_feedback_bytes(stage, b);
+        const int64_t count = (int64_t)(bytes / sizeof(float));
+        const float *values;
+        char name[64];
+        if (bytes == 0) continue;
+        checkpoint_feedback_name(plan, stage, b, name);
+        if (safetensors_get(&loading->wire, name, &count, 1, &values, NULL) == PS_OK)
+            device_copy(device, stage->feedback[b], values, bytes);
+        else
+            loading->begun_anew++;
+    }
+    device_finish(device);
+}
+
 static enum ps_status load_stages(struct loading *loading, struct executor *executor, const struct ps_plan *plan,
                                   struct ps_error *error) {
     if (executor->real) {
         TRY(weight_files_open_checkpoint(loading->checkpoint->directory, &loading->weights, error));
         TRY(weight_files_open_moments(loading->checkpoint->directory, loading->checkpoint->stage_count, &loading->moments,
                                       error));
+        char path[4096];
+        file_join(path, loading->checkpoint->directory, CHECKPOINT_WIRE);
+        if (file_exists(path)) TRY(safetensors_read(path, &loading->wire, error));
     }
     for (int number = 0; number < executor->worker_count; number++)
         for (int i = 0; i < executor->workers[number].stage_count; i++) {
             struct worker_stage *stage = &executor->workers[number].stages[i];
             TRY(load_stage(loading, stage, plan->stages[stage->number].first, executor->real, error));
+            if (executor->real) load_feedback(loading, executor->workers[number].device, stage, plan);
         }
     if (loading->missing > 0)
         log_warn("%s: %d moments of the optimizer are not in it and begin at zero", loading->checkpoint->directory,
                  loading->missing);
+    if (loading->begun_anew > 0)
+        log_warn("%s: error feedback of %d blocks is not in it and begins at zero", loading->checkpoint->directory,
+                 loading->begun_anew);
     return PS_OK;
 }
 
@@ -71,5 +99,6 @@ enum ps_status checkpoint_load(const struct checkpoint *checkpoint, struct execu
     enum ps_status status = load_stages(&loading, executor, plan, error);
     weight_files_close(&loading.weights);
     weight_files_close(&loading.moments);
+    safetensors_free(&loading.wire);
     return status;
 }

@@ -75,6 +75,9 @@ static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, in
     stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
     for (int m = 0; m < moments_of(stage, moments); m++)
         stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
+    for (int b = 0; b < WIRE_BLOCKS; b++)
+        if (worker_feedback_bytes(stage, b) > 0)
+            stage->feedback[b] = memory_block_carve(&proxy->memory, worker_feedback_bytes(stage, b));
     return PS_OK;
 }
 
@@ -87,9 +90,11 @@ static enum ps_status make_proxy(struct executor *executor, const struct worker_
     own.sizes = NULL;
     TRY(worker_create(&own, proxy, error));
     size_t bytes = 0;
-    for (int i = 0; i < proxy->stage_count; i++)
+    for (int i = 0; i < proxy->stage_count; i++) {
         bytes += (size_t)(1 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
                  memory_align((size_t)stage_unchanged_bytes(&proxy->stages[i].sizes));
+        for (int b = 0; b < WIRE_BLOCKS; b++) bytes += worker_feedback_bytes(&proxy->stages[i], b);
+    }
     TRY(memory_block_take(&proxy->memory, bytes, "the weights of other processes", error));
     for (int i = 0; i < proxy->stage_count; i++) TRY(carve(proxy, &proxy->stages[i], own.moments, error));
     return PS_OK;
@@ -103,6 +108,26 @@ enum ps_status proxies_make(struct executor *executor, const struct worker_optio
 
 /* ------------------------------------------------------------------------- moving */
 
+/* Sends a stage's error feedback, or receives it into its blocks. */
+static enum ps_status move_feedback(struct executor *executor, struct worker *worker, struct worker_stage *stage, int peer,
+                                    bool gives, struct ps_error *error) {
+    for (int b = 0; b < WIRE_BLOCKS; b++) {
+        const size_t bytes = worker_feedback_bytes(stage, b);
+        char *block;
+        if (bytes == 0) continue;
+        TRY(memory_new(&block, bytes, "error feedback on its way", error));
+        if (gives) device_copy(worker->device, block, stage->feedback[b], bytes);
+        if (gives) device_finish(worker->device);
+        enum ps_status status =
+            processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, block, bytes, error);
+        if (status == PS_OK && !gives) device_copy(worker->device, stage->feedback[b], block, bytes);
+        if (!gives) device_finish(worker->device);
+        free(block);
+        TRY(status);
+    }
+    return PS_OK;
+}
+
 /* Every stage of a worker, with how many updates it has had. */
 static enum ps_status move_worker(struct executor *executor, struct worker *worker, int peer, int moments, bool gives,
                                   struct ps_error *error) {
@@ -110,6 +135,7 @@ static enum ps_status move_worker(struct executor *executor, struct worker *work
         int64_t *updates = &worker->stages[i].update.done;
         TRY(processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, updates, sizeof *updates, error));
         TRY(move_stage(executor, &worker->stages[i], peer, moments, gives, error));
+        TRY(move_feedback(executor, worker, &worker->stages[i], peer, gives, error));
     }
     return PS_OK;
 }
@@ -177,6 +203,8 @@ enum ps_status proxies_send(struct executor *executor, const struct worker_optio
     for (int i = 0; i < worker->stage_count && status == PS_OK; i++)
         status = pack(&worker->stages[i], options->moments, &executor->travelling, &packed[i], error);
     if (status == PS_OK) status = send_packed(executor, worker, packed, error);
+    for (int i = 0; i < worker->stage_count && status == PS_OK; i++)
+        status = move_feedback(executor, worker, &worker->stages[i], 0, true, error);
     free(packed);
     return status;
 }
@@ -190,6 +218,12 @@ enum ps_status proxies_receive(struct executor *executor, struct worker_stage *s
         TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, weights, weights_bytes, error));
     if (stage->slots.forward_only) return PS_OK;
     return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, moments, moments_bytes, error);
+}
+
+enum ps_status proxies_receive_feedback(struct executor *executor, const struct worker_stage *stage, int rank, int block,
+                                        void *to, struct ps_error *error) {
+    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to, worker_feedback_bytes(stage, block),
+                          error);
 }
 
 enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error) {

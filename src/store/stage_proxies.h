@@ -20,6 +20,9 @@ enum ps_status proxies_make(struct executor *executor, const struct worker_optio
 enum ps_status proxies_send(struct executor *executor, const struct worker_options *options, struct ps_error *error);
 enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
                                size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error);
+/* After the stages of a rank: the error feedback of each, in their order and that of enum wire_block, one block a call. */
+enum ps_status proxies_receive_feedback(struct executor *executor, const struct worker_stage *stage, int rank, int block,
+                                        void *to, struct ps_error *error);
 /* What the proxies hold, having been loaded, becomes what the workers go on with; the proxies release their memory, which is
  * not needed again. */
 enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error);

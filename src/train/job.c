@@ -29,6 +29,7 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
         {plan->paper_prediction, "`paper_prediction`"},
         {plan->replicate, "`replicate`"},
         {plan->paper_cost, "`paper_cost`"},
+        {plan->wire != NULL, "`wire`"},
     };
     for (size_t i = 0; options->plan && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
         if (said_by_plan[i].given)
@@ -141,8 +142,13 @@ static int64_t align(int64_t bytes) { return (int64_t)memory_align((size_t)bytes
 static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
     if (!job->costs) return PS_OK;
     TRY(memory_new(&job->sizes, job->plan->stage_count, "sizes of stages", error));
+    TRY(memory_new(&job->wire_s, job->plan->stage_count, "sizes of stages", error));
     for (int s = 0; s < job->plan->stage_count; s++) {
-        struct stage_sizes size = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last).size;
+        const struct cut_wire *before = plan_wire_before(job->plan, s), *after = plan_wire_after(job->plan, s);
+        struct stage_cost cost = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last);
+        stage_cost_encode(job->costs, before, after, &cost);
+        const struct stage_sizes size = cost.size;
+        memcpy(job->wire_s[s], cost.wire_s, sizeof job->wire_s[s]);
         job->sizes[s] = (struct stage_sizes){
             .parameter_bytes = align(size.parameter_bytes),
             .repeated_gradient_bytes = align(size.repeated_gradient_bytes),
@@ -153,7 +159,10 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
             .stash_bytes = align(size.stash_bytes),
             .delta_bytes = align(size.delta_bytes),
             .workspace_bytes = align(size.workspace_bytes),
+            .input = size.input,
+            .output = size.output,
         };
+        stage_sizes_encode(&job->sizes[s], before, after);
     }
     return PS_OK;
 }
@@ -302,6 +311,7 @@ enum ps_status job_plan(struct job *job, struct ps_error *error) {
 
 void job_free(struct job *job) {
     free(job->sizes);
+    free(job->wire_s);
     free(job->network_text);
     if (job->clock_graph) graph_destroy(job->clock_graph);
     for (int l = 0; l < LENGTHS_MAX; l++) ps_network_destroy(job->shorter[l]);

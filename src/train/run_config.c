@@ -37,6 +37,7 @@ static json_t *plan_options(const struct ps_plan_options *options) {
     json_object_set_new(plan, "paper_prediction", json_boolean(options->paper_prediction));
     json_object_set_new(plan, "replicate", json_boolean(options->replicate));
     json_object_set_new(plan, "paper_cost", json_boolean(options->paper_cost));
+    set_text(plan, "wire", options->wire);
     return plan;
 }
 
@@ -215,6 +216,7 @@ static enum ps_status read_plan_options(const struct json_place *root, struct ps
     TRY(json_get_bool(&place, "recompute", false, &options->recompute, error));
     TRY(json_get_bool(&place, "paper_prediction", false, &options->paper_prediction, error));
     TRY(json_get_bool(&place, "replicate", false, &options->replicate, error));
+    TRY(json_get_string(&place, "wire", false, &options->wire, error));
     return json_get_bool(&place, "paper_cost", false, &options->paper_cost, error);
 }
 
@@ -346,9 +348,10 @@ static bool wants_planning(const struct ps_train_options *requested, int process
     const struct ps_plan_options *plan = requested->planning;
     const struct ps_cluster_options *cluster = requested->machines;
     return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
-           plan->paper_prediction || plan->replicate || plan->paper_cost || requested->cluster || cluster->memory_bytes ||
-           cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap || cluster->streaming ||
-           cluster->cores || (cluster->workers && cluster->workers != workers) || (processes > 1 && processes != workers);
+           plan->paper_prediction || plan->replicate || plan->paper_cost || plan->wire || requested->cluster ||
+           cluster->memory_bytes || cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap ||
+           cluster->streaming || cluster->cores || (cluster->workers && cluster->workers != workers) ||
+           (processes > 1 && processes != workers);
 }
 
 static void merge_plan_options(const struct ps_plan_options *from, struct ps_plan_options *to) {
@@ -361,6 +364,7 @@ static void merge_plan_options(const struct ps_plan_options *from, struct ps_pla
     TAKE(paper_prediction);
     TAKE(replicate);
     TAKE(paper_cost);
+    TAKE(wire);
 }
 
 static void merge_machines(const struct ps_cluster_options *from, struct ps_cluster_options *to) {

@@ -134,6 +134,7 @@ struct worker_options trainer_worker_options(const struct ps_trainer *trainer) {
         .samples = job->samples,
         /* A device that only waits touches no block, and takes what the profile says in memory as in time. */
         .sizes = job->device->real ? NULL : job->sizes,
+        .wire_s = job->device->real ? NULL : (const double(*)[WIRE_BLOCKS])job->wire_s,
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,

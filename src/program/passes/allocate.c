@@ -11,6 +11,9 @@
  * overlaps with computation; during R, which needs a block for what it computes output gradient  from the receive to the
  * backward input gradient   from the backward until the next one has been sent
  *
+ * With a codec the output (input gradient) is free once it is encoded, and the input (output gradient) is taken by the
+ * decoding; the encoded blocks live as those of a send and a receive.
+ *
  * Evaluation frees each block immediately: one of each kind is enough. The same holds for a boundary block if the adjacent
  * stage is on the same worker, where the block is passed on immediately.
  */
@@ -128,10 +131,18 @@ static enum ps_status move_stash(const struct ps_programs *programs, struct bloc
     return PS_OK;
 }
 
+/* What a send or a receive transfers: the block at the stage's boundary, or the same encoded. */
+static enum block_kind block_at_wire(const struct ps_programs *programs, int worker, const struct instruction *instruction) {
+    const char *operands = opcode_table[instruction->op].operands;
+    const bool encoded = programs_wire(programs, worker, instruction)->codec != WIRE_NONE;
+    return operand_block(operands[encoded ? 2 : 1]);
+}
+
 enum ps_status allocation_next(struct allocation *allocation, const struct ps_programs *programs, int worker,
                                struct instruction *instruction, struct ps_error *error) {
     struct block_pool *pools = allocation->pools[programs_instance(programs, worker, instruction->stage)];
     int k = instruction->micro_batch;
+    enum block_kind kind;
     switch ((enum opcode)instruction->op) {
     case OP_F:
         TRY(forward(programs, pools, instruction, error));
@@ -149,19 +160,31 @@ enum ps_status allocation_next(struct allocation *allocation, const struct ps_pr
         drop(&pools[BLOCK_OUTPUT], instruction->block[BLOCK_OUTPUT]);
         break;
     case OP_RA:
-        TRY(take(&pools[BLOCK_INPUT], k, instruction, BLOCK_INPUT, error));
-        break;
     case OP_RG:
-        TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, instruction, BLOCK_OUTPUT_GRADIENT, error));
+        kind = block_at_wire(programs, worker, instruction);
+        TRY(take(&pools[kind], k, instruction, kind, error));
         break;
     case OP_SA:
-        use(&pools[BLOCK_OUTPUT], instruction, BLOCK_OUTPUT);
-        sent(&pools[BLOCK_OUTPUT], instruction->block[BLOCK_OUTPUT], programs->evaluation || instruction->peer == worker);
-        break;
     case OP_SG:
-        use(&pools[BLOCK_INPUT_GRADIENT], instruction, BLOCK_INPUT_GRADIENT);
-        sent(&pools[BLOCK_INPUT_GRADIENT], instruction->block[BLOCK_INPUT_GRADIENT],
-             programs->evaluation || instruction->peer == worker);
+        kind = block_at_wire(programs, worker, instruction);
+        use(&pools[kind], instruction, kind);
+        sent(&pools[kind], instruction->block[kind], programs->evaluation || instruction->peer == worker);
+        break;
+    case OP_EA:
+        consume(pools, instruction, BLOCK_OUTPUT);
+        TRY(take(&pools[BLOCK_WIRE + WIRE_ACTIVATION_SENT], k, instruction, BLOCK_WIRE + WIRE_ACTIVATION_SENT, error));
+        break;
+    case OP_EG:
+        consume(pools, instruction, BLOCK_INPUT_GRADIENT);
+        TRY(take(&pools[BLOCK_WIRE + WIRE_GRADIENT_SENT], k, instruction, BLOCK_WIRE + WIRE_GRADIENT_SENT, error));
+        break;
+    case OP_DA:
+        consume(pools, instruction, BLOCK_WIRE + WIRE_ACTIVATION_RECEIVED);
+        TRY(take(&pools[BLOCK_INPUT], k, instruction, BLOCK_INPUT, error));
+        break;
+    case OP_DG:
+        consume(pools, instruction, BLOCK_WIRE + WIRE_GRADIENT_RECEIVED);
+        TRY(take(&pools[BLOCK_OUTPUT_GRADIENT], k, instruction, BLOCK_OUTPUT_GRADIENT, error));
         break;
     case OP_SS:
     case OP_RS:

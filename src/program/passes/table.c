@@ -4,11 +4,11 @@
 #include "program/lower.h"
 
 extern const struct pass pass_schedule, pass_updates, pass_weight_transfer, pass_weights, pass_recompute, pass_communicate,
-    pass_allocate;
+    pass_wire, pass_allocate;
 
 const struct pass *const pass_table[] = {
-    &pass_schedule,  &pass_updates,     &pass_weight_transfer, &pass_weights,
-    &pass_recompute, &pass_communicate, &pass_allocate,        NULL,
+    &pass_schedule,    &pass_updates, &pass_weight_transfer, &pass_weights, &pass_recompute,
+    &pass_communicate, &pass_wire,    &pass_allocate,        NULL,
 };
 
 enum ps_status pass_rewrite(struct ps_programs *programs,

@@ -1,0 +1,153 @@
+/*
+ * Wire codecs of a plan.
+ *
+ * The search knows no codecs. It is given links that are faster by what the codec saves, which moves cuts to where they are
+ * best with it; then the plan gets the codec at each of its cuts and is simulated on the links as they are.
+ *
+ * `auto` does so for each codec that loses no more than its allowance, and takes the fastest plan, of equally fast ones the one
+ * that loses least. Then each cut and direction in turn loses as little as it can without slowing the pipeline.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "search/search.h"
+
+/* A codec that loses more must save this share of the time. */
+#define WORTH 0.01
+
+struct wire_search {
+    const struct ps_profile *profile;
+    const struct ps_cluster *cluster;
+    const struct ps_plan_options *options;
+    search_find *find;
+};
+
+/* How many times fewer bytes an encoded block of f32 has. */
+static double saving(const struct wire *wire) {
+    const struct wire_numbers numbers = {{[TYPE_F32] = 1 << 16}};
+    const int64_t bytes = wire_bytes(wire, &numbers);
+    return bytes > 0 ? (double)(numbers.of[TYPE_F32] * (int64_t)sizeof(float)) / (double)bytes : 1;
+}
+
+/* Simulates the plan with its codecs; PS_NO_PLAN: it does not fit. */
+static enum ps_status predict(const struct wire_search *search, struct ps_plan *plan, struct ps_error *error) {
+    struct ps_simulation *simulation;
+    if (!plan->predicted.simulated || !plan_encodes(plan)) return PS_OK;
+    TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    enum ps_status status = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, error);
+    if (status == PS_OK) {
+        const struct search explained = {.options = search->options, .profile = search->profile, .cluster = search->cluster};
+        search_take_simulation(simulation, &plan->predicted);
+        search_explain(&explained, simulation, 0, plan);
+    }
+    ps_simulation_destroy(simulation);
+    return status;
+}
+
+static enum ps_status plan_with(const struct wire_search *search, const struct wire *wire, struct ps_plan **plan,
+                                struct ps_error *error) {
+    struct ps_cluster *faster;
+    struct ps_plan *made = NULL;
+    TRY(cluster_copy(search->cluster, &faster, error));
+    for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saving(wire);
+    enum ps_status status = search->find(search->profile, faster, search->options, &made, error);
+    ps_cluster_destroy(faster);
+    for (int s = 0; status == PS_OK && s + 1 < made->stage_count; s++)
+        made->stages[s].wire = (struct cut_wire){.activation = *wire, .gradient = *wire};
+    if (status == PS_OK) status = predict(search, made, error);
+    if (status != PS_OK) {
+        ps_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return PS_OK;
+}
+
+/* The codec of that number, the last one as it was allowed. */
+static struct wire codec_of(int codec, const struct wire *allowance) {
+    return codec == (int)allowance->codec ? *allowance : (struct wire){.codec = (enum wire_codec)codec};
+}
+
+/* The fastest plan that has one codec on all cuts. */
+static enum ps_status choose(const struct wire_search *search, const struct wire *allowance, struct ps_plan **best,
+                             struct ps_error *error) {
+    struct ps_error refusal = {0};
+    for (int codec = WIRE_NONE; codec <= (int)allowance->codec; codec++) {
+        const struct wire wire = codec_of(codec, allowance);
+        struct ps_plan *made = NULL;
+        enum ps_status status = plan_with(search, &wire, &made, &refusal);
+        if (status != PS_OK && status != PS_NO_PLAN) {
+            if (error) *error = refusal;
+            return status;
+        }
+        if (status == PS_NO_PLAN) continue;
+        const double faster =
+            *best ? made->predicted.throughput_samples_per_s / (*best)->predicted.throughput_samples_per_s : 0;
+        if (*best && !(faster > 1 + WORTH)) {
+            ps_plan_destroy(made);
+            continue;
+        }
+        ps_plan_destroy(*best);
+        *best = made;
+    }
+    if (!*best && error) *error = refusal;
+    return *best ? PS_OK : PS_NO_PLAN;
+}
+
+/* Lets one direction of a cut lose as little as it can within the period. */
+static enum ps_status relax(const struct wire_search *search, struct ps_plan *plan, struct wire *wire, double period_s,
+                            struct ps_error *error) {
+    const struct wire given = *wire;
+    for (int codec = WIRE_NONE; codec < (int)given.codec; codec++) {
+        struct ps_simulation *simulation;
+        *wire = (struct wire){.codec = (enum wire_codec)codec};
+        TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+        const bool fits = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, NULL) == PS_OK;
+        const double taken_s = simulation->info.period_s;
+        ps_simulation_destroy(simulation);
+        if (fits && taken_s <= period_s * (1 + WORTH)) return PS_OK;
+    }
+    *wire = given;
+    return PS_OK;
+}
+
+static enum ps_status choose_each(const struct wire_search *search, const struct wire *allowance, struct ps_plan **plan,
+                                  struct ps_error *error) {
+    const double start_s = clock_now();
+    struct ps_plan *best = NULL;
+    enum ps_status status = choose(search, allowance, &best, error);
+    const double period_s = status == PS_OK ? best->predicted.period_s : 0;
+    for (int s = 0; status == PS_OK && best->predicted.simulated && s + 1 < best->stage_count; s++) {
+        status = relax(search, best, &best->stages[s].wire.activation, period_s, error);
+        if (status == PS_OK) status = relax(search, best, &best->stages[s].wire.gradient, period_s, error);
+    }
+    if (status == PS_OK) status = predict(search, best, error);
+    if (status != PS_OK) {
+        ps_plan_destroy(best);
+        return status;
+    }
+    best->predicted.solve_s = clock_now() - start_s;
+    *plan = best;
+    return PS_OK;
+}
+
+enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
+                           struct ps_error *error) {
+    static const char automatic[] = "auto:";
+    const struct wire_search search = {profile, cluster, options, find};
+    struct wire wire = {0};
+    const char *text = options->wire ? options->wire : "none";
+    const bool chooses = strncmp(text, automatic, sizeof automatic - 1) == 0;
+    enum ps_status status = wire_parse(chooses ? text + sizeof automatic - 1 : text, "`wire`", &wire, error);
+    if (status != PS_OK) {
+        error_hint(error, "or auto:bf16, auto:int8, auto:topk:SHARE: what is needed, but nothing that loses more");
+        return status;
+    }
+    if (wire.codec == WIRE_NONE) return find(profile, cluster, options, plan, error);
+    if (options->paper_cost) return error_set(error, PS_USAGE, "`wire`: the published costs know no codecs (`paper_cost`)");
+    return chooses ? choose_each(&search, &wire, plan, error) : plan_with(&search, &wire, plan, error);
+}
