@@ -102,6 +102,37 @@ static void test_sizes(void **state) {
     free(shape.data);
 }
 
+/* Every operator that docs/formats.md names says which attributes it knows. */
+static void test_attributes(void **state) {
+    (void)state;
+    char *text, op[64], wanted[128];
+    size_t size;
+    int operators = 0;
+    assert_ok(file_read(TEST_DIRECTORY "/../docs/formats.md", 1 << 22, &text, &size, &test_error));
+    const char *at = strstr(text, "\nOf values: "), *end = at ? strstr(at, "`.\n") : NULL;
+    assert_non_null(end);
+    for (at = strchr(at, '`'); at && at < end; at = strchr(strchr(at + 1, '`') + 1, '`'), operators++) {
+        struct bytes graph = {0}, node = {0}, attribute = {0};
+        snprintf(op, sizeof op, "%.*s", (int)strcspn(at + 1, "`"), at + 1);
+        put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+        put_text(&node, 1, "x");
+        put_text(&node, 2, "y");
+        put_text(&node, 3, "y");
+        put_text(&node, 4, op);
+        put_text(&attribute, 1, "nobody");
+        put_number(&attribute, 3, 1);
+        put_number(&attribute, 20, 2);
+        put_message(&node, 5, &attribute);
+        put_message(&graph, 1, &node);
+        put_value(&graph, 12, "y", (int64_t[]){2, 6}, 2);
+        snprintf(wanted, sizeof wanted, "node 'y' (%s): its attribute 'nobody' is not known; known are: ", op);
+        refused(&graph, wanted);
+        free(node.data), free(attribute.data);
+    }
+    assert_true(operators > 100);
+    free(text);
+}
+
 /* Graphs in attributes in graphs are not descended into. */
 static void test_nesting(void **state) {
     (void)state;
@@ -287,9 +318,9 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),   cmocka_unit_test(test_names), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_nesting), cmocka_unit_test(test_many),  cmocka_unit_test(test_external),
-        cmocka_unit_test(test_mutated), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),   cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_external),   cmocka_unit_test(test_mutated), cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
