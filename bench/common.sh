@@ -3,6 +3,7 @@
 #   summary    mean and standard deviation of numbers, one per line
 #   field      a number from JSON on standard input, by its name (the first of that name)
 #   watch      starts counting the processor time of other programs; `others`: how many cores they have kept busy since
+#   made_with  commit, compiler, versions of libraries, command and date, for a file of results
 #   python_with MODULE   sets `python` to one that has the module; if none has it, the script says so and ends
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
@@ -17,6 +18,19 @@ ticks() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat 2>/dev/
 own_ticks() { awk '{ print $14 + $15 + $16 + $17 }' /proc/$$/stat 2>/dev/null || echo 0; }
 watch() { watched="$(ticks) $(own_ticks) $(date +%s%N)"; }
 others() { echo "$watched $(ticks) $(own_ticks) $(date +%s%N)" | awk '{ print ($4 - $1 - $5 + $2) / 100 / (($6 - $3) / 1e9) }'; }
+
+library() { sed -n "s/^$1:[A-Z]*=\(.*\)/\1/p" build/release/CMakeCache.txt 2>/dev/null | head -n 1; }
+dnnl_version() {
+    awk '/define DNNL_VERSION_(MAJOR|MINOR|PATCH) / { v = v dot $3; dot = "." } END { print v == "" ? "unknown" : v }' \
+        "$(library ONEDNN_INCLUDE_DIR)/oneapi/dnnl/dnnl_version.h" 2>/dev/null || echo unknown
+}
+made_with() { # COMMAND
+    echo "commit   $(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- src include bench 2>/dev/null || echo ', changed')"
+    echo "program  $("$penstock" --version), $($(library CMAKE_C_COMPILER) --version 2>/dev/null | head -n 1)"
+    echo "with     oneDNN $(dnnl_version), Jansson $(pkg-config --modversion jansson 2>/dev/null || echo unknown)"
+    echo "command  $1"
+    echo "date     $(date -u +%Y-%m-%d)"
+}
 
 python_with() {
     for python in ${PYTHON:-python3 /usr/bin/python3}; do

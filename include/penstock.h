@@ -270,6 +270,12 @@ enum ps_status ps_profile_measure(const struct ps_network *network, const struct
  * profile's name says the splits, and plans for it train the split network. PS_USAGE where the name says splits already. */
 enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
                                         struct ps_profile **profile, struct ps_error *error);
+struct ps_cluster;
+/* The same for the workers of a cluster: by their speeds and types, and only where its links hide the transfer. Types that are
+ * models (as fpga:vcu129) have costs of their own; others those of the device measured. */
+enum ps_status ps_profile_measure_split_for(const struct ps_network *network, const struct ps_profile_options *options,
+                                            const struct ps_cluster *cluster, struct ps_profile **profile,
+                                            struct ps_error *error);
 /* Reads a Penstock profile (JSON), the CSV form, a chain of numbers, or PipeDream's graph.txt; told apart by content.
  * Several paths with commas between them: the same network on several types of devices, of which a cluster's devices take
  * theirs. */

@@ -45,11 +45,11 @@ static void refuses_what_is_no_list(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_status(spec_parse(cases[i].spec, "`network`", &options, &test_error), PS_USAGE, cases[i].part);
     }
-    char longest[600];
+    char longest[SPEC_SIZE + 88];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    assert_status(spec_parse(longest, "`network`", &options, &test_error), PS_USAGE, "longer than 511");
-    longest[511] = '\0';
+    assert_status(spec_parse(longest, "`network`", &options, &test_error), PS_USAGE, "longer than 4095");
+    longest[SPEC_SIZE - 1] = '\0';
     assert_ok(spec_parse(longest, "--model", &options, &test_error));
 }
 

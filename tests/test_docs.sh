@@ -10,7 +10,7 @@ complain() {
     failures=$((failures + 1))
 }
 
-for document in *.md docs/*.md; do
+for document in *.md docs/*.md docs/papers/*.md; do
     # `src/graph/graph.c`, also without src/ or docs/ in front.
     for path in $(grep -o '`[a-z_]*\(/[a-z0-9_]*\)*/[a-z0-9_]*\.[a-z]*`' "$document" | tr -d '`' | sort -u); do
         [ -e "$path" ] || [ -e "src/$path" ] || [ -e "docs/$path" ] || [ "${path##*/}" = name.c ] || complain "$document: there is no $path"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/model.h"
+#include "plan/plan.h"
 #include "profile/modelled.h"
 #include "support.h"
 
@@ -106,12 +107,78 @@ static void file_keeps_everything(void **state) {
     test_directory_remove(directory);
 }
 
+/* A GPU's rate grows with the batch up to its peak: of a large image at once, of fully connected and recurrent layers later. */
+static void gpus_saturate(void **state) {
+    (void)state;
+    static const char *const models[] = {"vgg16,input=224,classes=1000", "gnmt8,seq=20,target=20,hidden=256,vocab=1000"};
+    for (int m = 0; m < 2; m++) {
+        double before = INFINITY;
+        for (int batch = 1; batch <= 64; batch *= 4) {
+            struct ps_profile *profile = profile_of(models[m], "gpu:v100", batch);
+            struct stage_cost all = stage_cost(&profile->tables[0], 0, profile->tables[0].layer_count - 1);
+            double each_s = (all.time.forward_s + all.time.backward_input_s + all.time.backward_weight_s) / batch;
+            assert_true(each_s < before);
+            before = each_s;
+            ps_profile_destroy(profile);
+        }
+    }
+    struct ps_profile *profile = profile_of(models[0], "gpu:v100", 4);
+    const struct layer_cost *second = layer_named(&profile->tables[0], "features.2");
+    double expected = 4 * 64.0 * 64 * 9 * 224 * 224 / 7.85e12;
+    assert_near(second->time.forward_s, expected, 0.1 * expected); /* at the peak, its ReLU and two launches besides */
+    assert_true(second->time.update_out_of_place_s > second->time.update_s);
+    assert_true(second->time.update_predict_s > second->time.update_s && second->time.predict_s < second->time.update_s);
+    ps_profile_destroy(profile);
+}
+
+static double period_s(const struct ps_profile *profile, const char *schedule, int micro_batch) {
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    struct ps_cluster_options machines = {
+        .struct_size = sizeof machines, .workers = 3, .bandwidth_bytes_per_s = 1e12, .streaming = true};
+    struct ps_plan_options options = {.struct_size = sizeof options,
+                                      .method = "bapipe",
+                                      .schedule = schedule,
+                                      .weights = "sync",
+                                      .batch = 32,
+                                      .micro_batch = micro_batch};
+    assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    double result_s = plan->predicted.period_s;
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    return result_s;
+}
+
+/* With one sample in a micro-batch a board that alternates between forwards and backwards drains too often; with many it hardly
+ * does. Where each direction has a stream of its own it never does. (BaPipe, section 3.2.1.) */
+static void boards_drain(void **state) {
+    (void)state;
+    struct ps_network *model;
+    struct ps_profile *profile;
+    const struct ps_profile_options measuring = {
+        .struct_size = sizeof measuring, .device = "fpga:vcu118", .micro_batches = (const int[]){1, 8}, .micro_batch_count = 2};
+    assert_ok(ps_network_open("vgg16,input=32,classes=10", &model, &test_error));
+    assert_ok(ps_profile_measure(model, &measuring, &profile, &test_error));
+    ps_network_destroy(model);
+    double fill = 0, eighth = 0;
+    for (int l = 0; l < profile->tables[0].layer_count; l++) {
+        fill += profile->tables[0].layers[l].fill;
+        eighth += profile->tables[1].layers[l].fill;
+    }
+    assert_true(fill > 1);
+    assert_near(eighth, fill / 8, 1e-9);
+    double loss_1 = period_s(profile, "1f1b-as", 1) / period_s(profile, "fbp-as", 1);
+    double loss_8 = period_s(profile, "1f1b-as", 8) / period_s(profile, "fbp-as", 8);
+    assert_true(loss_1 > 1.1 && loss_8 < loss_1);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic_by_hand),
-        cmocka_unit_test(weights_leave_the_chip),
-        cmocka_unit_test(boards_differ_by_slices),
-        cmocka_unit_test(file_keeps_everything),
+        cmocka_unit_test(arithmetic_by_hand),      cmocka_unit_test(weights_leave_the_chip),
+        cmocka_unit_test(boards_differ_by_slices), cmocka_unit_test(file_keeps_everything),
+        cmocka_unit_test(gpus_saturate),           cmocka_unit_test(boards_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

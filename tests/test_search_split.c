@@ -1,6 +1,7 @@
 /* BaPipe, whole: from a network to one that is split inside its layers for two workers, the schedule and the micro-batches, the
  * simulation, and a run of that plan. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +109,55 @@ static void test_split_is_faster(void **state) {
     ps_network_destroy(model);
 }
 
+/* The splits of many workers make a long name, which plans and networks take. */
+static void test_long_names(void **state) {
+    (void)state;
+    struct ps_network *model;
+    struct ps_profile *split;
+    const struct ps_profile_options one = {
+        .struct_size = sizeof one, .device = "fpga:vcu118", .micro_batches = (const int[]){1}, .micro_batch_count = 1};
+    assert_ok(ps_network_open("googlenet,input=64,classes=10", &model, &test_error));
+    assert_ok(ps_profile_measure_split(model, &one, 12, &split, &test_error));
+    ps_network_destroy(model);
+    assert_true(strlen(split->model) > 127);
+    assert_ok(ps_network_open(split->model, &model, &test_error));
+    assert_string_equal(ps_network_info(model).name, split->model);
+    ps_network_destroy(model);
+    ps_profile_destroy(split);
+}
+
+/* The boundary follows the workers' speeds and types, and is left between layers where the link does not hide the transfer. */
+static void test_unlike_workers(void **state) {
+    (void)state;
+    static const char *const types[3][2] = {
+        {"fpga:vcu118", "fpga:vcu118"}, {"fpga:vcu118", "fpga:vcu129"}, {"fpga:vcu129", "fpga:vcu118"}};
+    char names[3][200];
+    struct ps_network *model;
+    struct ps_profile *split;
+    struct ps_cluster *cluster;
+    struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 2, .bandwidth_bytes_per_s = 1e12};
+    assert_ok(ps_network_open("alexnet,classes=10", &model, &test_error));
+    for (int c = 0; c < 3; c++) {
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        for (int w = 0; w < 2; w++) snprintf(cluster->devices[w].type, sizeof cluster->devices[w].type, "%s", types[c][w]);
+        assert_ok(ps_profile_measure_split_for(model, &options, cluster, &split, &test_error));
+        snprintf(names[c], sizeof names[c], "%s", split->model);
+        assert_non_null(strstr(names[c], "split="));
+        for (int d = 0; d < c; d++) assert_string_not_equal(names[c], names[d]);
+        ps_profile_destroy(split);
+        ps_cluster_destroy(cluster);
+    }
+    machines.bandwidth_bytes_per_s = 1000;
+    assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    assert_ok(ps_profile_measure_split_for(model, &options, cluster, &split, &test_error));
+    assert_null(strstr(split->model, "split="));
+    ps_profile_destroy(split);
+    ps_cluster_destroy(cluster);
+    ps_network_destroy(model);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split_plan_runs), cmocka_unit_test(test_split_is_faster)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split_plan_runs), cmocka_unit_test(test_split_is_faster),
+                                       cmocka_unit_test(test_long_names), cmocka_unit_test(test_unlike_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

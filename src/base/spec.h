@@ -5,9 +5,11 @@
 #include "base/error.h"
 
 #define SPEC_OPTIONS_MAX 16
+/* Of the longest specification, and so of a built-in network's name: one layer split for each of many workers has to fit. */
+enum { SPEC_SIZE = 4096 };
 
 struct spec {
-    char buffer[512];
+    char buffer[SPEC_SIZE];
     const char *name;
     struct spec_option {
         const char *key, *value;

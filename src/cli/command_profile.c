@@ -3,6 +3,7 @@
 
 #include "cli/network.h"
 #include "cli/output.h"
+#include "cli/planning.h"
 
 struct profile_arguments {
     struct common_arguments common;
@@ -10,6 +11,7 @@ struct profile_arguments {
     struct network_arguments network;
     struct integers micro_batches;
     int split_for;
+    struct cluster_arguments cluster;
     struct ps_profile_options options;
 };
 
@@ -31,7 +33,7 @@ static const struct argument rows[] = {
            "measurements of each time, of which the median counts; 9 or, of a small network, more where nothing is said",
            RANGE(1, 10000)),
     OPTION("split-for", 0, "P", integer, split_for, "split layers inside, where that evens out the work of P workers",
-           RANGE(2, 1024)),
+           RANGE(2, 1024), .excludes = "cluster"),
     OPTION("output", 'o', "FILE", output, output, "write the profile here"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
@@ -57,9 +59,13 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_network *network;
     CHECK(network_arguments_open(&arguments->network, arguments->model, &network, error));
     struct ps_profile *profile;
-    enum ps_status status = arguments->split_for > 0
-                                ? ps_profile_measure_split(network, &options, arguments->split_for, &profile, error)
-                                : ps_profile_measure(network, &options, &profile, error);
+    struct ps_cluster *cluster = NULL;
+    bool split = arguments->split_for > 0 || arguments->cluster.path != NULL;
+    enum ps_status status = split ? cluster_arguments_open(&arguments->cluster, arguments->split_for, &cluster, error) : PS_OK;
+    if (status == PS_OK)
+        status = split ? ps_profile_measure_split_for(network, &options, cluster, &profile, error)
+                       : ps_profile_measure(network, &options, &profile, error);
+    ps_cluster_destroy(cluster);
     ps_network_destroy(network);
     if (status != PS_OK) return status;
     status = put_profile(arguments, profile, error);
@@ -77,7 +83,7 @@ const struct command command_profile = {
                     "from the arithmetic instead. The profile is what plans are made from."},
     .example = "  penstock profile --model vgg16,input=32 --micro-batch 8,16 -o vgg16.json",
     .size = sizeof(struct profile_arguments),
-    .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
+    .groups = {{&group, 0}, {&network_group, OF(network)}, {&split_group, OF(cluster)}, {&common_group, 0}},
     .defaults = defaults,
     .run = run,
 };

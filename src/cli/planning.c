@@ -13,10 +13,10 @@ static const struct argument workers_rows[] = {
 const struct argument_group workers_group = ARGUMENT_GROUP(NULL, workers_rows);
 
 static const struct argument cluster_rows[] = {
-    OPTION("cluster", 0, "FILE", text, path, "workers and links from a cluster file"),
     OPTION("memory", 0, "SIZE", size, options.memory_bytes,
            "memory of each worker, a hard cap, as in 512MiB; without it there is no limit", RANGE(1, INFINITY),
            .excludes = "cluster"),
+    OPTION("cluster", 0, "FILE", text, path, "workers and links from a cluster file"),
     OPTION("bandwidth", 0, "RATE", rate, options.bandwidth_bytes_per_s,
            "of every link, as in 100Mbit/s or 12GB/s; without it transfers take no time", .excludes = "cluster"),
     OPTION("latency", 0, "TIME", time, options.latency_s, "of every link, as in 50us", .excludes = "cluster"),
@@ -28,6 +28,7 @@ static const struct argument cluster_rows[] = {
 };
 const struct argument_group cluster_group = ARGUMENT_GROUP("Cluster", cluster_rows);
 const struct argument_group memory_group = {"Cluster", cluster_rows, 2};
+const struct argument_group split_group = {"Splitting", cluster_rows + 1, 3};
 /* Without those that a comparison has lists of, and without the file. */
 const struct argument_group links_group = {"Cluster", cluster_rows + 3, sizeof cluster_rows / sizeof cluster_rows[0] - 3};
 

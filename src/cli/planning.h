@@ -12,6 +12,7 @@ struct cluster_arguments {
 extern const struct argument_group workers_group; /* --workers alone: for commands whose plan does not say it */
 extern const struct argument_group cluster_group;
 extern const struct argument_group memory_group; /* of cluster_group its workers' memory and the file */
+extern const struct argument_group split_group;  /* of cluster_group the file, bandwidth and latency */
 extern const struct argument_group links_group;  /* of cluster_group what is not its workers' memory, bandwidth or file */
 extern const struct argument_group plan_group;   /* of a struct ps_plan_options */
 extern const struct argument_group work_group;   /* of plan_group what is not method, schedule or weights */

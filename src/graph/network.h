@@ -6,6 +6,7 @@
 #ifndef PENSTOCK_GRAPH_NETWORK_H
 #define PENSTOCK_GRAPH_NETWORK_H
 
+#include "base/spec.h"
 #include "graph/graph.h"
 
 /* What a network's classes are, and so what its labels are. */
@@ -16,7 +17,7 @@ enum network_predicts {
 };
 extern const char *const network_predicts_names[3];
 
-enum { NETWORK_NAME_SIZE = 128 };
+enum { NETWORK_NAME_SIZE = SPEC_SIZE };
 
 /* How a network was changed before it was used, for who wants to do so again; NULL: it was not. */
 struct network_said {

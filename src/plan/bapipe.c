@@ -56,10 +56,17 @@ struct boundary {
     double share; /* of the layer, computed before the boundary */
 };
 
+/* T_n, as the sum of the layers: weights of a stage may stay on chip where those of the whole network do not. */
+static double network_s(const struct partition_problem *problem, int stage) {
+    double sum_s = 0;
+    for (int l = 0; l < problem->costs->layer_count; l++) sum_s += partition_load_s(problem, stage, l, l);
+    return sum_s;
+}
+
 /* The boundary before which this much of the network's work is done. */
 static struct boundary find_boundary(const struct partition_problem *problem, double work) {
     int layers = problem->costs->layer_count, l = 0;
-    double whole_s = partition_load_s(problem, 0, 0, layers - 1), left_s = work * whole_s;
+    double left_s = work * network_s(problem, 0);
     for (; l < layers - 1 && left_s >= partition_load_s(problem, 0, l, l); l++) left_s -= partition_load_s(problem, 0, l, l);
     double layer_s = partition_load_s(problem, 0, l, l);
     return (struct boundary){l, layer_s > 0 ? fmin(left_s / layer_s, 1) : 0};
@@ -93,9 +100,9 @@ enum ps_status bapipe_splits(const struct partition_problem *problem, const stru
     if (graph->layer_count != layers)
         return error_set(error, PS_USAGE, "the network has %d layers, its costs have %d", graph->layer_count, layers);
     double rates = 0, work = 0;
-    for (int s = 0; s < problem->stages; s++) rates += 1 / partition_load_s(problem, s, 0, layers - 1);
+    for (int s = 0; s < problem->stages; s++) rates += 1 / network_s(problem, s);
     for (int s = 0; s < problem->stages - 1; s++) {
-        work += 1 / rates / partition_load_s(problem, s, 0, layers - 1);
+        work += 1 / rates / network_s(problem, s);
         struct boundary boundary = find_boundary(problem, work);
         int channels = channels_before(graph, &boundary);
         if (channels == 0 || !transfer_hides(problem, s, &boundary, 1 / rates)) continue;

@@ -44,7 +44,7 @@ struct plan_operation {
 
 struct ps_plan {
     char network[17]; /* hash of the network that the plan is for; "": not known */
-    char model[128], method[32], schedule[32], weights[32], optimizer[32];
+    char model[SPEC_SIZE], method[32], schedule[32], weights[32], optimizer[32];
     int workers, micro_batch, micro_batches;
     struct plan_stage *stages;
     int stage_count;

@@ -11,6 +11,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     layer_times_add(&walk->time, &cost->time);
     layer_times_add(&walk->spill, &cost->spill);
     walk->sum_s += cost->sum_s;
+    walk->fill += cost->fill;
     walk->parameter_bytes += cost->size.parameter_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->fixed_bytes += cost->size.fixed_bytes;
@@ -71,6 +72,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .take_before_s = walk->first > 0 ? table->layers[walk->first - 1].take_over_s : 0,
         .take_after_s = walk->last + 1 < table->layer_count ? table->layers[walk->last].take_over_s : 0,
         .sum_s = walk->sum_s,
+        .fill = walk->fill,
         .size = {.parameter_bytes = walk->parameter_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .fixed_bytes = walk->fixed_bytes,

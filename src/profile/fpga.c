@@ -11,6 +11,11 @@
  *                forward and the input gradient read the weights, the weight gradient is read and written, and an update reads
  *                both and writes the weights
  *
+ *   fill         a layer can begin when the previous one has made the rows that its window needs. So before all layers of a
+ *                stage are busy some samples have to pass, and the same when they drain. Where a board alternates between
+ *                forwards and backwards (1F1B-AS) it drains each time; where each direction has its own stream (FBP-AS) it
+ *                does not. This is why FBP-AS uses all slices with smaller micro-batches (BaPipe, section 3.2.1)
+ *
  * The time of a part of a layer is the longer of arithmetic and memory traffic, which overlap. The clock rate is assumed: the
  * paper does not state it, and it cancels in every comparison that memory does not enter. Transceivers (32.75 Gbit/s GTY, 58
  * Gbit/s GTM lanes) are a property of links and belong in cluster files.
@@ -36,9 +41,29 @@ static void set(double arithmetic_s, double feature_bytes, double weight_bytes, 
     *spill_s = longer(arithmetic_s, feature_bytes + weight_bytes, board) - *time_s;
 }
 
+/* The share of a sample that a node must have read before it makes its first row: of a convolution's or a pool's window the
+ * rows that are not padding. A layer without rows of its own reads all of an image. */
+static double fill_of(const struct graph *graph, const struct node *node) {
+    if (node->input_count == 0) return 0;
+    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
+    double rows = node->attributes.kernel_h - 1 - node->attributes.pad_h;
+    switch (node->id) {
+    case OPERATOR_CONVOLUTION:
+    case OPERATOR_MAX_POOL:
+    case OPERATOR_AVERAGE_POOL:
+        return input->dim[1] > 0 ? fmin(1, fmax(0, rows) / (double)input->dim[1]) : 0;
+    case OPERATOR_LINEAR:
+        return input->image[1] > 1 ? 1 : 0;
+    default:
+        return 0;
+    }
+}
+
 static void cost(const struct modelled_device *device, const struct layer_work *work, struct layer_cost *cost) {
     const struct board *board = device->data;
     double rate = board->dsp_slices * CLOCK_HZ, pass_s = work->multiply_adds / rate;
+    for (int n = work->layer->node_first; n < work->layer->node_first + work->layer->node_count; n++)
+        cost->fill += fill_of(work->graph, &work->graph->nodes[n]) / work->samples;
     double weights = (double)cost->size.parameter_bytes, kept = (double)cost->size.stash_bytes;
     set(pass_s, kept, weights, board, &cost->time.forward_s, &cost->spill.forward_s);
     set(work->first ? 0 : pass_s, work->parameters ? 0 : kept, work->first ? 0 : weights, board, &cost->time.backward_input_s,

@@ -14,6 +14,7 @@ static struct layer_cost join(const struct layer_cost *layers, int first, int la
         layer_times_add(&group.time, &layer->time);
         layer_times_add(&group.spill, &layer->spill);
         group.sum_s += layer->sum_s;
+        group.fill += layer->fill;
         group.size.parameter_bytes += layer->size.parameter_bytes;
         group.size.tied_bytes += layer->size.tied_bytes;
         group.size.statistics_bytes += layer->size.statistics_bytes;

@@ -31,7 +31,9 @@ struct cost_field {
     { name, offsetof(struct layer_cost, size.output.of[type]), COST_NUMBERS, false }
 /* In the order in which files are written. */
 static const struct cost_field cost_fields[] = {
-    LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL) LAYER_SHARED_TIMES(SHARED) SIZE(parameter_bytes, true),
+    LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL)
+        LAYER_SHARED_TIMES(SHARED){"fill", offsetof(struct layer_cost, fill), COST_SPILL, false},
+    SIZE(parameter_bytes, true),
     SIZE(statistics_bytes, false),
     SIZE(fixed_bytes, false),
     SIZE(tied_bytes, false),

@@ -17,12 +17,13 @@ const struct modelled_device *modelled_find(const char *name) {
     return NULL;
 }
 
-/* Multiply-adds of a layer's forward for one sample. */
+double node_multiply_adds(const struct graph *graph, int node) { return node_flops(graph, &graph->nodes[node]) / 2; }
+
+/* Likewise of a layer's forward. */
 static double layer_multiply_adds(const struct graph *graph, const struct layer *layer) {
-    double flops = 0;
-    for (int n = layer->node_first; n < layer->node_first + layer->node_count; n++)
-        flops += node_flops(graph, &graph->nodes[n]);
-    return flops / 2;
+    double sum = 0;
+    for (int n = layer->node_first; n < layer->node_first + layer->node_count; n++) sum += node_multiply_adds(graph, n);
+    return sum;
 }
 
 static int64_t scaled(int64_t bytes, const struct modelled_device *device) {
@@ -64,7 +65,10 @@ enum ps_status modelled_fill(const struct modelled_device *device, const struct 
     for (int l = 0; status == PS_OK && l < graph->layer_count; l++) {
         struct layer_cost *cost = &table->layers[l];
         cost->size = scaled_sizes(&sizes[l], device);
-        struct layer_work work = {.multiply_adds = table->micro_batch * layer_multiply_adds(graph, &graph->layers[l]),
+        struct layer_work work = {.graph = graph,
+                                  .layer = &graph->layers[l],
+                                  .samples = table->micro_batch,
+                                  .multiply_adds = table->micro_batch * layer_multiply_adds(graph, &graph->layers[l]),
                                   .first = l == 0,
                                   .parameters = cost->size.parameter_bytes > 0};
         device->cost(device, &work, cost);

@@ -5,12 +5,18 @@
 
 #include "profile/profile.h"
 
-/* A layer as input of a model, for one micro-batch. */
+/* A layer as input of a model, for one micro-batch of so many samples. */
 struct layer_work {
+    const struct graph *graph;
+    const struct layer *layer;
+    int samples;
     double multiply_adds; /* of the forward; each half of the backward that runs has as many */
     bool first;           /* the gradient of its input is not needed */
     bool parameters;      /* it has gradients of weights */
 };
+
+/* Multiply-adds of a node's forward for one sample. */
+double node_multiply_adds(const struct graph *graph, int node);
 
 struct modelled_device {
     const char *name, *summary;

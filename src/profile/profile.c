@@ -93,6 +93,7 @@ static void add_share(struct layer_cost *mean, const struct layer_cost *other, d
     layer_times_mix(&mean->time, own_share, &other->time, share);
     layer_times_mix(&mean->spread, own_share, &other->spread, share);
     layer_times_mix(&mean->spill, own_share, &other->spill, share);
+    mean->fill = own_share * mean->fill + share * other->fill;
 #define TIME(name) mean->name = own_share * mean->name + share * other->name;
     LAYER_SHARED_TIMES(TIME)
 #undef TIME

@@ -4,6 +4,7 @@
 #define PENSTOCK_PROFILE_PROFILE_H
 
 #include "base/arena.h"
+#include "base/spec.h"
 #include "compute/sizes.h"
 #include "graph/graph.h"
 #include "graph/layer_times.h"
@@ -14,6 +15,10 @@ struct layer_cost {
     char name[64], kind[32];
     struct layer_times time, spread; /* median; half the distance between the quartiles (0: not measured) */
     struct layer_times spill;        /* additional times if the stage's weights do not fit the fast memory */
+    /* Of a device that computes all layers of a stage at the same time: the share of a micro-batch that this one must have read
+     * before it makes something. When the device turns from forwards to backwards, or back, the stage's time is longer by the
+     * sum over its layers (struct stage_cost.fill). */
+    double fill;
     struct layer_sizes size;
     int64_t inner_cut_bytes; /* of a group of layers (profile_group): the largest cut inside it; else 0 */
 #define TIME(name) double name;
@@ -55,7 +60,7 @@ enum { PROFILE_LENGTHS_MAX = 16 };
 
 struct ps_profile {
     struct arena arena; /* holds the profile itself */
-    char model[128], device[64];
+    char model[SPEC_SIZE], device[64];
     char network[17];  /* hash of the measured network; "": not known */
     char lengths[128]; /* the lengths besides the full length whose mean the times are (profile_mix), as "8,12"; "": none */
     struct profile_length by_length[PROFILE_LENGTHS_MAX]; /* these lengths, and the full one */
@@ -130,6 +135,7 @@ struct stage_cost {
     double core_transfer_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_core_transfer */
     double sum_s;                                        /* of its layers */
     double wire_s[WIRE_BLOCKS]; /* to encode the blocks that are sent, and to decode those that are received */
+    double fill;                /* likewise; not in `time` */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
 /* Adds what its encoded blocks take, with these codecs at its two cuts. */
@@ -155,7 +161,7 @@ struct stage_walk {
     const struct cost_table *table;
     int first, last;
     struct layer_times time, spill;
-    double sum_s;
+    double sum_s, fill;
     int64_t parameter_bytes, statistics_bytes, fixed_bytes;
     int64_t stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };

@@ -3,6 +3,7 @@
 #define PENSTOCK_SEARCH_COMPARE_H
 
 #include "base/error.h"
+#include "base/spec.h"
 
 struct comparison_row {
     char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" if there is no plan */
@@ -12,7 +13,7 @@ struct comparison_row {
 };
 
 struct ps_comparison {
-    char model[128];
+    char model[SPEC_SIZE];
     char largest[64]; /* the model's option whose largest value is searched; "": plans of one network are compared */
     struct comparison_row *rows;
     int row_count;

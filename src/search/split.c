@@ -12,45 +12,46 @@
 #include "base/versioned.h"
 #include "graph/network.h"
 #include "plan/bapipe.h"
+#include "profile/modelled.h"
 
 extern const struct partitioner partitioner_pipedream;
 
-/* The least time of the slowest of `workers` equal workers; 0: there is no such cut. */
-static double slowest_s(const struct cost_table *costs, int workers) {
-    struct ps_cluster *cluster;
+/* The least time of the cluster's slowest worker or link; 0: there is no such cut. */
+static double slowest_s(const struct cost_table *costs, const struct ps_cluster *cluster) {
     double objective_s = 0;
-    if (ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = workers},
-                           &cluster, NULL) != PS_OK)
-        return 0;
-    struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
-    struct partition partition = {.last = calloc((size_t)workers, sizeof *partition.last)};
+    struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = cluster->workers};
+    struct partition partition = {.last = calloc((size_t)cluster->workers, sizeof *partition.last)};
     if (partition.last && partitioner_pipedream.solve(&problem, &partition, NULL) == PS_OK) objective_s = partition.objective_s;
     free(partition.last);
-    ps_cluster_destroy(cluster);
     return objective_s;
 }
 
 /* The parts of a small layer can take longer than the whole layer. */
-static void compare_slowest(const struct cost_table *whole, const struct ps_profile *split, int workers) {
+static void compare_slowest(const struct cost_table *whole, const struct ps_profile *split, const struct ps_cluster *cluster) {
     const struct cost_table *instances;
     char before[32], after[32];
     if (profile_table(split, whole->micro_batch, &instances, NULL) != PS_OK) return;
-    double whole_s = slowest_s(whole, workers), split_s = slowest_s(instances, workers);
+    double whole_s = slowest_s(whole, cluster), split_s = slowest_s(instances, cluster);
     if (whole_s <= 0 || split_s <= 0) return;
-    log_info("the slowest of %d workers takes %s for a micro-batch of %d without splits, %s with splits%s", workers,
+    log_info("the slowest of %d workers takes %s for a micro-batch of %d without splits, %s with splits%s", cluster->workers,
              text_seconds(whole_s, before), whole->micro_batch, text_seconds(split_s, after),
              split_s < whole_s ? "" : ": not splitting is faster");
 }
 
-static enum ps_status find_splits(const struct ps_network *network, const struct cost_table *costs, int workers,
-                                  struct text *splits, struct ps_error *error) {
-    struct ps_cluster *cluster;
-    TRY(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = workers},
-                           &cluster, error));
-    struct partition_problem problem = {.costs = costs, .cluster = cluster, .stages = workers};
-    enum ps_status status = bapipe_splits(&problem, network->graph, splits, error);
-    ps_cluster_destroy(cluster);
-    return status;
+/* Adds the costs of the cluster's other types of devices, as far as models of them exist. */
+static enum ps_status add_other_types(const struct ps_network *network, const struct ps_profile_options *options,
+                                      const struct ps_cluster *cluster, struct ps_profile *profile, struct ps_error *error) {
+    for (int w = 0; w < cluster->workers; w++) {
+        const char *type = cluster->devices[w].type;
+        const struct cost_table *known = cost_table_on(&profile->tables[0], type);
+        if (!modelled_find(type) || strcmp(known->device, type) == 0) continue;
+        struct ps_profile_options other = *options;
+        struct ps_profile *made;
+        other.device = type;
+        TRY(ps_profile_measure(network, &other, &made, error));
+        TRY(profile_add_device(profile, made, error));
+    }
+    return PS_OK;
 }
 
 static enum ps_status measure_split(const struct ps_network *whole, const char *splits,
@@ -64,8 +65,9 @@ static enum ps_status measure_split(const struct ps_network *whole, const char *
     return status;
 }
 
-enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
-                                        struct ps_profile **profile, struct ps_error *error) {
+enum ps_status ps_profile_measure_split_for(const struct ps_network *network, const struct ps_profile_options *options,
+                                            const struct ps_cluster *cluster, struct ps_profile **profile,
+                                            struct ps_error *error) {
     struct ps_profile_options first = {0};
     TRY(VERSIONED_TAKE(ps_profile_options, options, &first, error));
     struct ps_profile *whole;
@@ -74,15 +76,30 @@ enum ps_status ps_profile_measure_split(const struct ps_network *network, const 
     if (strstr(name, "split=")) return error_set(error, PS_USAGE, "`network`: %s already has split=", name);
     if (first.micro_batch_count > 1) first.micro_batch_count = 1;
     TRY(ps_profile_measure(network, &first, &whole, error));
-    enum ps_status status = find_splits(network, &whole->tables[0], workers, &splits, error);
+    enum ps_status status = add_other_types(network, &first, cluster, whole, error);
+    struct partition_problem problem = {.costs = &whole->tables[0], .cluster = cluster, .stages = cluster->workers};
+    if (status == PS_OK) status = bapipe_splits(&problem, network->graph, &splits, error);
     char *list = status == PS_OK && splits.length > 0 ? text_take(&splits) : NULL;
-    if (status == PS_OK && !list) log_info("no boundary between %d workers falls into a layer that can be split", workers);
+    if (status == PS_OK && !list)
+        log_info("no boundary between %d workers falls into a layer that can be split, or its transfer would not be hidden",
+                 cluster->workers);
     if (status == PS_OK)
         status =
             list ? measure_split(network, list, options, profile, error) : ps_profile_measure(network, options, profile, error);
-    if (status == PS_OK && list) compare_slowest(&whole->tables[0], *profile, workers);
+    if (status == PS_OK && list && cluster_one_type(cluster, &whole->tables[0]))
+        compare_slowest(&whole->tables[0], *profile, cluster);
     ps_profile_destroy(whole);
     free(list);
     text_free(&splits);
+    return status;
+}
+
+enum ps_status ps_profile_measure_split(const struct ps_network *network, const struct ps_profile_options *options, int workers,
+                                        struct ps_profile **profile, struct ps_error *error) {
+    struct ps_cluster *cluster;
+    TRY(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = workers},
+                           &cluster, error));
+    enum ps_status status = ps_profile_measure_split_for(network, options, cluster, profile, error);
+    ps_cluster_destroy(cluster);
     return status;
 }

@@ -82,6 +82,15 @@ static int64_t by_length(const struct engine *engine, const struct instruction *
     return llround(factors[programs_batch(engine->work->programs, instruction->micro_batch)] * (double)duration);
 }
 
+/* What a device that computes all layers of a stage at the same time loses when it turns from one direction to the other. */
+static int64_t turning(struct engine_worker *worker, const struct engine_instance *instance, enum action action,
+                       int64_t duration) {
+    if (instance->fill == 0 || (action != ACTION_FORWARD && action != ACTION_BACKWARD)) return 0;
+    bool turns = worker->direction != action && worker->direction != ACTION_COUNT;
+    worker->direction = action;
+    return turns ? llround(instance->fill * (double)duration) : 0;
+}
+
 /* Of the worker's next computation. */
 static int64_t take_duration(struct engine *engine, int worker, const struct instruction *instruction) {
     struct engine_instance *instance = engine_instance_of(engine, worker, instruction->stage);
@@ -93,6 +102,7 @@ static int64_t take_duration(struct engine *engine, int worker, const struct ins
     if (action == ACTION_ENCODE || action == ACTION_DECODE)
         return by_length(engine, instruction, instance->wire[instruction_wire_block(instruction)]);
     int64_t duration = by_length(engine, instruction, instance->duration[action]);
+    duration += turning(&engine->workers[worker], instance, action, duration);
     if (!instruction_adds_gradients(instruction)) return duration;
     if (instance->accumulating) duration += instance->accumulate;
     instance->accumulating = true;

@@ -54,6 +54,7 @@ struct engine_worker {
     int window, forwards, backwards;
     int64_t busy, communication, dependency; /* dependency: outside of fill and drain only */
     struct traffic_count traffic;            /* counted by transfer.c */
+    enum action direction;                   /* of its last forward or backward; ACTION_COUNT: none yet */
     int64_t event_first, event_count;        /* its part of the timeline */
 };
 
@@ -103,10 +104,11 @@ struct engine_instance {
     int64_t duration[ACTION_COUNT], update_and_predict, update_out_of_place; /* ticks */
     int64_t accumulate;                                                      /* time of adding to gradients */
     int64_t wire[WIRE_BLOCKS];                                               /* of encodings and decodings */
-    bool accumulating;                                                       /* gradients of this mini-batch exist */
-    int first_block[BLOCK_PLACES];                                           /* into engine.blocks */
-    int slots[BLOCK_PLACES]; /* of the kinds that are transferred; 0 for others */
-    int sum_block;           /* NOBODY: it is in no reduce group */
+    double fill;                   /* the share by which a computation after one of the other direction takes longer */
+    bool accumulating;             /* gradients of this mini-batch exist */
+    int first_block[BLOCK_PLACES]; /* into engine.blocks */
+    int slots[BLOCK_PLACES];       /* of the kinds that are transferred; 0 for others */
+    int sum_block;                 /* NOBODY: it is in no reduce group */
 };
 
 struct engine {

@@ -105,7 +105,10 @@ static void survey_program(struct engine *engine, int index, struct survey *surv
         survey_instruction((enum opcode)instruction->op, 1, survey, &forwards);
     }
     worker->window = (int)(engine->flush ? forwards / work->programs->batches : forwards);
-    for (int lane = 0; lane < engine->lanes; lane++) worker[lane].waiting = NOBODY;
+    for (int lane = 0; lane < engine->lanes; lane++) {
+        worker[lane].waiting = NOBODY;
+        worker[lane].direction = ACTION_COUNT;
+    }
 }
 
 /* Blocks of rolled programs are numbered by slots. */
@@ -146,8 +149,9 @@ static double dearest_computation(const struct engine *engine) {
     double computation = 0, factor = 1;
     for (int p = 0; p < programs->instance_count; p++) {
         struct stage_seconds seconds = instance_seconds(engine->work, &programs->instances[p]);
+        double fill = cost_of(engine->work, &programs->instances[p])->fill;
         for (int action = 0; action < ACTION_COUNT; action++)
-            computation = fmax(computation, seconds.action[action] + seconds.accumulate);
+            computation = fmax(computation, (1 + fill) * seconds.action[action] + seconds.accumulate);
         computation = fmax(computation, fmax(seconds.update_and_predict, seconds.update_out_of_place));
         for (int b = 0; b < WIRE_BLOCKS; b++) computation = fmax(computation, seconds.wire[b]);
     }
@@ -183,6 +187,7 @@ static void lay_out_instance(struct engine *engine, int index) {
     instance->update_out_of_place = engine_ticks(engine, seconds.update_out_of_place);
     instance->accumulate = engine_ticks(engine, seconds.accumulate);
     for (int b = 0; b < WIRE_BLOCKS; b++) instance->wire[b] = engine_ticks(engine, seconds.wire[b]);
+    instance->fill = cost_of(engine->work, &engine->work->programs->instances[index])->fill;
     for (int kind = 0; kind < BLOCK_PLACES; kind++) {
         instance->first_block[kind] = engine->block_count;
         engine->block_count += instance->slots[kind];

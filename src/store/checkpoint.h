@@ -49,7 +49,7 @@ struct step_sum {
 
 /* What state.json holds. */
 struct checkpoint_state {
-    char model[128], network[17]; /* name and hash; "": not known */
+    char model[SPEC_SIZE], network[17]; /* name and hash; "": not known */
     uint64_t seed;
     int64_t step;             /* done */
     int64_t epoch_steps;      /* in an epoch; 0: there are no epochs */

@@ -5,10 +5,11 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/spec.h"
 
 struct ps_run {
     char network[17]; /* the hash; "": not known */
-    char model[128], schedule[32], weights[32], optimizer[32], device[32], transport[32];
+    char model[SPEC_SIZE], schedule[32], weights[32], optimizer[32], device[32], transport[32];
     int batch, micro_batches;
     double lr; /* of the last update */
     struct ps_run_info info;

@@ -3,7 +3,7 @@
 # whose programs were verified, within the memory of each of its workers. docs/methods.md states the assumptions and the
 # differences.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../../.."
 . bench/common.sh
 
 table() {
