@@ -42,12 +42,15 @@ check: build
 check-long: build
 	@ctest --preset long
 
-# SECONDS to go on for, SEED of the choice; a deviation prints the words that repeat it.
+# SECONDS to go on for, SEED of the choice; a deviation prints the words that repeat it. With both MPI libraries where both are
+# installed. Many trials wait most of their time: more of them than there are cores go on at once.
 SECONDS ?= 3600
 SEED ?= $(shell date +%s)
 torture: build
 	@build/release/tests/torture build/release/penstock build/release/tests/libfaulty.so --seconds $(SECONDS) --seed $(SEED) \
-	    $$(command -v mpirun >/dev/null && echo --mpirun mpirun)
+	    --jobs $$((2 * $(JOBS))) --results bench/results/torture.txt $$(command -v mpirun >/dev/null && echo --mpirun mpirun) \
+	    $$(other=$(CURDIR)/build/release/tests/penstock_other; test -x $$other && \
+	    echo --other $$(sed -n 's/^OTHER_MPIRUN:FILEPATH=//p' build/release/CMakeCache.txt)=$$other)
 
 bench: build
 	@bench/run
@@ -63,17 +66,7 @@ asan tsan: setup
 FUZZ_SECONDS ?= 300
 FUZZ_CC ?= clang
 fuzz: setup
-	@mkdir -p build/fuzz
-	$(FUZZ_CC) -std=gnu17 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -D_GNU_SOURCE \
-		-DPENSTOCK_VERSION='"fuzzed"' -Isrc -Iinclude tests/fuzz/fuzz.c src/base/*.c src/graph/*.c src/graph/*/*.c src/onnx/*.c \
-		src/data/npz.c src/data/text_steps.c src/data/tokenizer.c src/compute/*.c src/compute/*/*.c src/profile/*.c src/plan/*.c src/plan/*/*.c src/program/*.c \
-		src/program/*/*.c src/simulate/*.c src/report/*.c src/comm/launch.c src/comm/processes/*.c \
-		-ldnnl -lgomp -ljansson -lpcre2-8 -lutf8proc -lz -lm -lpthread -o build/fuzz/fuzz
-	@cd build/fuzz && for target in onnx network npz safetensors tokenizer plan cluster profile programs frames; do \
-		ln -f fuzz $$target; mkdir -p grown/$$target; \
-		./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 -rss_limit_mb=1500 -print_final_stats=1 \
-			-dict=../../tests/fuzz/words.dict -artifact_prefix=found-$$target- grown/$$target ../../tests/fuzz/seeds/$$target || exit 1; \
-	done
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) CC=$(FUZZ_CC) JOBS=$(JOBS) scripts/fuzz
 
 # tests/results/coverage.txt; `scripts/coverage 'src/plan/*.c'` then lists the lines.
 coverage: setup

@@ -74,7 +74,7 @@ END
 has_worker() {
     worker=
     for pid in $(below "$1"); do
-        [ "$(rank_of "$pid")" = 1 ] && [ "$(cat "/proc/$pid/comm")" = penstock ] || continue
+        [ "$(rank_of "$pid")" = 1 ] && [ "$(cat "/proc/$pid/comm")" != penstock-guard ] || continue
         [ "$(cat "/proc/$(sed 's/.*) . //; s/ .*//' "/proc/$pid/stat")/comm" 2>/dev/null)" != penstock-guard ] || worker=$pid
     done
     [ -n "$worker" ] || [ -e "$2/status" ]
@@ -88,6 +88,19 @@ lose_early() {
     milliseconds 500
     kill -"$2" "$worker"
     wait $job
+}
+
+# Rank 1 is stopped before it has a guard.
+cat >stopped.sh <<'END'
+[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || kill -STOP $$
+exec "$@"
+END
+
+# What rank 0 alone finds wrong, before they meet, ends the others, too: some launchers do not.
+fail_early() {
+    mkdir "$1"
+    timeout -k 5 100 "$mpirun" -n 3 "$program" train --plan missing.json --device clock -q >"$1/out" 2>"$1/err"
+    echo $? >"$1/status"
 }
 
 # named NAME RANK WHAT: status 6, and the message.
@@ -121,11 +134,15 @@ library() {
     begins "$mpi: left"
     [ -z "${PENSTOCK_LEAVER:-}" ] || side_by_side "leave exit 0" "leave exit 3" "leave _exit 0"
     begins "$mpi: lost before all have met"
-    side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP"
+    side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP" "begin early-unguarded sh stopped.sh" "fail_early early-fail"
     begins "$mpi: what was said"
-    for case in early-kill early-stop; do
+    errors=early-fail/err
+    [ "$(cat early-fail/status)" -eq 3 ] || complain "$mpi: early-fail: status $(cat early-fail/status)"
+    [ "$(grep -c '^penstock: missing.json: cannot open' early-fail/err)" -eq 1 ] || complain "$mpi: early-fail: not said so"
+    for case in early-kill early-stop early-unguarded; do
         errors=$case/err
-        [ "$(cat $case/status)" -eq 6 ] || complain "$mpi: $case: status $(cat $case/status)"
+        # Without a guard the launcher sees how the rank ended, and has a status of its own for it.
+        [ "$(cat $case/status)" -eq 6 ] || { [ $case = early-unguarded ] && [ "$(cat $case/status)" -eq 9 ]; } || complain "$mpi: $case: status $(cat $case/status)"
         [ "$(grep -c '^penstock: a process of the run was lost before all had met' $case/err)" -eq 1 ] || complain "$mpi: $case: not said so"
     done
     named stop1 1 'has not answered'

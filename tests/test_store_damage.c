@@ -217,6 +217,74 @@ static void test_unknown_files(void **state) {
     assert_true(questions > 5);
 }
 
+/* A file of the newest checkpoint that the system does not let one read is no damage: an older one would be another result. */
+static int open_refused;
+
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    if (open_refused != 0 && strstr(path, "state.json") != NULL) {
+        errno = open_refused;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static void test_refused_files(void **state) {
+    (void)state;
+    static const int reasons[] = {EACCES, EPERM, EIO, EMFILE};
+    char out[4096];
+    struct checkpoint checkpoint;
+    train_whole(base, "refused", out);
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        open_refused = reasons[i];
+        assert_status(checkpoint_find(out, &checkpoint, &test_error), PS_IO, strerror(reasons[i]));
+    }
+    open_refused = 0;
+    assert_ok(checkpoint_find(out, &checkpoint, &test_error));
+    checkpoint_free(&checkpoint);
+}
+
+/* A run whose files vanish, or are not its own any more, while it goes on has kept nothing, and says so; `what` is done in its
+ * directory before the last step. */
+static void test_vanished(void **state) {
+    (void)state;
+    static const struct {
+        const char *what, *said;
+    } cases[] = {
+        {"rm checkpoints/*/manifest.txt", "manifest.txt: cannot open"},
+        {"rm checkpoints/*/*.safetensors", "safetensors: is gone"},
+        {"for f in checkpoints/*/optimizer*; do echo >>$f; done", "not as it was written"},
+        {"rm -r checkpoints/*", "manifest.txt: cannot open"},
+        {"rm log.jsonl", "log.jsonl: is gone"},
+        {"cp log.jsonl l && mv l log.jsonl", "log.jsonl: is gone, or not the file"},
+        {"rm config.json", "config.json: is gone"},
+        {"rm plan.json", "plan.json: is gone"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char out[4096], plan_path[4096];
+        struct run_case wanted = base;
+        struct ps_run *run;
+        struct ps_trainer *trainer;
+        wanted.steps = 2;
+        wanted.valid = NULL;
+        const struct training options = prepare(wanted, "vanished", plan_path, out);
+        struct training_objects objects;
+        assert_ok(training_open(&options, &objects, &test_error));
+        assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+        assert_ok(ps_trainer_step(trainer, 2, &test_error));
+        assert_ok(ps_trainer_save(trainer, NULL, &test_error));
+        shell("cd '%s' && %s", out, cases[i].what);
+        assert_status(ps_trainer_finish(trainer, &run, &test_error), PS_IO, cases[i].said);
+        ps_trainer_destroy(trainer);
+        training_close(&objects);
+        assert_false(file_exists(file_join(plan_path, out, "summary.json")));
+        shell("rm -rf '%s'%s", out, "");
+    }
+}
+
 /* What the optimizer has must be in config.json: a default in its place would train otherwise. */
 static void test_missing_settings(void **state) {
     (void)state;
@@ -244,8 +312,9 @@ static void test_missing_settings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damage), cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
+        cmocka_unit_test(test_refused_files), cmocka_unit_test(test_vanished),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -16,12 +16,12 @@
 
 #define PATH_SIZE 4096
 
-/* Of a file that cannot be read: it is not as it should be, or the system is not. */
+/* Of a file that cannot be read: it is not there, or none; for any other reason its contents are not known. */
 static enum ps_status reading_status(void) {
-    static const int of_system[] = {EIO, EMFILE, ENFILE, ENOMEM, EINTR, ESTALE, ETIMEDOUT};
-    for (size_t i = 0; i < sizeof of_system / sizeof of_system[0]; i++)
-        if (errno == of_system[i]) return PS_IO;
-    return PS_BAD_INPUT;
+    static const int of_file[] = {ENOENT, ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, ENXIO, ENODEV, EOVERFLOW};
+    for (size_t i = 0; i < sizeof of_file / sizeof of_file[0]; i++)
+        if (errno == of_file[i]) return PS_BAD_INPUT;
+    return PS_IO;
 }
 
 /* Source of bytes: a plain file, or one that zlib unpacks. */

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 
-/* Reads all of `path` into memory (free()), terminated with a 0 byte that `size` does not count. Missing or unreadable:
- * PS_BAD_INPUT; larger than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, and `limit` applies to the
- * unpacked size. */
+/* Reads all of `path` into memory (free()), terminated with a 0 byte that `size` does not count. Missing: PS_BAD_INPUT; larger
+ * than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, and `limit` applies to the unpacked size. PS_IO: the
+ * system cannot or may not read it. */
 enum ps_status file_read(const char *path, size_t limit, char **data, size_t *size, struct ps_error *error);
 /* A file that is mapped into memory and read as it is needed. Nobody may shorten it until file_unmap. */
 struct file_map {

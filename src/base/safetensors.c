@@ -245,8 +245,34 @@ static char *describe(const struct safetensor_source *tensors, int count, size_t
     return text;
 }
 
+/* Is the header, read back, of these tensors? The JSON library may lose parts of it where memory runs out. */
+static bool says(const char *text, size_t size, const struct safetensor_source *tensors, int count, size_t data_bytes) {
+    struct safetensors read = {0};
+    json_t *header = json_load_text(text, size, JSON_REJECT_DUPLICATES, NULL);
+    size_t offset = 0;
+    bool same = header != NULL && parse_header(&read, header, data_bytes, NULL) == PS_OK && read.count == count;
+    /* Both are in the order of their data. Empty ones share a place. */
+    for (int i = 0; i < count && same; i++) {
+        const struct safetensor_source *tensor = &tensors[i];
+        const struct safetensor *there = &read.tensors[i];
+        const size_t bytes = source_bytes(tensor);
+        same = (bytes == 0 || strcmp(there->name, tensor->name) == 0) && there->offset == offset && there->bytes == bytes &&
+               there->rank == (int)tensor->rank &&
+               strcmp(array_types[there->type].safetensors, number_types[tensor->type].safetensors) == 0;
+        for (int d = 0; d < tensor->rank && same; d++) same = there->shape[d] == tensor->shape[d];
+        offset += bytes;
+    }
+    json_decref(header);
+    safetensors_free(&read);
+    return same;
+}
+
 char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
     char *text = describe(tensors, count, data_bytes);
+    if (text && !says(text, strlen(text), tensors, count, *data_bytes)) {
+        free(text);
+        return NULL;
+    }
     if (!text) return NULL;
     /* Padded with blanks, so that the data behind it is aligned. */
     size_t used = strlen(text), padded = (used + 7) / 8 * 8;

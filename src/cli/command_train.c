@@ -160,9 +160,10 @@ static enum ps_status train(const struct train_arguments *arguments, struct ps_r
     const struct ps_observer observer = {.struct_size = sizeof observer, .should_stop = should_stop};
     struct training training;
     stop_on_signals();
-    CHECK(training_open(arguments, &training, error));
+    enum ps_status status = training_open(arguments, &training, error);
+    if (status != PS_OK) return launch_fail(arguments->options.transport, status, error);
     training.options.observer = &observer;
-    enum ps_status status = ps_train(&training.options, run, error);
+    status = ps_train(&training.options, run, error);
     training_close(&training);
     return status;
 }
@@ -173,8 +174,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->launch != NULL && arguments->restarts == 0)
         return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
     if (arguments->restarts > 0) return supervise(arguments, error);
-    if (launch_find().count > 1) CHECK(guard_split(error));
-    enum ps_status status = train(arguments, &run, error);
+    enum ps_status status = launch_find().count > 1 ? guard_split(error) : PS_OK;
+    status = status == PS_OK ? train(arguments, &run, error) : launch_fail(arguments->options.transport, status, error);
     guard_done();
     CHECK(status);
     if (launch_find().rank > 0) {

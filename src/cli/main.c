@@ -167,8 +167,8 @@ int main(int argc, char **argv) {
         if (error.message[0] != '\0') message_print(&error);
         if (launch_find().count > 1) wait_for_launcher();
     } else {
-        /* The one that speaks goes first. */
-        struct timespec moment = {.tv_sec = 8};
+        /* The one that speaks goes first, and ends this one. Where they have not met, it fails as this one does. */
+        struct timespec moment = {.tv_sec = launch_has_met() ? 8 : 2};
         nanosleep(&moment, NULL);
     }
     const int exit_status = (int)(status == PS_OUT_OF_MEMORY ? PS_FAILED : status);

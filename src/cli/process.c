@@ -49,12 +49,12 @@ static bool is_descendant(pid_t process, pid_t top) {
     return false;
 }
 
-bool process_stopped_below(pid_t process) {
-    bool found = false;
+pid_t process_stopped_below(pid_t process) {
+    pid_t found = 0;
     DIR *entries = opendir("/proc");
-    for (struct dirent *entry; !found && entries != NULL && (entry = readdir(entries)) != NULL;) {
+    for (struct dirent *entry; found == 0 && entries != NULL && (entry = readdir(entries)) != NULL;) {
         pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-        found = other > 0 && process_state(other, NULL) == 'T' && is_descendant(other, process);
+        if (other > 0 && process_state(other, NULL) == 'T' && is_descendant(other, process)) found = other;
     }
     if (entries != NULL) closedir(entries);
     return found;
@@ -96,7 +96,7 @@ void stop_on_signals(void) {
  */
 
 /* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
-enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3 };
+enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3, BESIDE_MS = 1000 };
 
 /* How long the ranks may take to meet, of which some read data before, and to leave, to which all have agreed. 0: any time. */
 static const int phase_limits_ms[] = {
@@ -181,7 +181,7 @@ static void forward_signals(void) {
 static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
     /* Counted in turns of this loop: the time in which the guard itself is stopped does not count. */
     int in_phase_ms = 0, stopped_ms = 0;
-    bool ended = false;
+    bool ended = false, beside = false;
     *phase = LAUNCH_ALONE;
     for (;;) {
         struct pollfd one = {.fd = done, .events = POLLIN};
@@ -196,11 +196,14 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
             else
                 *phase = (enum launch_phase)word;
             in_phase_ms = 0;
+            beside = false;
         }
         /* In between the other ranks notice. */
         if (ready != 0 || *phase == LAUNCH_MET) continue;
         const int limit_ms = phase_limits_ms[*phase];
-        stopped_ms = process_state(child, NULL) == 'T' ? stopped_ms + POLL_MS : 0;
+        /* A rank beside this one may have been stopped before it had a guard: it never comes. */
+        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = process_stopped_below(getppid()) > 0;
+        stopped_ms = process_state(child, NULL) == 'T' || beside ? stopped_ms + POLL_MS : 0;
         in_phase_ms += POLL_MS;
         if (stopped_ms > STOPPED_MAX_MS || (limit_ms > 0 && in_phase_ms > limit_ms)) kill(child, SIGKILL);
     }
@@ -216,6 +219,18 @@ static void say_lost(enum launch_phase phase) {
     message_print(&error);
 }
 
+/* Once this rank has ended well a process beside it that is stopped keeps the launcher waiting, and nobody else is left to see
+ * it. */
+static bool end_stopped(void) {
+    const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
+    pid_t stopped;
+    for (int waited_ms = 0; (stopped = process_stopped_below(getppid())) > 0; waited_ms += POLL_MS) {
+        if (waited_ms > STOPPED_MAX_MS) return kill(stopped, SIGKILL) == 0;
+        nanosleep(&interval, NULL);
+    }
+    return false;
+}
+
 static _Noreturn void guard(pid_t child, int done) {
     int status = 0;
     enum launch_phase phase;
@@ -223,7 +238,7 @@ static _Noreturn void guard(pid_t child, int done) {
     bool ended = watch_child(child, done, &phase);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     child_of_guard = 0;
-    if (ended && WIFEXITED(status)) _exit(WEXITSTATUS(status));
+    if (ended && WIFEXITED(status) && (WEXITSTATUS(status) != PS_OK || !end_stopped())) _exit(WEXITSTATUS(status));
     /* Nobody else notices after the end. */
     const bool alone = phase >= LAUNCH_LEAVING;
     for (unsigned left = (alone ? 1 : STAY_S) + (launch_find().rank > 0 ? OTHERS_S : 0); left > 0;) left = sleep(left);

@@ -12,8 +12,8 @@
 /* The state of a process, as in /proc/PID/stat: 'T' is stopped, 'Z' has ended; '\0': unknown. Sets *parent (NULL is fine) to
  * its parent process. */
 char process_state(pid_t process, pid_t *parent);
-/* Whether a descendant of a process, at any depth, is stopped. */
-bool process_stopped_below(pid_t process);
+/* A descendant of a process, at any depth, that is stopped; 0: there is none. */
+pid_t process_stopped_below(pid_t process);
 
 /* ------------------------------------------------------------------ signals */
 
@@ -34,8 +34,8 @@ bool stop_requested(void);
  * with the child's status. If the child was killed, or exited before guard_done(), the guard waits, so that the launcher
  * notices nothing, while the other ranks report the loss and end the run with status 6; if they do not within 15 s, it says so
  * and exits with 6 itself. While ranks meet and leave, MPI does not notice losses: then the guard also ends the child, and the
- * run with status 6, if the child alone is stopped or if that takes too long. The child is killed when its guard ends, and
- * stopped when its guard is stopped.
+ * run with status 6, if the child alone, or while they meet a rank beside it, is stopped, or if that takes too long. The child
+ * is killed when its guard ends, and stopped when its guard is stopped.
  */
 enum ps_status guard_split(struct ps_error *error);
 void guard_done(void);

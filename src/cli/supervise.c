@@ -183,7 +183,7 @@ static int wait_for(pid_t child) {
         }
         if (seconds_now() - checked_s > CHECK_DESCENDANTS_S) {
             checked_s = seconds_now();
-            bool below = process_stopped_below(child);
+            bool below = process_stopped_below(child) > 0;
             descendant_halted_s = !below ? 0 : descendant_halted_s > 0 ? descendant_halted_s : checked_s;
         }
         bool halted = halted_s > 0 && seconds_now() - halted_s > STOPPED_WITHIN_S;

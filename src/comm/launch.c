@@ -5,6 +5,7 @@
 #include "comm/launch.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -35,10 +36,15 @@ struct launch launch_find(void) {
 
 static _Atomic(void (*)(enum launch_phase)) listener;
 
+static atomic_bool met;
+
+bool launch_has_met(void) { return atomic_load(&met); }
+
 void launch_set_listener(void (*hear)(enum launch_phase phase)) { atomic_store(&listener, hear); }
 
 void launch_tell(enum launch_phase phase) {
     void (*hear)(enum launch_phase) = atomic_load(&listener);
+    if (phase == LAUNCH_MET) atomic_store(&met, true);
     if (hear != NULL) hear(phase);
 }
 

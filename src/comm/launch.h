@@ -2,6 +2,9 @@
 #ifndef PENSTOCK_COMM_LAUNCH_H
 #define PENSTOCK_COMM_LAUNCH_H
 
+#include <penstock.h>
+#include <stdbool.h>
+
 struct launch {
     const char *launcher; /* NULL: started alone */
     int rank, count;
@@ -17,6 +20,14 @@ enum launch_phase { LAUNCH_ALONE, LAUNCH_MEETING, LAUNCH_MET, LAUNCH_LEAVING, LA
 /* Calls the listener, if there is one, with the phase that begins. */
 void launch_tell(enum launch_phase phase);
 void launch_set_listener(void (*hear)(enum launch_phase phase));
+
+/* Whether this process and the others of its run have met. */
+bool launch_has_met(void);
+
+/* For a process of several that fails before it has met the others, who would wait for it without end: meets them and ends the
+ * run for all (processes_leave). `transport` as transport_find takes it. Alone it does nothing. Returns the status of the run.
+ */
+enum ps_status launch_fail(const char *transport, enum ps_status status, struct ps_error *error);
 
 /* After a run of several processes that failed: ends this process and, through the launcher, all others, with `status`. Returns
  * if there was no such run. For programs that end then; the second says how. */

@@ -211,16 +211,19 @@ struct sum_group programs_sum_group(const struct ps_programs *programs, int stag
 }
 
 enum ps_status programs_set_groups(struct ps_programs *programs, const int *head, struct ps_error *error) {
-    int *stages = arena_take(&programs->arena, (size_t)programs->stages, sizeof *stages);
-    struct sum_group *groups = arena_take(&programs->arena, (size_t)programs->stages, sizeof *groups);
+    const int count = programs->stages;
+    int *stages = arena_take(&programs->arena, (size_t)count, sizeof *stages), *next;
+    struct sum_group *groups = arena_take(&programs->arena, (size_t)count, sizeof *groups);
     TRY(arena_status(&programs->arena, "programs", error));
-    for (int first = 0; first < programs->stages; first++) {
-        struct sum_group *group = &groups[first];
-        *group = head[first] == first ? (struct sum_group){.number = first, .stages = stages} : groups[head[first]];
-        for (int s = first; s < programs->stages && head[first] == first; s++)
-            if (head[s] == first) stages[group->stage_count++] = s;
-        if (head[first] == first) stages += group->stage_count;
+    TRY(memory_new(&next, count, "programs", error));
+    for (int s = 0; s < count; s++) groups[head[s]].stage_count++;
+    for (int s = 0, placed = 0; s < count; placed += groups[s++].stage_count) {
+        groups[s].number = s;
+        groups[s].stages = &stages[next[s] = placed];
     }
+    for (int s = 0; s < count; s++) stages[next[head[s]]++] = s;
+    for (int s = 0; s < count; s++) groups[s] = groups[head[s]];
+    free(next);
     programs->groups = groups;
     return PS_OK;
 }

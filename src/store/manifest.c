@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 
@@ -130,6 +131,23 @@ enum ps_status manifest_check(const char *directory, struct ps_error *error) {
         strlen(text) == size ? check_text(directory, text, size, &arena, &again, error) : damaged(directory, error);
     arena_release(&arena);
     text_free(&again);
+    free(text);
+    return status;
+}
+
+enum ps_status manifest_look(const char *directory, struct ps_error *error) {
+    char path[4096], *text;
+    size_t size;
+    struct ps_error missing = {0};
+    struct line line;
+    struct stat file;
+    if (file_read(file_join(path, directory, MANIFEST_NAME), MANIFEST_LIMIT, &text, &size, &missing) != PS_OK)
+        return error_set(error, PS_IO, "%s", missing.message);
+    const char *end = text + size, *at = strchr(text, '\n');
+    enum ps_status status = PS_OK;
+    for (at = at ? at + 1 : end; status == PS_OK && at < end && next_line(&at, end, &line);)
+        if (stat(file_join(path, directory, line.name), &file) != 0 || (size_t)file.st_size != line.size)
+            status = error_set(error, PS_IO, "%s: is gone, or not as it was written", path);
     free(text);
     return status;
 }

@@ -28,4 +28,7 @@ enum ps_status manifest_end(struct text *manifest, const char *directory, struct
 /* Are all files there, and as they were written? PS_BAD_INPUT says which is not. */
 enum ps_status manifest_check(const char *directory, struct ps_error *error);
 
+/* Are its files still there, with their sizes? They are not read. PS_IO says which is not. */
+enum ps_status manifest_look(const char *directory, struct ps_error *error);
+
 #endif

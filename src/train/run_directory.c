@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -192,6 +193,21 @@ enum ps_status run_directory_write_timelines(const struct run_directory *directo
 static enum ps_status sync_log(const struct run_directory *directory, struct ps_error *error) {
     char path[PATH_SIZE];
     return file_sync_stream(directory->log, file_join(path, directory->path, "log.jsonl"), error);
+}
+
+enum ps_status run_directory_look(const struct run_directory *directory, struct ps_error *error) {
+    static const char *const names[] = {"config.json", "plan.json"};
+    char path[PATH_SIZE];
+    struct stat written, there;
+    if (!directory->log) return PS_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!file_exists(file_join(path, directory->path, names[i])))
+            return error_set(error, PS_IO, "%s: is gone, though the run wrote it", path);
+    file_join(path, directory->path, "log.jsonl");
+    if (fstat(fileno(directory->log), &written) == 0 && stat(path, &there) == 0 && written.st_dev == there.st_dev &&
+        written.st_ino == there.st_ino)
+        return PS_OK;
+    return error_set(error, PS_IO, "%s: is gone, or not the file that the run writes", path);
 }
 
 enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error) {

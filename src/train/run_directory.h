@@ -39,6 +39,8 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
 /* trace.json from `trace`, timeline.svg from the shorter `picture`. */
 enum ps_status run_directory_write_timelines(const struct run_directory *directory, const struct timeline *trace,
                                              const struct timeline *picture, const char *title, struct ps_error *error);
+/* Are the files that the run has written still there, and is the log the one that it writes? PS_IO says which is not. */
+enum ps_status run_directory_look(const struct run_directory *directory, struct ps_error *error);
 /* Syncs the log and writes summary.json. */
 enum ps_status run_directory_finish(struct run_directory *directory, const struct ps_run *run, struct ps_error *error);
 /* Closes the log and lets others have the directory, whatever happened. */

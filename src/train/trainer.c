@@ -187,7 +187,7 @@ static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error)
     if (!trainer_coordinates(trainer)) return PS_OK;
     note_figures(trainer);
     /* Done is done only when it lasts. */
-    if (trainer->directory.path) TRY(checkpoint_writer_wait(&trainer->writer, error));
+    if (trainer->directory.path) TRY(trainer_check_kept(trainer, error));
     TRY(write_traces(trainer, error));
     return run_directory_finish(&trainer->directory, trainer->run, error);
 }

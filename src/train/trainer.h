@@ -79,6 +79,9 @@ enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *err
 enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error);
 /* At the end of a segment, unless the caller cut it short. */
 enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error);
+/* Where there is a run directory: waits until what was taken is written, and looks whether what the run has kept is still
+ * there: the newest checkpoint, the log, the configuration. PS_IO: not all of it. */
+enum ps_status trainer_check_kept(struct ps_trainer *trainer, struct ps_error *error);
 /* PS_STOPPED once the caller wants it and the time is up that a segment has to reach its end; called at any time. */
 enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error);
 

@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "store/manifest.h"
 #include "store/stage_proxies.h"
 #include "train/trainer.h"
 
@@ -265,12 +267,21 @@ enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *
 
 /* -------------------------------------------------------------------------- stopping */
 
+enum ps_status trainer_check_kept(struct ps_trainer *trainer, struct ps_error *error) {
+    char parent[4096], directory[4096], name[64];
+    TRY(checkpoint_writer_wait(&trainer->writer, error));
+    if (trainer->directory.complete) return PS_OK;
+    file_join(parent, trainer->directory.path, CHECKPOINT_DIRECTORIES);
+    TRY(manifest_look(file_join(directory, parent, checkpoint_name(trainer->kept_step, name)), error));
+    return run_directory_look(&trainer->directory, error);
+}
+
 /* What a run that stops leaves: the last checkpoint, durable. */
 static enum ps_status stopped(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->writer.started)
         return error_set(error, PS_STOPPED, "stopped on request %s",
                          trainer->options.out ? "before the first step" : "without a run directory (`out`): nothing is kept");
-    TRY(checkpoint_writer_wait(&trainer->writer, error));
+    TRY(trainer_check_kept(trainer, error));
     error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
               (long long)trainer->kept_step, (long long)trainer->lengths.steps);
     error_hint(error, "go on with `resume` %s", trainer->directory.path);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "comm/launch.h"
 #include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
@@ -332,15 +333,21 @@ static enum ps_status agree_survey(const struct ps_trainer *trainer, bool *surve
     return PS_OK;
 }
 
+/* What is wrong with the options of a new run is found before the processes meet. */
+static enum ps_status check_job(struct ps_trainer *trainer, const struct transport_class **transport, struct ps_error *error) {
+    const struct ps_train_options *requested = &trainer->request.options;
+    TRY(check_requested(requested, error));
+    TRY(transport_find(requested->transport, transport, error));
+    return requested->resume ? PS_OK : job_begin(requested, &trainer->job, error);
+}
+
 /* Brings the processes together and the job to all of them. */
 static enum ps_status make_job(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *requested = &trainer->request.options;
     const struct transport_class *transport;
     bool survey;
-    TRY(check_requested(requested, error));
-    TRY(transport_find(requested->transport, &transport, error));
-    /* What is wrong with the options of a new run is said before the others are waited for. */
-    if (!requested->resume) TRY(job_begin(requested, &trainer->job, error));
+    const enum ps_status status = check_job(trainer, &transport, error);
+    if (status != PS_OK) return launch_fail(requested->transport, status, error);
     TRY(processes_join(transport->processes, &trainer->processes, error));
     trainer->options = *requested;
     TRY(trainer_resume_open(trainer, error));

@@ -5,7 +5,7 @@
  * meets the fault, in the process that works, which its guard has forked.
  *
  * FAULTY_REPORT names a file to which lines are appended: "hit" at the fault; at the end "CALL COUNT" for each kind, "live
- * COUNT", the blocks that the program itself has not freed, and "open COUNT", the descriptors that it has not closed.
+ * COUNT", the blocks that the program itself has not freed, and "descriptors COUNT", those that it has not closed.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -33,10 +33,12 @@
     X(malloc, ENOMEM)                                                                                                          \
     X(format_malloc, ENOMEM)                                                                                                   \
     X(arithmetic_malloc, ENOMEM)                                                                                               \
-    X(mmap, ENOMEM) X(arithmetic_mmap, ENOMEM) X(pthread_create, EAGAIN) X(open, EMFILE) X(fopen, EMFILE) X(opendir, EMFILE)   \
-        X(read, EIO) X(write, ENOSPC) X(fflush, ENOSPC) X(fsync, EIO) X(rename, EACCES) X(close, EIO) X(access, EIO)           \
-            X(stat, EIO) X(mkdir, ENOSPC) X(unlink, EACCES) X(truncate, EIO) X(memfd_create, ENOMEM) X(socket, EMFILE)         \
-                X(connect, ECONNREFUSED) X(accept, EMFILE) X(send, EPIPE) X(recv, ECONNRESET)
+    X(mmap, ENOMEM)                                                                                                            \
+    X(arithmetic_mmap, ENOMEM)                                                                                                 \
+    X(pthread_create, EAGAIN) X(open, EMFILE) X(fopen, EMFILE) X(opendir, EMFILE) X(read, EIO) X(write, ENOSPC)                \
+        X(fflush, ENOSPC) X(fsync, EIO) X(rename, EACCES) X(close, EIO) X(access, EIO) X(stat, EIO) X(mkdir, ENOSPC)           \
+            X(unlink, EACCES) X(truncate, EIO) X(memfd_create, ENOMEM) X(socket, EMFILE) X(connect, ECONNREFUSED)              \
+                X(accept, EMFILE) X(send, EPIPE) X(recv, ECONNRESET)
 
 enum call {
 #define X(name, reason) CALL_##name,
@@ -327,6 +329,6 @@ __attribute__((destructor)) static void end(void) {
         snprintf(line, sizeof line, "%s %ld\n", calls[c].name, atomic_load(&counts[c]));
         say(line);
     }
-    snprintf(line, sizeof line, "live %ld\nopen %d\n", live, open_count);
+    snprintf(line, sizeof line, "live %ld\ndescriptors %d\n", live, open_count);
     say(line);
 }

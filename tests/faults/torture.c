@@ -4,21 +4,27 @@
  * with the same result as undisturbed, or ends with a documented status and one line; it leaves no memory and no descriptor
  * behind; and a run that goes on from what it left has the same weights in the end.
  *
- *     torture PROGRAM FAULTY_LIBRARY [--seconds S] [--count N] [--seed X] [--mpirun COMMAND] [--only WORK] [--one WORK
- * CALL:N:HOW]
+ *     torture PROGRAM FAULTY_LIBRARY [--seconds S] [--count N] [--seed X] [--jobs J] [--mpirun COMMAND]
+ *         [--other COMMAND=PROGRAM] [--results FILE] [--only WORK] [--one WORK CALL:N:HOW [RANK]]
  *
- * Ends with status 0 if nothing deviated, and prints each deviation with the words that repeat it.
+ * J processes try at the same time, each in a directory of its own in memory (TMPDIR, else /dev/shm, else /tmp). --other is
+ * another MPI library's launcher, with the program that is built for it. Ends with status 0 if nothing deviated, and prints
+ * each deviation with the words that repeat it; a line with the figures is added to the file of --results.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -29,7 +35,8 @@
 #define LIMIT_S 120.0
 
 #define DATA "--data synthetic:images,samples=32 --valid synthetic:images,samples=8"
-#define TRAIN "\"$PENSTOCK\" train --plan ../plan.json " DATA " --steps 4 --checkpoint-every 2 --out run -q"
+#define RUN(program, plan) "\"" program "\" train --plan ../" plan " " DATA " --steps 4 --checkpoint-every 2 --out run -q"
+#define TRAIN RUN("$PENSTOCK", "plan.json")
 
 /* A short training on one worker, and its weights. */
 #define ALONE(model, data)                                                                                                     \
@@ -47,30 +54,35 @@
  * `run`. */
 static const struct work {
     const char *name, *before, *command, *result;
-    bool mpi;
+    enum launcher { ALONE_HERE, BY_MPIRUN, BY_OTHER } launcher;
 } works[] = {
     {"plan", NULL, "\"$PENSTOCK\" plan --profile ../costs.csv --workers 3 -q -o result >said && sed -i /solve_s/d result",
-     "result", false},
+     "result", ALONE_HERE},
     {"simulate", NULL,
      "\"$PENSTOCK\" simulate --plan ../plan.json --profile ../profile.json --svg drawing --json >result && cat drawing "
      ">>result",
-     "result", false},
-    {"program", NULL, "\"$PENSTOCK\" program --plan ../plan.json --batches 4 --json >result", "result", false},
-    {"models", NULL, "\"$PENSTOCK\" models --model lenet5 -q -o result >said", "result", false},
-    {"export", NULL, "\"$PENSTOCK\" export --run ../run -q -o result >said", "result", false},
+     "result", ALONE_HERE},
+    {"program", NULL, "\"$PENSTOCK\" program --plan ../plan.json --batches 4 --json >result", "result", ALONE_HERE},
+    {"models", NULL, "\"$PENSTOCK\" models --model lenet5 -q -o result >said", "result", ALONE_HERE},
+    {"export", NULL, "\"$PENSTOCK\" export --run ../run -q -o result >said", "result", ALONE_HERE},
     {"evaluate", NULL, "\"$PENSTOCK\" evaluate --run ../run --data synthetic:images,samples=8 -q --json >result", "result",
-     false},
-    {"train", NULL, TRAIN " >said", NULL, false},
-    {"resume", "cp -r ../half run", "\"$PENSTOCK\" train --resume run -q >said", NULL, false},
+     ALONE_HERE},
+    {"train", NULL, TRAIN " >said", NULL, ALONE_HERE},
+    {"resume", "cp -r ../half run", "\"$PENSTOCK\" train --resume run -q >said", NULL, ALONE_HERE},
     /* A worker less after two losses in a row: the schedule flushes, so that the weights are the same. */
     {"restarts", NULL,
      "\"$PENSTOCK\" train --plan ../flushing.json " DATA " --steps 4 --checkpoint-every 2 --restarts 9 --out run -q >said && "
      "\"$PENSTOCK\" export --run run -q -o result >said",
-     "result", false},
-    {"pictures", NULL, ALONE("lenet5,input=16,channels=3,classes=2", "images:../pictures"), "result", false},
-    {"packed", NULL, ALONE("lenet5,input=16,classes=2", "idx:../packed"), "result", false},
-    {"text", NULL, ALONE("gpt2,layers=1,width=16,heads=2,seq=8,vocab=39", "text:../text/train.txt"), "result", false},
-    {"mpi", NULL, "$MPIRUN -n 2 " TRAIN " >said", NULL, true},
+     "result", ALONE_HERE},
+    {"pictures", NULL, ALONE("lenet5,input=16,channels=3,classes=2", "images:../pictures"), "result", ALONE_HERE},
+    {"packed", NULL, ALONE("lenet5,input=16,classes=2", "idx:../packed"), "result", ALONE_HERE},
+    {"text", NULL, ALONE("gpt2,layers=1,width=16,heads=2,seq=8,vocab=39", "text:../text/train.txt"), "result", ALONE_HERE},
+    {"mpi", NULL, "$MPIRUN -n 2 " TRAIN " >said", NULL, BY_MPIRUN},
+    {"other-mpi", NULL, "$OTHER_MPIRUN -n 2 " RUN("$OTHER_PENSTOCK", "plan.json") " >said", NULL, BY_OTHER},
+    {"mpi-restarts", NULL,
+     RUN("$PENSTOCK", "flushing.json") " --restarts 9 --launch \"$MPIRUN -n %d\" >said && "
+                                       "\"$PENSTOCK\" export --run run -q -o result >said",
+     "result", BY_MPIRUN},
 };
 enum { WORKS = sizeof works / sizeof *works, KINDS_MAX = 64, LINE = 8192 };
 
@@ -111,13 +123,17 @@ struct stretch {
     long calls;
 };
 
-static char directory[256];
-static const char *program, *library, *mpirun;
+static char directory[256], place[16];
+static const char *program, *library, *launchers[3]; /* by enum launcher; NULL: not there */
 static struct stretch stretches[WORKS * KINDS_MAX * 2];
 static int stretch_count;
+static long open_before[WORKS][2]; /* descriptors that an undisturbed run leaves, by rank */
 static uint64_t seed = 1;
-static long trials, faults, kills, refused, deviations;
-static long by_status[256];
+
+/* What all jobs count together. */
+static struct figures {
+    atomic_long trials, faults, kills, refused, deviations, swept, launcher_hangs, by_status[256];
+} * figures;
 
 static double now_s(void) {
     struct timespec time;
@@ -186,31 +202,60 @@ static pid_t parent_of(pid_t process, char name[64]) {
     return (pid_t)parent;
 }
 
-/* One of the session's processes that work: of ranks the children of guards. 0: there is none. */
-static pid_t find_worker(pid_t session, bool guarded, long which) {
-    pid_t found[64];
+struct target {
+    pid_t process;
+    bool of_launcher; /* a launcher or a supervisor: what stops it must let it go on */
+};
+
+/* One of the session's processes: the program's own, guards, launchers and what they start. No process: there is none. */
+static struct target find_target(pid_t session, long which) {
+    static const char *const names[] = {"penstock", "mpirun", "mpiexec", "orted", "prte", "hydra"};
+    struct target found[64];
     int count = 0;
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; entries && (entry = readdir(entries)) && count < 64;) {
         char name[64], guard[64] = "";
         pid_t process = (pid_t)atoi(entry->d_name);
         if (process <= 1 || getsid(process) != session) continue;
-        pid_t parent = parent_of(process, name);
-        if (guarded) parent_of(parent, guard);
-        if (strcmp(name, "penstock") == 0 && (!guarded || strcmp(guard, "penstock-guard") == 0)) found[count++] = process;
+        const pid_t parent = parent_of(process, name);
+        parent_of(parent, guard);
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+            if (strncmp(name, names[n], strlen(names[n])) == 0)
+                found[count++] = (struct target){process, n > 0 || strncmp(guard, "bash", 4) == 0 || process == session};
     }
     if (entries) closedir(entries);
-    return count > 0 ? found[which % count] : 0;
+    return count > 0 ? found[which % count] : (struct target){0, false};
 }
+
+/* The processes of a session with names that begin so, its ended children apart. */
+static int count_session(pid_t session, const char *start) {
+    int count = 0;
+    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    DIR *entries = opendir("/proc");
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        const pid_t process = (pid_t)atoi(entry->d_name);
+        char name[64];
+        if (process <= 1 || getsid(process) != session) continue;
+        parent_of(process, name);
+        count += strncmp(name, start, strlen(start)) == 0;
+    }
+    if (entries) closedir(entries);
+    return count;
+}
+
+enum { LAUNCHER_HANGS = 250 };
+static struct target struck; /* by the last signal */
 
 struct disturbance {
     const char *order; /* FAULTY; NULL: none */
     int rank;
     int signal; /* 0: none */
     double after_s;
+    bool goes_on; /* who is stopped */
 };
 
-/* Runs a shell command in `at`; the exit status, 128 + the signal, or -1 after LIMIT_S. */
+/* Runs a shell command in `at`, until all that it began has ended; the exit status, 128 + the signal, or -1 after LIMIT_S;
+ * LAUNCHER_HANGS where nothing but the launcher is left then. */
 static int run(const char *command, const char *at, const struct disturbance *disturbance, double *seconds) {
     const double begun = now_s();
     pid_t child = fork();
@@ -232,30 +277,31 @@ static int run(const char *command, const char *at, const struct disturbance *di
         execl("/bin/bash", "bash", "-c", command, (char *)NULL);
         _exit(127);
     }
-    int status = -1;
-    bool signalled = !disturbance || disturbance->signal == 0, continued = true;
-    double stopped_at = 0;
-    pid_t worker = 0;
-    const bool guarded = strstr(command, "MPIRUN") != NULL;
+    int status = 0;
+    bool signalled = !disturbance || disturbance->signal == 0, ended = false;
+    double stopped_at = 0, continue_s = INFINITY;
+    struck = (struct target){0, false};
     for (double now; (now = now_s()) - begun < LIMIT_S;) {
-        if (waitpid(child, &status, WNOHANG) == child) {
-            end_session(child);
+        ended = ended || waitpid(child, &status, WNOHANG) == child;
+        if (ended && count_session(child, "") == 0) {
             if (seconds) *seconds = now - begun;
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         }
-        if (!signalled && now - begun >= disturbance->after_s && (worker = find_worker(child, guarded, below(64))) > 0) {
-            signalled = kill(worker, disturbance->signal) == 0;
-            continued = disturbance->signal != SIGSTOP || guarded;
-            stopped_at = now;
+        if (!signalled && !ended && now - begun >= disturbance->after_s) {
+            struck = find_target(child, below(64));
+            signalled = struck.process > 0 && kill(struck.process, disturbance->signal) == 0;
+            if (signalled && disturbance->signal == SIGSTOP && (struck.of_launcher || disturbance->goes_on))
+                stopped_at = now, continue_s = struck.of_launcher ? 0.5 : 0.05;
         }
-        if (!continued && now - stopped_at > 0.05) continued = kill(worker, SIGCONT) == 0 || true;
-        usleep(1000);
+        if (now - stopped_at > continue_s && kill(struck.process, SIGCONT) >= -1) continue_s = INFINITY;
+        usleep(ended ? 10000 : 2000);
     }
-    show_processes(child);
+    const bool alone = count_session(child, "penstock") == 0;
+    if (!alone) show_processes(child);
     kill(child, SIGKILL);
     end_session(child);
     waitpid(child, NULL, WNOHANG);
-    return -1;
+    return alone ? LAUNCHER_HANGS : -1;
 }
 
 /* --------------------------------------------------------------------- files */
@@ -271,9 +317,16 @@ static char *read_text(const char *at, const char *name) {
 }
 
 static bool same_files(const char *a, const char *b) {
-    char command[1300];
-    snprintf(command, sizeof command, "cmp -s '%s' '%s'", a, b);
-    return system(command) == 0;
+    FILE *one = fopen(a, "re"), *two = fopen(b, "re");
+    char left[4096], right[4096];
+    bool same = one != NULL && two != NULL;
+    for (size_t got = sizeof left; same && got > 0;) {
+        got = fread(left, 1, sizeof left, one);
+        same = fread(right, 1, sizeof right, two) == got && memcmp(left, right, got) == 0;
+    }
+    if (one != NULL) fclose(one);
+    if (two != NULL) fclose(two);
+    return same;
 }
 
 /* Lines that say what went wrong. */
@@ -306,7 +359,7 @@ static void deviates(const char *at, const char *format, ...) {
     printf("\n%.600s\n", errors ? errors : "");
     free(errors);
     fflush(stdout);
-    deviations++;
+    figures->deviations++;
 }
 
 /* The weights of the run in `at`, beside those of the undisturbed one. */
@@ -340,38 +393,53 @@ static void check_resumption(const struct work *work, const char *at) {
 }
 
 /* `parted`: both ends of a broken connection may say so. */
-static void check(const struct work *work, const char *at, int status, bool killed, bool parted) {
+static void check(const struct work *work, const char *at, int rank, int status, bool killed, bool may_crash, bool parted) {
     char *report = read_text(at, "report"), *errors = read_text(at, "errors");
     const bool hit = report && strncmp(report, "hit", 3) == 0;
     /* Within MPI_Init the library itself ends all ranks when one is lost. */
-    const bool by_mpi = work->mpi && killed && status == 1 && (strstr(errors, "MPI_Init") || strstr(errors, "ORTE_ERROR_LOG"));
-    const bool documented = (status >= 0 && status <= 7) || status == 75, dead = by_mpi || (killed && status > 7);
-    trials++;
-    by_status[status & 255]++;
-    refused += status != 0;
+    const bool by_mpi = work->launcher != ALONE_HERE && killed && status == 1 &&
+                        (strstr(errors, "MPI_Init") || strstr(errors, "ORTE_ERROR_LOG"));
+    const bool documented = (status >= 0 && status <= 7) || status == 75;
+    /* As the shell or a launcher says that it was killed; a fault of the processor is none of it. */
+    const bool signalled = status == SIGKILL || status == SIGTERM || status == 128 + SIGKILL || status == 128 + SIGTERM;
+    /* A launcher that is told to end does so with a status of its own. */
+    const bool by_launcher = work->launcher != ALONE_HERE && killed && struck.of_launcher;
+    const bool hangs = work->launcher != ALONE_HERE && status == LAUNCHER_HANGS;
+    figures->launcher_hangs += hangs;
+    const bool dead = by_mpi || hangs || by_launcher || (killed && signalled) || (may_crash && status > 7);
+    figures->trials++;
+    figures->by_status[status & 255]++;
+    figures->refused += status != 0;
     if (status == -1)
         deviates(at, "hangs");
     else if (!documented && !dead)
         deviates(at, "ends with status %d", status);
-    else if (status == 0 && !same_result(work, at))
+    else if (status == 0 && !by_launcher && !same_result(work, at))
         deviates(at, "another result");
     else if (status != 0 && !dead && (count_messages(errors) < 1 || (count_messages(errors) > 1 && !parted)) && status != 75)
         deviates(at, "%d lines of error with status %d", count_messages(errors), status);
     else if (hit && !killed && reported(report, "live") > 0)
         deviates(at, "%ld blocks are not freed, with status %d", reported(report, "live"), status);
-    if (status != 0) check_resumption(work, at);
+    else if (hit && !killed && work->launcher == ALONE_HERE &&
+             reported(report, "descriptors") > open_before[work - works][rank > 0])
+        deviates(at, "%ld descriptors are not closed, with status %d", reported(report, "descriptors"), status);
+    if (status != 0 || by_launcher) check_resumption(work, at);
     free(report);
     free(errors);
 }
 
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *where) {
+    (void)status, (void)kind, (void)where;
+    return remove(path);
+}
+
 static void clean(const char *at) {
-    char command[700];
-    snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", at, at);
-    if (system(command) != 0) printf("cannot clean %s\n", at);
+    nftw(at, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (mkdir(at, 0777) != 0) printf("cannot make %s: %s\n", at, strerror(errno));
 }
 
 static void begin_trial(const struct work *work, char at[512]) {
-    snprintf(at, 512, "%s/at", directory);
+    snprintf(at, 512, "%s/%s", directory, place);
     clean(at);
     if (work->before && run(work->before, at, NULL, NULL) != 0) printf("cannot prepare %s\n", work->name);
 }
@@ -384,10 +452,11 @@ static void try_fault(const struct stretch *stretch, long number) {
     trial_name = name;
     const struct disturbance disturbance = {.order = order, .rank = stretch->rank};
     int status = run(stretch->work->command, at, &disturbance, NULL);
-    faults++;
+    const bool kill_it = strcmp(stretch->how, "kill") == 0;
+    (*(kill_it ? &figures->kills : &figures->faults))++;
     /* oneDNN's generator of code ends the program where it gets no memory (it throws where nothing catches): nothing can be
      * said then, but what was kept must be whole. */
-    check(stretch->work, at, status, strcmp(stretch->how, "kill") == 0 || strncmp(stretch->call, "arithmetic", 10) == 0,
+    check(stretch->work, at, stretch->rank, status, kill_it, strncmp(stretch->call, "arithmetic", 10) == 0,
           strcmp(stretch->call, "send") == 0 || strcmp(stretch->call, "recv") == 0);
 }
 
@@ -396,14 +465,14 @@ static void try_kill(const struct work *work, double usual_s) {
     char at[512], name[160];
     const uint64_t seed_before = seed;
     begin_trial(work, at);
-    struct disturbance disturbance = {.rank = -1, .signal = signals[below(3)]};
+    struct disturbance disturbance = {.rank = -1, .signal = signals[below(3)], .goes_on = work->launcher == ALONE_HERE};
     disturbance.after_s = usual_s * (double)below(1000) / 900;
     snprintf(name, sizeof name, "signal %d after %.3f s to %s (seed %llu)", disturbance.signal, disturbance.after_s, work->name,
              (unsigned long long)seed_before);
     trial_name = name;
     int status = run(work->command, at, &disturbance, NULL);
-    kills++;
-    check(work, at, status, true, false);
+    figures->kills++;
+    check(work, at, -1, status, true, false, false);
 }
 
 /* ------------------------------------------------------------------- beginning */
@@ -423,10 +492,13 @@ static bool count_calls(const struct work *work, int rank, double *usual_s) {
         snprintf(command, sizeof command, "cp '%s/%s' '%s/%s.whole'", at, work->result, directory, work->name);
         if (system(command) != 0) return false;
     }
+    open_before[work - works][rank > 0] = reported(report, "descriptors");
     for (char *line = strtok(report, "\n"); line; line = strtok(NULL, "\n")) {
         struct stretch stretch = {.work = work, .how = "fail", .rank = rank};
         if (sscanf(line, "%31s %ld", stretch.call, &stretch.calls) != 2 || stretch.calls == 0) continue;
-        if (strcmp(stretch.call, "live") == 0 || strcmp(stretch.call, "open") == 0) continue;
+        /* Each start would meet the fault again. */
+        if (work->launcher != ALONE_HERE && work->result) continue;
+        if (strcmp(stretch.call, "live") == 0 || strcmp(stretch.call, "descriptors") == 0) continue;
         stretches[stretch_count++] = stretch;
         for (size_t w = 0; w < sizeof more_ways / sizeof *more_ways; w++) {
             if (strcmp(more_ways[w].call, stretch.call) != 0) continue;
@@ -439,12 +511,14 @@ static bool count_calls(const struct work *work, int rank, double *usual_s) {
     return true;
 }
 
-static bool set_up(void) {
-    char base[] = "/tmp/torture-XXXXXX";
-    if (!mkdtemp(base)) return false;
-    snprintf(directory, sizeof directory, "%s", base);
+static bool set_up(const char *other_program) {
+    const char *base = getenv("TMPDIR") ? getenv("TMPDIR") : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(directory, sizeof directory, "%s/torture-XXXXXX", base);
+    if (!mkdtemp(directory)) return false;
     setenv("PENSTOCK", program, 1);
-    setenv("MPIRUN", mpirun ? mpirun : "false", 1);
+    setenv("MPIRUN", launchers[BY_MPIRUN] ? launchers[BY_MPIRUN] : "false", 1);
+    setenv("OTHER_MPIRUN", launchers[BY_OTHER] ? launchers[BY_OTHER] : "false", 1);
+    setenv("OTHER_PENSTOCK", other_program ? other_program : "", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
@@ -470,33 +544,87 @@ static void stop(int number) {
 }
 
 static void print_figures(double seconds) {
-    printf("%ld trials in %.0f s: %ld faults, %ld signals; %ld did not end with status 0; %ld deviations\nstatuses:", trials,
-           seconds, faults, kills, refused, deviations);
+    printf("%ld trials in %.0f s: %ld faults, %ld kills; %ld did not end with status 0; %ld launchers hung after their last "
+           "process; %ld deviations\nstatuses:",
+           figures->trials, seconds, figures->faults, figures->kills, figures->refused, figures->launcher_hangs,
+           figures->deviations);
     for (int s = 0; s < 256; s++)
-        if (by_status[s] > 0) printf(" %d: %ld", s, by_status[s]);
+        if (figures->by_status[s] > 0) printf(" %d: %ld", s, figures->by_status[s]);
     printf("\n");
 }
 
-/* Each kind of each work as often as any other, whatever the number of its calls; one trial in eight is a signal. */
-static void go(double seconds, long count, const double *usual_s) {
+/* A line: when, of which commit, how long, and what came of it. */
+static void add_result(const char *path, uint64_t first_seed, double seconds) {
+    char commit[32] = "", date[32] = "";
+    const time_t now = time(NULL);
+    FILE *git = popen("git describe --always --dirty --exclude '*' 2>/dev/null", "r"), *file = fopen(path, "ae");
+    if (git && fgets(commit, sizeof commit, git)) commit[strcspn(commit, "\n")] = '\0';
+    if (git) pclose(git);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M", gmtime(&now));
+    if (file)
+        fprintf(file, "%s  %-14s seed %-10llu %5.0f s %6ld faults %6ld kills %6ld refused %3ld deviations%s%s\n", date,
+                commit[0] ? commit : "-", (unsigned long long)first_seed, seconds, figures->faults, figures->kills,
+                figures->refused, figures->deviations, launchers[BY_MPIRUN] ? "  mpirun" : "",
+                launchers[BY_OTHER] ? ", the other MPI" : "");
+    if (!file || fclose(file) != 0) printf("cannot write %s: %s\n", path, strerror(errno));
+}
+
+/* The next of all calls at which a process can be killed, one after the other; round again at the end. */
+static void try_next_kill(void) {
+    long total = 0, next;
+    for (int t = 0; t < stretch_count; t++) total += strcmp(stretches[t].how, "kill") == 0 ? stretches[t].calls : 0;
+    if (total == 0) return;
+    next = figures->swept++ % total;
+    for (int t = 0; t < stretch_count; t++) {
+        if (strcmp(stretches[t].how, "kill") != 0) continue;
+        if (next < stretches[t].calls) return try_fault(&stretches[t], 1 + next);
+        next -= stretches[t].calls;
+    }
+}
+
+/* Each kind of each work as often as any other, whatever the number of its calls; those over MPI, which take longest, a third
+ * as often. One trial in eight is a signal at a random moment, and one a kill at the next call. */
+static void go(double seconds, long count, bool speaks, const double *usual_s) {
     const double begun = now_s();
     double spoke = begun;
     for (long t = 0; t < count && now_s() - begun < seconds && stretch_count > 0 && !stopped; t++) {
         const struct stretch *stretch = &stretches[below(stretch_count)];
-        if (below(8) == 0 && strstr(stretch->work->command, "train"))
-            try_kill(stretch->work, usual_s[stretch->work - works]);
-        else
+        const struct work *work = &works[below(WORKS)];
+        const long kind = below(8);
+        if (kind == 0 && usual_s[work - works] > 0 && strstr(work->command, "train"))
+            try_kill(work, usual_s[work - works]);
+        else if (kind == 1)
+            try_next_kill();
+        else if (stretch->work->launcher == ALONE_HERE || below(3) == 0)
             try_fault(stretch, 1 + below(stretch->calls));
-        if (now_s() - spoke > 300) print_figures((spoke = now_s()) - begun);
+        if (speaks && now_s() - spoke > 300) print_figures((spoke = now_s()) - begun);
     }
+}
+
+static void go_together(int jobs, double seconds, long count, const double *usual_s) {
+    const uint64_t first = seed;
+    const double begun = now_s();
+    for (int job = 0; job < jobs; job++) {
+        if (fork() != 0) continue;
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        snprintf(place, sizeof place, "at%d", job);
+        seed = first + (uint64_t)job * UINT64_C(0xd1342543de82ef95);
+        go(seconds, (count + jobs - 1) / jobs, job == 0, usual_s);
+        fflush(stdout);
+        _exit(0);
+    }
+    while (wait(NULL) > 0 || errno == EINTR) continue;
     print_figures(now_s() - begun);
 }
 
 int main(int argc, char **argv) {
     double seconds = 60, usual_s[WORKS] = {0};
     long count = INT32_MAX;
-    const char *only = NULL, *order = NULL;
-    int rank = -1;
+    const char *only = NULL, *order = NULL, *results = NULL;
+    char *other = NULL, *other_program = NULL;
+    int rank = -1, jobs = 1;
+    const double begun = now_s();
     if (argc < 3) return fprintf(stderr, "torture PROGRAM FAULTY_LIBRARY [OPTION...]\n"), 2;
     program = realpath(argv[1], NULL);
     library = realpath(argv[2], NULL);
@@ -505,7 +633,10 @@ int main(int argc, char **argv) {
         if (strcmp(argv[a], "--seconds") == 0) seconds = atof(argv[a + 1]);
         if (strcmp(argv[a], "--count") == 0) count = atol(argv[a + 1]);
         if (strcmp(argv[a], "--seed") == 0) seed = strtoull(argv[a + 1], NULL, 10);
-        if (strcmp(argv[a], "--mpirun") == 0) mpirun = argv[a + 1];
+        if (strcmp(argv[a], "--jobs") == 0) jobs = atoi(argv[a + 1]);
+        if (strcmp(argv[a], "--mpirun") == 0) launchers[BY_MPIRUN] = argv[a + 1];
+        if (strcmp(argv[a], "--other") == 0) other = argv[a + 1];
+        if (strcmp(argv[a], "--results") == 0) results = argv[a + 1];
         if (strcmp(argv[a], "--only") == 0) only = argv[a + 1];
         if (strcmp(argv[a], "--one") != 0) continue;
         only = argv[a + 1];
@@ -516,11 +647,19 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
+    if (other && (other_program = strchr(other, '='))) *other_program++ = '\0', launchers[BY_OTHER] = other;
+    figures = mmap(NULL, sizeof *figures, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (figures == MAP_FAILED) return perror("torture"), 1;
+    const uint64_t first_seed = seed;
     printf("seed: %llu\n", (unsigned long long)seed);
-    if (!set_up()) return 1;
+    strcpy(place, "at");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!set_up(other_program)) return 1;
     for (int w = 0; w < WORKS; w++) {
-        if ((only && strcmp(only, works[w].name) != 0) || (works[w].mpi && !mpirun)) continue;
-        for (int r = works[w].mpi ? 0 : -1; r < (works[w].mpi ? 2 : 0); r++)
+        if ((only && strcmp(only, works[w].name) != 0) || (works[w].launcher != ALONE_HERE && !launchers[works[w].launcher]))
+            continue;
+        const bool ranks = works[w].launcher != ALONE_HERE;
+        for (int r = ranks ? 0 : -1; r < (ranks ? 2 : 0); r++)
             if (!count_calls(&works[w], r, &usual_s[w])) return 1;
     }
     if (order && find_work(only)) {
@@ -532,12 +671,9 @@ int main(int argc, char **argv) {
         try_fault(&stretch, number);
         print_figures(0);
     } else {
-        go(seconds, count, usual_s);
+        go_together(jobs > 0 ? jobs : 1, seconds, count, usual_s);
+        if (results) add_result(results, first_seed, now_s() - begun);
     }
-    if (deviations == 0 || !order) {
-        char command[600];
-        snprintf(command, sizeof command, "rm -rf '%s'", directory);
-        if (system(command) != 0) return 1;
-    }
-    return deviations > 0;
+    if (figures->deviations == 0 || !order) nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return figures->deviations > 0;
 }

@@ -44,7 +44,7 @@ static void fuzz_network(const uint8_t *data, size_t size) {
     ps_network_destroy(network);
 }
 
-/* A file in memory, with the contents; what stood in it before is gone. */
+/* A file in memory, with the contents; its pages stay from one to the next. */
 static const char *fuzz_file(const uint8_t *data, size_t size) {
     static char path[64];
     static int file = -1;
@@ -52,7 +52,7 @@ static const char *fuzz_file(const uint8_t *data, size_t size) {
         file = memfd_create("fuzzed", 0);
         snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     }
-    if (file < 0 || ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != (ssize_t)size) abort();
+    if (file < 0 || pwrite(file, data, size, 0) != (ssize_t)size || ftruncate(file, (off_t)size) != 0) abort();
     return path;
 }
 
@@ -136,7 +136,7 @@ static void fuzz_programs(const uint8_t *data, size_t size) {
     fuzz_judge(ps_programs_parse(text, &programs, &error), &error);
     free(text);
     /* Longer ones take longer than a fuzzer should wait. */
-    if (programs != NULL && programs->batches * programs->micro_batches <= 1 << 12) {
+    if (programs != NULL && programs->batches * programs->micro_batches <= 1 << 8) {
         free(ps_programs_json(programs));
         free(ps_programs_table(programs));
     }
@@ -167,13 +167,25 @@ static void fuzz_frames(const uint8_t *data, size_t size) {
     control_close(control);
 }
 
+/* What the contents are made of, for the mutations of fuzz.c. FORM_TENSORS: eight bytes with the length of a JSON text, the
+ * text, and bytes. */
+enum fuzz_form { FORM_BYTES, FORM_JSON, FORM_TENSORS };
+
 static const struct fuzz_target {
     const char *name;
     void (*run)(const uint8_t *data, size_t size);
+    enum fuzz_form form;
 } fuzz_targets[] = {
-    {"onnx", fuzz_onnx},           {"network", fuzz_network}, {"npz", fuzz_npz},         {"safetensors", fuzz_safetensors},
-    {"tokenizer", fuzz_tokenizer}, {"plan", fuzz_plan},       {"cluster", fuzz_cluster}, {"profile", fuzz_profile},
-    {"programs", fuzz_programs},   {"frames", fuzz_frames},
+    {"onnx", fuzz_onnx, FORM_BYTES},
+    {"network", fuzz_network, FORM_JSON},
+    {"npz", fuzz_npz, FORM_BYTES},
+    {"safetensors", fuzz_safetensors, FORM_TENSORS},
+    {"tokenizer", fuzz_tokenizer, FORM_JSON},
+    {"plan", fuzz_plan, FORM_JSON},
+    {"cluster", fuzz_cluster, FORM_JSON},
+    {"profile", fuzz_profile, FORM_JSON},
+    {"programs", fuzz_programs, FORM_JSON},
+    {"frames", fuzz_frames, FORM_BYTES},
 };
 
 #endif

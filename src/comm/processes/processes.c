@@ -122,8 +122,9 @@ enum ps_status processes_join(const struct processes_class *class, struct proces
         *out = processes;
     else if (processes->control)
         return processes_leave(processes, status, error);
-    else
-        destroy(processes);
+    else if (class)
+        class->abort_run(status);
+    if (status != PS_OK) destroy(processes);
     return status;
 }
 

@@ -114,7 +114,11 @@ static void end(void) {
 
 /* MPI cannot be ended after a failure. Without MPI_Abort some launchers report the signal that ended the others instead of the
  * status of the first process; but it ends this process at once, which the library does not. */
-static void abort_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+static void abort_all(int status) {
+    int started = 0;
+    MPI_Initialized(&started);
+    if (started) MPI_Abort(MPI_COMM_WORLD, status);
+}
 
 static void abort_run(enum ps_status status) {
     (void)status;
