@@ -201,6 +201,13 @@ static inline int case_relu_in_place(struct builder *b, struct draw *d) {
 
 static inline int case_batch_norm(struct builder *b, struct draw *d) { return build_batch_norm(b, draw_image(b, d), "node"); }
 
+static inline int case_batch_norm_double(struct builder *b, struct draw *d) {
+    struct attributes a = {.double_precision = true};
+    int node = add_one(b, OPERATOR_BATCH_NORM, &a, draw_image(b, d));
+    if (draw(d, 0, 1) == 1) build_relu(b, node, "relu");
+    return node;
+}
+
 static inline int case_batch_norm_vector(struct builder *b, struct draw *d) {
     return build_batch_norm(b, build_input(b, draw(d, 1, 20), 0, 0), "node");
 }
@@ -793,6 +800,7 @@ static const struct test_case cases[] = {
     {"batch norm", case_batch_norm, false},
     {"batch norm on vectors", case_batch_norm_vector, false},
     {"batch norm with relu", case_batch_norm_relu, false},
+    {"batch norm in double precision", case_batch_norm_double, false},
     {"add", case_add, false},
 #define UNARY(NAME, name, value, slope, reads, flops) {"unary " #name, case_unary_##name, false},
 #define BINARY(NAME, name, value, slope_a, slope_b, reads, flops) {"binary " #name, case_binary_##name, false},

@@ -2,6 +2,7 @@
  * What is particular to the cpu device: every way in which it computes (small images by taps, several blocks of rows, one or
  * more threads) against the reference device, the same bits at every run, and padding that stays zero.
  */
+#include <float.h>
 #include <math.h>
 
 #include "chain.h"
@@ -211,43 +212,95 @@ static void test_same_bits(void **state) {
     }
 }
 
-/* A normalisation far from 0: what is close to the mean must not drown in it. */
-static void test_large_mean(void **state) {
-    (void)state;
-    struct device *device = chain_device("cpu");
-    struct builder b = {graph_create(), &test_error};
-    build_batch_norm(&b, build_input(&b, 3, 40, 40), "norm");
-    assert_ok(graph_finish(b.graph, &test_error));
-    const struct node *node = &b.graph->nodes[1];
-    enum { SAMPLES = 8, COUNT = SAMPLES * 40 * 40 * 3 };
-    struct kernel *kernel;
-    assert_ok(kernel_create(device, b.graph, node, SAMPLES, false, &kernel, &test_error));
+enum { NORM_CHANNELS = 3, NORM_SIDE = 40, NORM_SAMPLES = 8, NORM_COUNT = NORM_SAMPLES * NORM_SIDE * NORM_SIDE * NORM_CHANNELS };
+
+/* A batch norm forward and backward; `y` and `dx` have NORM_COUNT elements, the others are (C). */
+struct norm_outcome {
+    float *y, *dx, mean[NORM_CHANNELS], variance[NORM_CHANNELS], weight[NORM_CHANNELS], bias[NORM_CHANNELS];
     struct memory_block memory;
-    assert_ok(memory_block_take(&memory,
-                                2 * memory_align(COUNT * 4) + (size_t)(kernel->inner_bytes + kernel->workspace_bytes) + 256,
-                                "a test", &test_error));
-    float *x = memory_block_carve(&memory, COUNT * 4), *y = memory_block_carve(&memory, COUNT * 4);
-    for (uint64_t i = 0; i < COUNT; i++) x[i] = 1000 + (i / 3 % 2 == 0 ? 0.5f : -0.5f);
-    float weight[3] = {1, 1, 1}, bias[3] = {0}, mean[3] = {0}, variance[3] = {0};
-    struct kernel_call call = {.input = {x},
-                               .output = y,
+};
+
+static struct norm_outcome run_norm(const char *device_name, bool double_precision, const float *x, const float *dy) {
+    struct device *device = chain_device(device_name);
+    struct builder b = {graph_create(), &test_error};
+    struct attributes attributes = {.double_precision = double_precision};
+    int input = build_input(&b, NORM_CHANNELS, NORM_SIDE, NORM_SIDE);
+    int norm = graph_add(b.graph, OPERATOR_BATCH_NORM, "norm", &attributes, &input, 1, b.error);
+    assert_true(norm > 0);
+    assert_ok(graph_finish(b.graph, &test_error));
+    struct kernel *kernel;
+    assert_ok(kernel_create(device, b.graph, &b.graph->nodes[norm], NORM_SAMPLES, false, &kernel, &test_error));
+    struct norm_outcome made = {.mean = {0}};
+    struct memory_block room;
+    assert_ok(memory_block_take(&made.memory, 2 * memory_align(NORM_COUNT * 4), "a test", &test_error));
+    assert_ok(memory_block_take(&room, (size_t)(kernel->inner_bytes + kernel->workspace_bytes) + 256, "a test", &test_error));
+    made.y = memory_block_carve(&made.memory, NORM_COUNT * 4);
+    made.dx = memory_block_carve(&made.memory, NORM_COUNT * 4);
+    float weight[NORM_CHANNELS] = {1, 1, 1}, bias[NORM_CHANNELS] = {0};
+    struct kernel_call call = {.input = {(float *)(uintptr_t)x},
+                               .output = made.y,
+                               .output_gradient = (float *)(uintptr_t)dy,
+                               .input_gradient = {made.dx},
                                .weights = {weight, bias},
-                               .statistics = {NULL, NULL, mean, variance},
+                               .gradients = {made.weight, made.bias},
+                               .statistics = {NULL, NULL, made.mean, made.variance},
                                .training = true,
                                .update_statistics = true,
                                .error = &test_error};
-    call.inner = memory_block_carve(&memory, (size_t)kernel->inner_bytes);
-    call.workspace = memory_block_carve(&memory, (size_t)kernel->workspace_bytes);
+    call.inner = memory_block_carve(&room, (size_t)kernel->inner_bytes);
+    call.workspace = memory_block_carve(&room, (size_t)kernel->workspace_bytes);
     assert_ok(kernel_run(kernel, KERNEL_FORWARD, &call));
-    for (int i = 0; i < COUNT; i++) assert_true(fabsf(fabsf(y[i]) - 1) < 1e-4f);
-    for (int c = 0; c < 3; c++) {
-        assert_true(fabsf(mean[c] - 100) < 1e-3f);
-        assert_true(fabsf(variance[c] - 0.025f) < 1e-5f);
-    }
+    assert_ok(kernel_run(kernel, KERNEL_BACKWARD_INPUT, &call));
+    assert_ok(kernel_run(kernel, KERNEL_BACKWARD_WEIGHT, &call));
     kernel_destroy(kernel);
-    memory_block_release(&memory);
+    memory_block_release(&room);
     graph_destroy(b.graph);
     device_close(device);
+    return made;
+}
+
+/* A normalisation far from 0: what is close to the mean must not drown in it. */
+static void test_large_mean(void **state) {
+    (void)state;
+    static float x[NORM_COUNT], dy[NORM_COUNT];
+    for (int i = 0; i < NORM_COUNT; i++) x[i] = 1000 + (i / 3 % 2 == 0 ? 0.5f : -0.5f);
+    for (int wide = 0; wide < 2; wide++) {
+        struct norm_outcome made = run_norm("cpu", wide, x, dy);
+        for (int i = 0; i < NORM_COUNT; i++) assert_true(fabsf(fabsf(made.y[i]) - 1) < 1e-4f);
+        for (int c = 0; c < NORM_CHANNELS; c++) {
+            assert_true(fabsf(made.mean[c] - 100) < 1e-3f);
+            assert_true(fabsf(made.variance[c] - 0.025f) < 1e-5f);
+        }
+        memory_block_release(&made.memory);
+    }
+}
+
+static bool within_rounding(const float *a, const float *b, int count, float largest) {
+    for (int i = 0; i < count; i++)
+        if (!(fabsf(a[i] - b[i]) <= FLT_EPSILON * fmaxf(fabsf(b[i]), largest))) return false;
+    return true;
+}
+
+/* What a norm in double precision writes is rounded once, however many rows there are, as `reference` does it. */
+static void test_norm_in_double(void **state) {
+    (void)state;
+    static float x[NORM_COUNT], dy[NORM_COUNT];
+    for (uint64_t i = 0; i < NORM_COUNT; i++) {
+        x[i] = 100 + random_uniform(random_key(1, RANDOM_TEST, test_seed(), 0), i);
+        dy[i] = random_uniform(random_key(1, RANDOM_TEST, test_seed(), 1), i);
+    }
+    struct norm_outcome wanted = run_norm("reference", false, x, dy), made = run_norm("cpu", true, x, dy),
+                        single = run_norm("cpu", false, x, dy);
+    assert_true(within_rounding(made.y, wanted.y, NORM_COUNT, 1e-9f));
+    assert_true(within_rounding(made.dx, wanted.dx, NORM_COUNT, 1e-9f));
+    assert_true(within_rounding(made.weight, wanted.weight, NORM_CHANNELS, 0));
+    assert_true(within_rounding(made.bias, wanted.bias, NORM_CHANNELS, 0));
+    assert_true(within_rounding(made.mean, wanted.mean, NORM_CHANNELS, 0));
+    assert_true(within_rounding(made.variance, wanted.variance, NORM_CHANNELS, 0));
+    assert_false(within_rounding(single.y, wanted.y, NORM_COUNT, 1e-9f));
+    memory_block_release(&made.memory);
+    memory_block_release(&wanted.memory);
+    memory_block_release(&single.memory);
 }
 
 int main(void) {
@@ -255,6 +308,7 @@ int main(void) {
         cmocka_unit_test(test_against_reference),
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_large_mean),
+        cmocka_unit_test(test_norm_in_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

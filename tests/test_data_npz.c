@@ -212,6 +212,24 @@ static void a_single_array_is_a_file(void **state) {
     npz_close(file);
 }
 
+/* The first dimension innermost: element (i, j, k) of 2 x 3 x 1 lies at i + 2 j. */
+static void fortran_order_is_turned(void **state) {
+    (void)state;
+    const struct bytes made = npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 1)}", floats, sizeof floats);
+    test_file_write(in_directory("f.npy"), made.data, made.size);
+    struct npz *file;
+    struct array array;
+    float values[6];
+    assert_ok(npz_open(in_directory("f.npy"), &file, &test_error));
+    for (int again = 0; again < 2; again++) {
+        assert_ok(npz_get(file, "f", &array, &test_error));
+        array_floats(&array, 0, 6, values);
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < 3; j++) assert_true(values[3 * i + j] == floats[i + 2 * j]);
+    }
+    npz_close(file);
+}
+
 static void damaged_headers_are_named(void **state) {
     (void)state;
     static const struct {
@@ -221,7 +239,7 @@ static void damaged_headers_are_named(void **state) {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999999999, 999999999999999999)}", "does not fit"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999999999,)}", "header is damaged"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,2,3)}", "header is damaged"},
-        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", "Fortran order"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 4)}", "size does not fit its shape"},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", "elements of '>f4'"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3,)}", "elements of '<c8'"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", "header is damaged"},
@@ -318,8 +336,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),      cmocka_unit_test(every_type_becomes_floats_and_integers),
         cmocka_unit_test(deflated_arrays_are_unpacked), cmocka_unit_test(a_single_array_is_a_file),
-        cmocka_unit_test(damaged_headers_are_named),    cmocka_unit_test(damaged_archives_are_named),
-        cmocka_unit_test(no_damage_does_harm),          cmocka_unit_test(files_of_numpy_are_read),
+        cmocka_unit_test(fortran_order_is_turned),      cmocka_unit_test(damaged_headers_are_named),
+        cmocka_unit_test(damaged_archives_are_named),   cmocka_unit_test(no_damage_does_harm),
+        cmocka_unit_test(files_of_numpy_are_read),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

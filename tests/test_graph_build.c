@@ -196,6 +196,22 @@ static void test_not_across_layers(void **state) {
     graph_destroy(b.graph);
 }
 
+/* A long chain that runs in place: the time grows with its length, not with the square (minutes). */
+static void test_long_chain_in_place(void **state) {
+    (void)state;
+    enum { LENGTH = 300000 };
+    struct builder b = {graph_create(), &test_error};
+    int x = build_linear(&b, build_input(&b, 4, 0, 0), "fc", 4);
+    char name[16];
+    for (int i = 0; i < LENGTH; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        x = build_relu(&b, x, name);
+    }
+    assert_ok(graph_finish(b.graph, &test_error));
+    assert_int_equal(b.graph->nodes[x].root, 1);
+    graph_destroy(b.graph);
+}
+
 /* A network known by its costs alone: a chain of opaque layers. */
 static void test_opaque_chain(void **state) {
     (void)state;
@@ -482,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_layers_and_memory),
         cmocka_unit_test(test_not_in_place),
         cmocka_unit_test(test_not_across_layers),
+        cmocka_unit_test(test_long_chain_in_place),
         cmocka_unit_test(test_opaque_chain),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refused_attributes),

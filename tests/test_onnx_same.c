@@ -56,6 +56,12 @@ static const struct {
      "6",
      {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; e Expand r i:3,6; l MatMul e v; m MatMul x w; p Add l m",
       "k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; l MatMul r v; m MatMul x w; p Add l m"}},
+    {"seven dimensions in reverse order: more than a permute has sides",
+     {"w 4,128"},
+     "128",
+     {"a Reshape x i:3,2,2,2,2,2,2,2; t Transpose a perm=[0,7,6,5,4,3,2,1]; r Reshape t i:3,128; p Gemm r w transB=1",
+      "a Reshape x i:3,16,8; g Gather a i:0,8,4,12,2,10,6,14,1,9,5,13,3,11,7,15 axis=1; h Gather g i:0,4,2,6,1,5,3,7 axis=2; "
+      "t Transpose h perm=[0,2,1]; r Reshape t i:3,128; p Gemm r w transB=1"}},
 };
 
 static void put_attribute(struct bytes *node, char *text) {
@@ -187,7 +193,7 @@ static int64_t compute(size_t c, int which, float *found) {
 static void test_same(void **state) {
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        float found[2][256];
+        float found[2][1024];
         const int64_t count = compute(c, 0, found[0]);
         assert_int_equal(count, compute(c, 1, found[1]));
         for (int64_t i = 0; i < count; i++)

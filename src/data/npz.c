@@ -44,6 +44,7 @@ struct member {
     uint32_t checksum;
     int method;
     unsigned char *unpacked; /* NULL: it is stored, or was not asked for yet */
+    unsigned char *turned;   /* of an array in Fortran order: its elements in C order */
 };
 
 struct npz {
@@ -299,7 +300,26 @@ static bool read_dictionary(struct reader *reader, struct header *header, struct
     return read && header->known[0] && header->known[1] && header->known[2];
 }
 
-static enum ps_status parse_npy(const struct npz *file, const struct member *member, const unsigned char *bytes,
+/* The elements of an array in Fortran order (the first dimension innermost), put in C order. */
+static enum ps_status turn(struct member *member, struct array *array, struct ps_error *error) {
+    const size_t bytes = array_types[array->type].bytes;
+    const unsigned char *from = array->data;
+    const int64_t count = array_elements(array);
+    array->data = member->turned;
+    if (member->turned != NULL) return PS_OK;
+    TRY(memory_new(&member->turned, array_bytes(array) + 1, member->name, error));
+    array->data = member->turned;
+    int64_t place[ARRAY_RANK_MAX] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = 0;
+        for (int d = array->rank - 1; d >= 0; d--) at = at * array->shape[d] + place[d];
+        memcpy(member->turned + (size_t)i * bytes, from + (size_t)at * bytes, bytes);
+        for (int d = array->rank - 1; d >= 0 && ++place[d] == array->shape[d]; d--) place[d] = 0;
+    }
+    return PS_OK;
+}
+
+static enum ps_status parse_npy(const struct npz *file, struct member *member, const unsigned char *bytes,
                                 struct array *array, struct ps_error *error) {
     const uint64_t size = member->size;
     if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) return damaged(file, member->name, error, "it is no .npy file");
@@ -319,14 +339,9 @@ static enum ps_status parse_npy(const struct npz *file, const struct member *mem
         return error_set(error, PS_BAD_INPUT,
                          "%s: array '%.100s': elements of '%s'; little-endian numbers of 8 to 64 bits and bool are accepted",
                          file->path, member->name, header.descr);
-    if (header.fortran && array->rank > 1) {
-        damaged(file, member->name, error, "it is in Fortran order");
-        error_hint(error, "save numpy.ascontiguousarray(...) of it");
-        return PS_BAD_INPUT;
-    }
     if (array_bytes(array) != size - first - length)
         return damaged(file, member->name, error, "its size does not fit its shape");
-    return PS_OK;
+    return header.fortran && array->rank > 1 ? turn(member, array, error) : PS_OK;
 }
 
 /* --------------------------------------------------------------------- reading */
@@ -367,7 +382,10 @@ enum ps_status npz_open(const char *path, struct npz **out, struct ps_error *err
 
 void npz_close(struct npz *file) {
     if (file == NULL) return;
-    for (int i = 0; i < file->count; i++) free(file->members[i].unpacked);
+    for (int i = 0; i < file->count; i++) {
+        free(file->members[i].unpacked);
+        free(file->members[i].turned);
+    }
     file_unmap(&file->map);
     arena_release(&file->arena);
     free(file);

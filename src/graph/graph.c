@@ -304,30 +304,34 @@ static enum ps_status find_layers(struct graph *graph, struct ps_error *error) {
     return PS_OK;
 }
 
+/* What is known of the nodes that share a root's memory so far: somebody else reads one of the values; a backward wants one of
+ * them exactly as it was. */
+enum { SHARED_READ = 1, SHARED_EXACT = 2 };
+
 /* Whether node `i` may write over its input: within the layer, where nobody else reads any of the values that share the
  * memory, and no backward wants one of them exactly as it was. The data are never written over. */
-static bool may_run_in_place(const struct graph *graph, int i, const int *consumers) {
+static bool may_run_in_place(const struct graph *graph, int i, const unsigned char *shared) {
     const struct node *node = &graph->nodes[i];
     if (!(node->flags & OPERATOR_IN_PLACE)) return false;
     const struct node *input = &graph->nodes[node->inputs[0]];
-    int root = input->root;
+    const int root = input->root;
     if (graph->nodes[root].layer != node->layer) return false;
     if (input->shape.type != node->shape.type || shape_elements(&input->shape) != shape_elements(&node->shape)) return false;
-    for (int j = root; j < i; j++) {
-        if (graph->nodes[j].root != root) continue;
-        if (consumers[j] != 1) return false;
-        bool exact = (graph->nodes[j].flags & OPERATOR_USES_OUTPUT) != 0;
-        if (exact && !(node->flags & OPERATOR_KEEPS_ZEROS)) return false;
-    }
-    return true;
+    return !(shared[root] & SHARED_READ) && (!(shared[root] & SHARED_EXACT) || (node->flags & OPERATOR_KEEPS_ZEROS));
 }
 
-static void find_roots(struct graph *graph, const int *consumers) {
+static enum ps_status find_roots(struct graph *graph, const int *consumers, struct ps_error *error) {
+    unsigned char *shared; /* by root */
+    TRY(memory_new(&shared, graph->node_count, "a network", error));
     for (int i = 0; i < graph->node_count; i++) {
         struct node *node = &graph->nodes[i];
-        bool shares = (node->flags & OPERATOR_SHARES_MEMORY) != 0 || may_run_in_place(graph, i, consumers);
+        bool shares = (node->flags & OPERATOR_SHARES_MEMORY) != 0 || may_run_in_place(graph, i, shared);
         node->root = shares ? graph->nodes[node->inputs[0]].root : i;
+        if (consumers[i] != 1) shared[node->root] |= SHARED_READ;
+        if (node->flags & OPERATOR_USES_OUTPUT) shared[node->root] |= SHARED_EXACT;
     }
+    free(shared);
+    return PS_OK;
 }
 
 static bool trains(const struct graph *graph, const struct node *node) {
@@ -423,7 +427,7 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     TRY_OUT(check_uses(graph, consumers, error));
     TRY_OUT(find_layers(graph, error));
     TRY_OUT(check_ties(graph, error));
-    find_roots(graph, consumers);
+    TRY_OUT(find_roots(graph, consumers, error));
     find_untrained(graph);
     int *last_use = consumers; /* which are no longer needed */
     find_last_uses(graph, last_use);

@@ -63,7 +63,7 @@ struct attributes {
     bool ceiling;                               /* pooling: a window that only begins in the image counts too */
     int out_h, out_w;                           /* average_pool: windows of uneven sizes that give an output of this size */
     float rate;                                 /* dropout, attention: probability of zeroing */
-    bool short_sums;                            /* batch_norm: few rows are added up in single precision; for few channels */
+    bool double_precision;                      /* batch_norm: sums, and what follows from them */
     float epsilon, momentum;                    /* batch_norm: PyTorch's meaning of momentum; layer_norm: epsilon */
     float smoothing;                            /* cross_entropy: label smoothing */
     int vocabulary;                             /* embedding: tokens there are */

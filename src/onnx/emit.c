@@ -181,25 +181,28 @@ enum ps_status emit_view(struct emitting *e, int from, const struct list *sides,
     return emit_add(e, &view, "view", &from, 1, node);
 }
 
-/* The order of `wanted` made by a permute of the layout; noted, so that others find it. */
-static enum ps_status permute(struct emitting *e, const struct wanted *w, const int *from, const int *to, int count,
-                              const struct layout *layout, int *node) {
-    /* Runs of atoms that stay together are one side. */
-    int run_of[ATOMS_MAX], runs = 0, first_of[ATOMS_MAX], shown, place_of[ATOMS_MAX];
-    int64_t sides[ATOMS_MAX];
+/* Runs of atoms that stay together from one order to another: run_of[atom], first_of[run]; returns how many there are. */
+static int find_runs(const int *from, const int *to, int count, int run_of[ATOMS_MAX], int first_of[ATOMS_MAX]) {
+    int place_of[ATOMS_MAX], runs = 0;
     for (int i = 0; i < count; i++) place_of[to[i]] = i;
     for (int i = 0; i < count; i++) {
         const bool on = i > 0 && place_of[from[i]] == place_of[from[i - 1]] + 1;
-        if (!on) {
-            first_of[runs] = from[i];
-            sides[runs++] = 1;
-        }
-        sides[runs - 1] *= w->view.atoms[from[i]].size;
+        if (!on) first_of[runs++] = from[i];
         run_of[from[i]] = runs - 1;
     }
-    if (runs > SHAPE_RANK_MAX) return emit_refuse(e, "its input would have to be permuted in more than 6 dimensions");
+    return runs;
+}
+
+/* The order of `to` made by a permute of a node whose output lies in that of `from`; noted, so that others find it. */
+static enum ps_status permute_once(struct emitting *e, const struct wanted *w, const int *from, const int *to, int count,
+                                   int *node) {
+    int run_of[ATOMS_MAX], first_of[ATOMS_MAX], shown;
+    int64_t sides[ATOMS_MAX];
+    const int runs = find_runs(from, to, count, run_of, first_of);
+    for (int r = 0; r < runs; r++) sides[r] = 1;
+    for (int i = 0; i < count; i++) sides[run_of[from[i]]] *= w->view.atoms[from[i]].size;
     const struct list before = list_of_sides(sides, runs);
-    TRY(emit_view(e, layout->node, &before, &shown));
+    TRY(emit_view(e, *node, &before, &shown));
     int memory[SHAPE_RANK_MAX], at = 0;
     for (int i = 0; i < count; i++)
         if (first_of[run_of[to[i]]] == to[i]) memory[at++] = run_of[to[i]];
@@ -221,6 +224,28 @@ static enum ps_status permute(struct emitting *e, const struct wanted *w, const 
     return PS_OK;
 }
 
+/* The same where there may be more runs than sides: as long as there are, the first two go to the front, which takes five
+ * sides at most, and are one run then. Overwrites `from`. */
+static enum ps_status permute(struct emitting *e, const struct wanted *w, int *from, const int *to, int count, int *node) {
+    int run_of[ATOMS_MAX], first_of[ATOMS_MAX], between[ATOMS_MAX];
+    while (find_runs(from, to, count, run_of, first_of) > SHAPE_RANK_MAX) {
+        int front = 0, runs = 0, at = 0;
+        for (; front < count; front++) {
+            runs += first_of[run_of[to[front]]] == to[front];
+            if (runs > 2) break;
+            between[at++] = to[front];
+        }
+        for (int i = 0; i < count; i++) {
+            bool moved = false;
+            for (int k = 0; k < front; k++) moved = moved || to[k] == from[i];
+            if (!moved) between[at++] = from[i];
+        }
+        TRY(permute_once(e, w, from, between, count, node));
+        memcpy(from, between, (size_t)count * sizeof *from);
+    }
+    return permute_once(e, w, from, to, count, node);
+}
+
 enum ps_status emit_arrange(struct emitting *e, struct wanted *w, int *node) {
     int from[ATOMS_MAX], to[ATOMS_MAX], count = 0, there;
     int64_t memory[SHAPE_RANK_MAX];
@@ -240,7 +265,8 @@ enum ps_status emit_arrange(struct emitting *e, struct wanted *w, int *node) {
         layout = e->layouts[w->view.step];
         there = layout_order(&w->view, layout, from);
         if (there != count) return emit_refuse(e, "its input lies in memory as no view can show it");
-        TRY(permute(e, w, from, to, count, layout, node));
+        *node = layout->node;
+        TRY(permute(e, w, from, to, count, node));
     }
     if (repeated) {
         struct making expand;

@@ -30,7 +30,7 @@ enum ps_status emit_batch_norm(struct emitting *e) {
         TRY(emit_arrange(e, &w, &node));
     made.attributes.epsilon = s->attributes.epsilon;
     made.attributes.momentum = s->attributes.momentum;
-    made.attributes.short_sums = true;
+    made.attributes.double_precision = true;
     TRY(emit_add(e, &made, "", &node, 1, &node));
     for (int p = 0; p < 4; p++) TRY(emit_own(e, node, p, s->parameters[p]));
     return emit_note_same(e, node, &w);

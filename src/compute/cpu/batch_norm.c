@@ -13,6 +13,10 @@
  *
  * Inner memory holds mean and inverse, and the two sums of the backward, which the half of the backward that runs first leaves
  * for the other.
+ *
+ * With the attribute `double_precision` all of this is double, and what is written is rounded once: the sums are of x - k and
+ * (x - k)^2 with k the first row, both passes over the rows are y = a x + b and dx = a dy + b x + c, and no error grows with
+ * the number of rows. Deep networks with few samples amplify errors of a norm's mean from layer to layer.
  */
 #include <math.h>
 #include <string.h>
@@ -20,16 +24,17 @@
 #include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
-/* Rows of a block: about 128 KiB of x; with short sums few, where few channels would make it thousands of rows. A thread takes
- * its rows by the grain. */
-enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, BLOCK_ROWS_MANY = 2048, BLOCK_ROWS_FEW = 64, ROWS_GRAIN = 64 };
+/* Rows of a block: about 128 KiB of x. A thread takes its rows by the grain. */
+enum { BLOCK_FLOATS = 32768, BLOCK_ROWS_MIN = 8, ROWS_GRAIN = 64 };
 
 enum sums_state { SUMS_MISSING, SUMS_BY_INPUT, SUMS_BY_WEIGHT };
 
 struct inner {
     float *mean, *inverse, *sum_dy, *sum_dyx; /* sum_dyx: of dy (x - mean) */
     int32_t *state;                           /* enum sums_state */
+    double *wide[4];                          /* double_precision: the four vectors instead */
 };
+enum { MEAN, INVERSE, SUM_DY, SUM_DYX };
 
 /* The sums of a thread over its rows, and memory for those of a block. */
 struct partial {
@@ -43,16 +48,18 @@ struct norm {
     size_t channels, block_rows;
     struct inner inner;
     const float *scale, *shift, *dy_mean, *dyx_factor; /* vectors for the second pass over the rows */
-    bool relu;
+    const double *factors[3];                          /* double_precision: instead */
+    bool relu, wide;
 };
 
 static size_t vector_bytes(size_t channels) { return memory_align(channels * sizeof(float)); }
 
-static struct inner inner_of(const struct kernel_call *call, size_t channels) {
+static struct inner inner_of(const struct kernel_call *call, size_t channels, bool wide) {
     char *base = (char *)call->inner;
-    size_t step = vector_bytes(channels);
+    size_t step = wide ? memory_align(channels * sizeof(double)) : vector_bytes(channels);
     void *vectors[] = {base, base + step, base + 2 * step, base + 3 * step, base + 4 * step};
-    return (struct inner){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
+    if (wide) return (struct inner){.state = vectors[4], .wide = {vectors[0], vectors[1], vectors[2], vectors[3]}};
+    return (struct inner){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], {NULL}};
 }
 
 static size_t partial_bytes(size_t channels) {
@@ -66,16 +73,18 @@ static struct partial partial_of(const struct kernel_call *call, int part, size_
     return (struct partial){vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]};
 }
 
+static bool is_wide(const struct kernel *kernel) { return kernel->node->attributes.double_precision; }
+
 static void set_sizes(struct kernel *kernel) {
     size_t channels = kernel_features(kernel);
-    kernel->inner_bytes = (int64_t)(4 * vector_bytes(channels) + memory_align(sizeof(int32_t)));
+    size_t vector = is_wide(kernel) ? memory_align(channels * sizeof(double)) : vector_bytes(channels);
+    kernel->inner_bytes = (int64_t)(4 * vector + memory_align(sizeof(int32_t)));
     kernel->workspace_bytes = kernel->device->threads * (int64_t)partial_bytes(channels);
     kernel->fuses_relu = kernel->relu_follows;
 }
 
-static size_t block_rows(const struct kernel *kernel, size_t channels) {
+static size_t block_rows(size_t channels) {
     size_t rows = BLOCK_FLOATS / channels;
-    if (kernel->node->attributes.short_sums && rows > BLOCK_ROWS_MANY) return BLOCK_ROWS_FEW;
     return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
 }
 
@@ -83,9 +92,10 @@ static struct norm norm_of(const struct kernel *kernel, const struct kernel_call
     size_t channels = kernel_features(kernel);
     return (struct norm){.call = call,
                          .channels = channels,
-                         .block_rows = block_rows(kernel, channels),
-                         .inner = inner_of(call, channels),
-                         .relu = kernel->fuses_relu};
+                         .block_rows = block_rows(channels),
+                         .inner = inner_of(call, channels, is_wide(kernel)),
+                         .relu = kernel->fuses_relu,
+                         .wide = is_wide(kernel)};
 }
 
 /* Sums of the rows [first, end) into a partial that is zero. */
@@ -113,6 +123,76 @@ static void add_up(const struct kernel *kernel, const struct norm *norm, sum_fun
     size_t threads = (size_t)kernel->device->threads, rows = kernel_rows(kernel), share = (rows + threads - 1) / threads;
     share = (share + ROWS_GRAIN - 1) / ROWS_GRAIN * ROWS_GRAIN;
     device_parallel(kernel->device, threads, 1, sum_partials, &(struct summing){norm, sum, rows, share});
+}
+
+/* Adds the sums of all parts to those of part 0, which it returns. */
+static struct partial join_sums(const struct kernel *kernel, const struct norm *norm) {
+    struct partial all = partial_of(norm->call, 0, norm->channels);
+    for (int part = 1; part < kernel->device->threads; part++) {
+        struct partial p = partial_of(norm->call, part, norm->channels);
+        if (*p.rows == 0) break;
+        for (size_t c = 0; c < norm->channels; c++) {
+            all.first[c] += p.first[c];
+            all.second[c] += p.second[c];
+        }
+    }
+    return all;
+}
+
+/* ---------------------------------------------------------- double precision */
+
+static VECTOR_CLONES void measure_wide(size_t rows, size_t channels, const float *restrict x, const float *restrict shift,
+                                       double *restrict sum, double *restrict squares) {
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            double d = (double)x[r * channels + c] - (double)shift[c];
+            sum[c] += d;
+            squares[c] += d * d;
+        }
+    }
+}
+
+static void measure_rows_wide(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
+    const float *x = norm->call->input[0];
+    measure_wide(end - first, norm->channels, x + first * norm->channels, x, p->first, p->second);
+}
+
+static VECTOR_CLONES void sum_wide(size_t rows, size_t channels, const float *restrict x, const float *restrict dy,
+                                   const double *restrict mean, double *restrict sum_dy, double *restrict sum_dyx) {
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            double gradient = (double)dy[r * channels + c];
+            sum_dy[c] += gradient;
+            sum_dyx[c] += gradient * ((double)x[r * channels + c] - mean[c]);
+        }
+    }
+}
+
+static void sum_rows_wide(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
+    const size_t at = first * norm->channels;
+    sum_wide(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at, norm->inner.wide[MEAN],
+             p->first, p->second);
+}
+
+static VECTOR_CLONES void normalise_wide(size_t rows, size_t channels, const float *restrict x, const double *restrict a,
+                                         const double *restrict b, bool relu, float *restrict y) {
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            float value = (float)(a[c] * (double)x[r * channels + c] + b[c]);
+            y[r * channels + c] = relu && value < 0 ? 0 : value;
+        }
+    }
+}
+
+static VECTOR_CLONES void differentiate_wide(size_t rows, size_t channels, const float *restrict x, const float *restrict dy,
+                                             const double *restrict a, const double *restrict b, const double *restrict k,
+                                             float *restrict dx) {
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            size_t i = r * channels + c;
+            dx[i] = (float)(a[c] * (double)dy[i] + b[c] * (double)x[i] + k[c]);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------- forward */
@@ -201,24 +281,70 @@ static VECTOR_CLONES void normalise(size_t rows, size_t channels, const float *r
 static void normalise_part(const void *context, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t channels = norm->channels;
-    normalise(end - first, channels, norm->call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
-              norm->relu, norm->call->output + first * channels);
+    if (norm->wide)
+        normalise_wide(end - first, channels, norm->call->input[0] + first * channels, norm->factors[0], norm->factors[1],
+                       norm->relu, norm->call->output + first * channels);
+    else
+        normalise(end - first, channels, norm->call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
+                  norm->relu, norm->call->output + first * channels);
+}
+
+/* Fills the wide mean and inverse, from the micro-batch or from the running statistics. */
+static void measure_all_wide(const struct kernel *kernel, const struct norm *norm) {
+    const struct kernel_call *call = norm->call;
+    const double rows = (double)kernel_rows(kernel), epsilon = (double)kernel->node->attributes.epsilon;
+    struct partial all = {0};
+    if (call->training) {
+        add_up(kernel, norm, measure_rows_wide);
+        all = join_sums(kernel, norm);
+    }
+    for (size_t c = 0; c < norm->channels; c++) {
+        double mean = (double)call->statistics[2][c], variance = (double)call->statistics[3][c];
+        if (call->training) {
+            const double distance = fmax(all.second[c] - all.first[c] * all.first[c] / rows, 0);
+            mean = (double)call->input[0][c] + all.first[c] / rows;
+            variance = distance / rows;
+            if (call->update_statistics) move_statistics(kernel, call, c, mean, distance);
+        }
+        norm->inner.wide[MEAN][c] = mean;
+        norm->inner.wide[INVERSE][c] = 1 / sqrt(variance + epsilon);
+    }
+}
+
+/* y = a x + b */
+static void forward_wide(const struct kernel *kernel, struct norm *norm) {
+    const struct partial room = partial_of(norm->call, 0, norm->channels);
+    measure_all_wide(kernel, norm);
+    for (size_t c = 0; c < norm->channels; c++) {
+        room.first[c] = (double)norm->call->weights[0][c] * norm->inner.wide[INVERSE][c];
+        room.second[c] = (double)norm->call->weights[1][c] - room.first[c] * norm->inner.wide[MEAN][c];
+    }
+    norm->factors[0] = room.first;
+    norm->factors[1] = room.second;
+}
+
+static void forward_narrow(const struct kernel *kernel, struct norm *norm) {
+    const struct kernel_call *call = norm->call;
+    if (call->training) {
+        measure(kernel, norm);
+    } else {
+        float epsilon = kernel->node->attributes.epsilon;
+        memcpy(norm->inner.mean, call->statistics[2], norm->channels * sizeof(float));
+        for (size_t c = 0; c < norm->channels; c++) norm->inner.inverse[c] = 1 / sqrtf(call->statistics[3][c] + epsilon);
+    }
+    float *scale = partial_of(call, 0, norm->channels).block_first;
+    for (size_t c = 0; c < norm->channels; c++) scale[c] = call->weights[0][c] * norm->inner.inverse[c];
+    norm->scale = scale;
+    norm->shift = call->weights[1];
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct norm norm = norm_of(kernel, call);
     *norm.inner.state = SUMS_MISSING;
-    if (call->training) {
-        measure(kernel, &norm);
-    } else {
-        float epsilon = kernel->node->attributes.epsilon;
-        memcpy(norm.inner.mean, call->statistics[2], norm.channels * sizeof(float));
-        for (size_t c = 0; c < norm.channels; c++) norm.inner.inverse[c] = 1 / sqrtf(call->statistics[3][c] + epsilon);
-    }
-    float *scale = partial_of(call, 0, norm.channels).block_first;
-    for (size_t c = 0; c < norm.channels; c++) scale[c] = call->weights[0][c] * norm.inner.inverse[c];
-    norm.scale = scale;
-    norm.shift = call->weights[1];
+    if (norm.wide)
+        forward_wide(kernel, &norm);
+    else
+        forward_narrow(kernel, &norm);
     device_parallel(kernel->device, kernel_rows(kernel), ROWS_GRAIN, normalise_part, &norm);
     return PS_OK;
 }
@@ -256,19 +382,16 @@ static void find_sums(const struct kernel *kernel, const struct norm *norm, enum
         *norm->inner.state = SUMS_MISSING;
         return;
     }
-    add_up(kernel, norm, sum_rows);
-    struct partial all = partial_of(norm->call, 0, norm->channels);
-    for (int part = 1; part < kernel->device->threads; part++) {
-        struct partial p = partial_of(norm->call, part, norm->channels);
-        if (*p.rows == 0) break;
-        for (size_t c = 0; c < norm->channels; c++) {
-            all.first[c] += p.first[c];
-            all.second[c] += p.second[c];
-        }
-    }
+    add_up(kernel, norm, norm->wide ? sum_rows_wide : sum_rows);
+    struct partial all = join_sums(kernel, norm);
     for (size_t c = 0; c < norm->channels; c++) {
-        norm->inner.sum_dy[c] = (float)all.first[c];
-        norm->inner.sum_dyx[c] = (float)all.second[c];
+        if (norm->wide) {
+            norm->inner.wide[SUM_DY][c] = all.first[c];
+            norm->inner.wide[SUM_DYX][c] = all.second[c];
+        } else {
+            norm->inner.sum_dy[c] = (float)all.first[c];
+            norm->inner.sum_dyx[c] = (float)all.second[c];
+        }
     }
     *norm->inner.state = (int32_t)mine;
 }
@@ -287,26 +410,54 @@ static VECTOR_CLONES void differentiate(size_t rows, size_t channels, const floa
 static void differentiate_part(const void *context, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t at = first * norm->channels;
-    differentiate(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at, norm->inner.mean,
-                  norm->scale, norm->dy_mean, norm->dyx_factor, norm->call->input_gradient[0] + at);
+    if (norm->wide)
+        differentiate_wide(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at,
+                           norm->factors[0], norm->factors[1], norm->factors[2], norm->call->input_gradient[0] + at);
+    else
+        differentiate(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at,
+                      norm->inner.mean, norm->scale, norm->dy_mean, norm->dyx_factor, norm->call->input_gradient[0] + at);
+}
+
+/* dx = a dy + b x + c. With running statistics (outside of training) mean and variance do not depend on x. */
+static void backward_wide(const struct kernel *kernel, struct norm *norm) {
+    const struct partial room = partial_of(norm->call, 0, norm->channels);
+    double *third = (double *)(void *)room.block_first; /* and block_second */
+    const double factor = norm->call->training ? 1 / (double)kernel_rows(kernel) : 0;
+    for (size_t c = 0; c < norm->channels; c++) {
+        const double mean = norm->inner.wide[MEAN][c], inverse = norm->inner.wide[INVERSE][c];
+        const double a = (double)norm->call->weights[0][c] * inverse;
+        const double b = -a * norm->inner.wide[SUM_DYX][c] * inverse * inverse * factor;
+        room.first[c] = a;
+        room.second[c] = b;
+        third[c] = -a * norm->inner.wide[SUM_DY][c] * factor - b * mean;
+    }
+    norm->factors[0] = room.first;
+    norm->factors[1] = room.second;
+    norm->factors[2] = third;
+}
+
+static void backward_narrow(const struct kernel *kernel, struct norm *norm) {
+    struct partial room = partial_of(norm->call, 0, norm->channels);
+    float *dy_mean = (float *)room.first, *dyx_factor = (float *)room.second, *scale = room.block_first;
+    float factor = norm->call->training ? 1 / (float)kernel_rows(kernel) : 0;
+    for (size_t c = 0; c < norm->channels; c++) {
+        float inverse = norm->inner.inverse[c];
+        scale[c] = norm->call->weights[0][c] * inverse;
+        dy_mean[c] = norm->inner.sum_dy[c] * factor;
+        dyx_factor[c] = norm->inner.sum_dyx[c] * inverse * inverse * factor;
+    }
+    norm->scale = scale;
+    norm->dy_mean = dy_mean;
+    norm->dyx_factor = dyx_factor;
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     struct norm norm = norm_of(kernel, call);
     find_sums(kernel, &norm, SUMS_BY_INPUT, SUMS_BY_WEIGHT);
-    struct partial room = partial_of(call, 0, norm.channels);
-    float *dy_mean = (float *)room.first, *dyx_factor = (float *)room.second, *scale = room.block_first;
-    /* With running statistics (outside of training) mean and variance do not depend on x. */
-    float factor = call->training ? 1 / (float)kernel_rows(kernel) : 0;
-    for (size_t c = 0; c < norm.channels; c++) {
-        float inverse = norm.inner.inverse[c];
-        scale[c] = call->weights[0][c] * inverse;
-        dy_mean[c] = norm.inner.sum_dy[c] * factor;
-        dyx_factor[c] = norm.inner.sum_dyx[c] * inverse * inverse * factor;
-    }
-    norm.scale = scale;
-    norm.dy_mean = dy_mean;
-    norm.dyx_factor = dyx_factor;
+    if (norm.wide)
+        backward_wide(kernel, &norm);
+    else
+        backward_narrow(kernel, &norm);
     device_parallel(kernel->device, kernel_rows(kernel), ROWS_GRAIN, differentiate_part, &norm);
     return PS_OK;
 }
@@ -315,8 +466,13 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     struct norm norm = norm_of(kernel, call);
     find_sums(kernel, &norm, SUMS_BY_WEIGHT, SUMS_BY_INPUT);
     for (size_t c = 0; c < norm.channels; c++) {
-        call->gradients[0][c] = norm.inner.sum_dyx[c] * norm.inner.inverse[c];
-        call->gradients[1][c] = norm.inner.sum_dy[c];
+        if (norm.wide) {
+            call->gradients[0][c] = (float)(norm.inner.wide[SUM_DYX][c] * norm.inner.wide[INVERSE][c]);
+            call->gradients[1][c] = (float)norm.inner.wide[SUM_DY][c];
+        } else {
+            call->gradients[0][c] = norm.inner.sum_dyx[c] * norm.inner.inverse[c];
+            call->gradients[1][c] = norm.inner.sum_dy[c];
+        }
     }
     return PS_OK;
 }

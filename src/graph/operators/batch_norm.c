@@ -1,8 +1,8 @@
 /*
  * Batch normalisation over each channel (Ioffe and Szegedy, 2015): reads epsilon (0: 1e-5), momentum (0: 0.1; the share of
- * the new statistics, as in PyTorch) and short_sums (few rows at a time are added up in single precision also where there are
- * few channels: other roundings and smaller errors; networks of earlier versions keep their bits). Training normalises with the
- * biased variance of the micro-batch; the running variance gathers the unbiased one.
+ * the new statistics, as in PyTorch) and double_precision (sums, and what follows from them, on devices that compute in single
+ * precision; networks of earlier versions keep their bits). Training normalises with the biased variance of the micro-batch; the
+ * running variance gathers the unbiased one.
  */
 #include "graph/operators.h"
 
@@ -36,7 +36,7 @@ static double flops(const struct operation *op) {
 
 const struct operator_type operator_batch_norm = {
     .name = "batch_norm",
-    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), NUMBER(momentum, 0, 1, 0.1), BOOLEAN(short_sums, 0)},
+    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), NUMBER(momentum, 0, 1, 0.1), BOOLEAN(double_precision, 0)},
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
