@@ -877,6 +877,8 @@ struct ps_compare_options {
     int batch_per_worker; /* samples in a mini-batch for each worker, so that it grows with them; 0: as `planning` says */
     double target;        /* of training: what the metric of its data is to reach; 0: the best that all rows reach */
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+    const char *const *wires;      /* as ps_plan_options.wire; without them the codec of `planning` */
+    int wire_count;
 };
 
 void ps_compare_options_init(struct ps_compare_options *options);
@@ -905,6 +907,7 @@ struct ps_comparison_row {
     int best_epoch;
     double target, target_s; /* seconds of training until the metric first reached it; NaN: it did not */
     int target_epoch;        /* 0: it did not */
+    const char *wire;        /* as asked for; NULL: nothing was */
 };
 
 /* Plans and simulates every combination. Those without a plan are rows too. */

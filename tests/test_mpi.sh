@@ -27,7 +27,7 @@ data_for() { # NAME
     [ "$1" != tied ] || kind=tokens
     data="--data synthetic:$kind,samples=$samples --valid synthetic:$kind,samples=10"
     [ "$1" != translations ] || data="--data pairs:words:x:y --valid pairs:words:x:y@0-10 --valid-bleu 6"
-    [ "$1" != lengths ] || data="--data pairs:lines:x:y --lengths 2,3"
+    case $1 in lengths | encoded) data="--data pairs:lines:x:y --lengths 2,3" ;; esac
 }
 "$PENSTOCK" profile --model $model --micro-batch 4 -q -o profile.json >/dev/null 2>err || complain "no profile"
 
@@ -152,7 +152,11 @@ awk 'BEGIN { for (i = 0; i < 64; i++) printf "%c %c %c\n", 97 + i % 3, 97 + i % 
 # Sentences of one to three words in mini-batches of their own, each computed at its length, which the worker in the middle is told.
 awk 'BEGIN { for (i = 0; i < 64; i++) { for (w = 0; w <= i % 3; w++) printf "%c ", 97 + (i + w) % 7; print "" } }' | tee lines.x | tr a-g t-z >lines.y
 cp translations.json lengths.json
-for name in replicated-flush replicated-async halves madpipe bipartition translations lengths; do prepare $name; done
+# The same with what crosses the cuts encoded, tokens beside numbers, and error feedback.
+"$PENSTOCK" plan --profile texts.json --workers 3 --method uniform --schedule 1f1b-async --weights latest --wire topk:0.2 \
+    --optimizer adam -q -o encoded.json >/dev/null 2>err || complain "no plan with codecs"
+for name in replicated-flush replicated-async halves madpipe bipartition translations lengths encoded; do prepare $name; done
+cmp -s lengths-threads.safetensors encoded-threads.safetensors && complain "encoded: the weights are those without codecs"
 grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=
 for schedule in naive gpipe 1f1b-so; do planned 4 $schedule sync; done

@@ -243,6 +243,17 @@ static enum ps_status take_name(const struct argument *argument, const char *par
     return PS_OK;
 }
 
+static enum ps_status take_text(const struct argument *argument, const char *part, void *target, size_t place,
+                                struct ps_error *error) {
+    struct texts *list = target;
+    if (strlen(part) >= sizeof list->texts[place])
+        return message_set(error, PS_USAGE, "--%s: '%.40s...' is too long", argument->name, part);
+    strcpy(list->texts[place], part);
+    list->values[place] = list->texts[place];
+    list->count = (int)place + 1;
+    return PS_OK;
+}
+
 static enum ps_status take_size(const struct argument *argument, const char *part, void *target, size_t place,
                                 struct ps_error *error) {
     struct sizes *list = target;
@@ -260,5 +271,6 @@ static enum ps_status take_rate(const struct argument *argument, const char *par
 }
 
 ARGUMENT_READER(names) { return read_list(argument, text, target, 32, take_name, error); }
+ARGUMENT_READER(texts) { return read_list(argument, text, target, 16, take_text, error); }
 ARGUMENT_READER(sizes) { return read_list(argument, text, target, 32, take_size, error); }
 ARGUMENT_READER(rates) { return read_list(argument, text, target, 32, take_rate, error); }

@@ -26,8 +26,8 @@ struct argument {
 
 /* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
  * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double,
- * double, struct integers, struct numbers, struct betas, struct names, struct sizes, struct rates. Lists are separated by
- * commas. */
+ * double, struct integers, struct numbers, struct betas, struct names, struct texts, struct sizes, struct rates. Lists are
+ * separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
@@ -45,6 +45,7 @@ ARGUMENT_READER(integers);
 ARGUMENT_READER(numbers);
 ARGUMENT_READER(betas);
 ARGUMENT_READER(names);
+ARGUMENT_READER(texts);
 ARGUMENT_READER(sizes);
 ARGUMENT_READER(rates);
 
@@ -74,6 +75,12 @@ struct numbers {
 
 struct names {
     const char *values[32]; /* the row's own */
+    int count;
+};
+
+struct texts {
+    char texts[16][64];
+    const char *values[16];
     int count;
 };
 

@@ -12,6 +12,7 @@ struct compare_arguments {
     bool train, grid;
     double target;
     struct names methods, schedules, weights;
+    struct texts wires;
     struct integers workers;
     struct sizes memory;
     struct rates bandwidth;
@@ -48,6 +49,8 @@ static const struct argument rows[] = {
            .table = PS_TABLE_SCHEDULES, .also = "auto"),
     OPTION("weights", 0, "NAME[,NAME...]", names, weights, "which version of the weights each computation reads",
            .table = PS_TABLE_POLICIES, .also = "auto"),
+    OPTION("wires", 0, "CODEC[,CODEC...]", texts, wires, "how what workers send is encoded, as in none,int8,topk:0.05",
+           .excludes = "wire"),
     OPTION("workers", 'w', "P[,P...]", integers, workers,
            "workers in the pipeline; with --cluster its first ones, all where nothing is said", RANGE(1, 1024)),
     OPTION("memory", 0, "SIZE[,SIZE...]", sizes, memory, "memory of each worker, as in 512MiB; without it there is no limit",
@@ -114,6 +117,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         .schedule_count = arguments->schedules.count,
         .weights = arguments->weights.values,
         .weights_count = arguments->weights.count,
+        .wires = arguments->wires.values,
+        .wire_count = arguments->wires.count,
         .workers = arguments->workers.values,
         .worker_count = arguments->workers.count,
         .memory_bytes = arguments->memory.values,

@@ -1,6 +1,7 @@
 /* Comparisons of methods: JSON, and tables that are made from it. */
 #include "report/report.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static json_t *row_json(const struct ps_comparison_row *row) {
         json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:b}", "method", row->method, "schedule", row->schedule, "weights",
                   row->weights, "workers", row->workers, "memory_limit_bytes", (json_int_t)row->memory_limit_bytes,
                   "bandwidth_bytes_per_s", row->bandwidth_bytes_per_s, "feasible", !row->reason);
+    if (row->wire) json_object_set_new(object, "wire", json_string(row->wire));
     if (row->reason) {
         json_object_set_new(object, "reason", json_string(row->reason));
         return object;
@@ -181,12 +183,24 @@ static void show_note(struct text *out, const json_t *row) {
 #define MACHINE_COLUMNS                                                                                                        \
     JSON_COLUMN("memory", "memory_limit_bytes", show_limit), JSON_COLUMN("bandwidth", "bandwidth_bytes_per_s", show_rate)
 
-/* The rows of the comparison's document as a table. */
+/* Were codecs asked for? Then all rows have one. */
+static bool has_wires(const struct ps_comparison *comparison) {
+    return ps_comparison_count(comparison) > 0 && ps_comparison_row(comparison, 0).wire;
+}
+
+/* The rows of the comparison's document as a table; with codecs there is a column of them before that of the workers. */
 static void add_rows(const struct ps_comparison *comparison, const struct json_column *columns, size_t count,
                      struct text *out) {
+    enum { BEFORE = 3, MOST = 24 };
+    struct json_column own[MOST + 1];
     struct text rows = {0};
     json_t *document = comparison_document(comparison);
-    json_table(&rows, json_object_get(document, "rows"), columns, count);
+    const bool wires = has_wires(comparison);
+    assert(count >= BEFORE && count <= MOST);
+    memcpy(own, columns, BEFORE * sizeof *own);
+    if (wires) own[BEFORE] = (struct json_column)JSON_COLUMN("wire", "wire", json_show_text);
+    memcpy(own + BEFORE + wires, columns + BEFORE, (count - BEFORE) * sizeof *own);
+    json_table(&rows, json_object_get(document, "rows"), own, count + wires);
     text_add_table(out, &rows);
     if (!document) out->failed = true;
     json_decref(document);
@@ -208,11 +222,17 @@ static int way_length(const struct ps_comparison *comparison) {
 static int way_point(int column, int columns, int length) { return (column + 1) * length / columns - 1; }
 
 static void add_what(struct text *rows, const struct ps_comparison_row *row) {
-    text_add(rows, "%s\t%s\t%s\t%d", row->method, row->schedule, row->weights, row->workers);
+    text_add(rows, "%s\t%s\t%s", row->method, row->schedule, row->weights);
+    if (row->wire) text_add(rows, "\t%s", row->wire);
+    text_add(rows, "\t%d", row->workers);
+}
+
+static void add_what_head(struct text *rows, bool wires) {
+    text_add(rows, "method\tschedule\tweights%s\tworkers", wires ? "\twire" : "");
 }
 
 static void add_way_head(struct text *rows, const struct ps_comparison_row *longest, int columns) {
-    text_add(rows, "method\tschedule\tweights\tworkers");
+    add_what_head(rows, longest->wire);
     for (int c = 0; c < columns; c++) {
         const int point = way_point(c, columns, ps_run_point_count(longest->run));
         text_add(rows, "\tepoch %d", ps_run_point(longest->run, point).epoch);
@@ -264,7 +284,7 @@ static void add_memory(const struct ps_comparison *comparison, struct text *out)
         const int workers = trained_workers(comparison, r);
         if (workers > most && workers <= MEMORY_COLUMNS) most = workers;
     }
-    if (most > 1) text_add(&rows, "method\tschedule\tweights\tworkers");
+    if (most > 1) add_what_head(&rows, has_wires(comparison));
     for (int w = 0; w < most && most > 1; w++) text_add(&rows, "\tworker %d", w);
     for (int r = 0; r < ps_comparison_count(comparison) && most > 1; r++) {
         struct ps_comparison_row row = ps_comparison_row(comparison, r);

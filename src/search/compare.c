@@ -56,6 +56,7 @@ static enum ps_status fill_grid(const struct compare_request *request, struct gr
     if (options->count == 0) lists->list = &(one), lists->count = 1
     FILL(schedules, schedule_count, request->planning.schedule);
     FILL(weights, weights_count, request->planning.weights);
+    FILL(wires, wire_count, request->planning.wire);
     FILL(workers, worker_count, grid->workers);
     FILL(memory_bytes, memory_count, request->machines.memory_bytes);
     FILL(bandwidth_bytes_per_s, bandwidth_count, request->machines.bandwidth_bytes_per_s);
@@ -187,6 +188,7 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
     options.method = PICK(methods, method_count);
     options.schedule = PICK(schedules, schedule_count);
     options.weights = PICK(weights, weights_count);
+    options.wire = PICK(wires, wire_count);
     machines.bandwidth_bytes_per_s = PICK(bandwidth_bytes_per_s, bandwidth_count);
     machines.memory_bytes = PICK(memory_bytes, memory_count);
     machines.workers = PICK(workers, worker_count);
@@ -194,6 +196,7 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
     comparison_text(row->method, options.method);
     comparison_text(row->schedule, options.schedule);
     comparison_text(row->weights, options.weights);
+    if (options.wire) snprintf(row->wire, sizeof row->wire, "%s", options.wire);
     row->row.workers = machines.workers;
     row->row.memory_limit_bytes = machines.memory_bytes;
     row->row.bandwidth_bytes_per_s = machines.bandwidth_bytes_per_s;
@@ -203,10 +206,10 @@ static enum ps_status combination(const struct ps_compare_options *lists, int nu
 }
 
 static enum ps_status count_rows(const struct ps_compare_options *lists, int *rows, struct ps_error *error) {
-    int counts[] = {lists->method_count, lists->schedule_count, lists->weights_count,
+    int counts[] = {lists->method_count, lists->schedule_count, lists->weights_count,  lists->wire_count,
                     lists->worker_count, lists->memory_count,   lists->bandwidth_count};
     int64_t product = 1;
-    for (int i = 0; i < 6 && product <= ROWS_MAX; i++) product *= counts[i];
+    for (int i = 0; i < 7 && product <= ROWS_MAX; i++) product *= counts[i];
     if (product > ROWS_MAX) return error_set(error, PS_USAGE, "more than %d combinations to compare", ROWS_MAX);
     *rows = (int)product;
     return PS_OK;
@@ -277,6 +280,7 @@ static struct ps_comparison_row make_comparison_row(const struct ps_comparison *
     row.method = from->method;
     row.schedule = from->schedule;
     row.weights = from->weights;
+    row.wire = from->wire[0] ? from->wire : NULL;
     row.chosen = from->chosen[0] ? from->chosen : NULL;
     row.reason = from->reason[0] ? from->reason : NULL;
     row.run = from->run;

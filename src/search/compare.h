@@ -7,6 +7,7 @@
 
 struct comparison_row {
     char method[32], schedule[32], weights[32], chosen[32]; /* chosen: "" if there is no plan */
+    char wire[64];                                          /* "": not asked for */
     char reason[1024];
     struct ps_comparison_row row; /* its strings are those above */
     struct ps_run *run;           /* owned; NULL: not trained */

@@ -125,8 +125,8 @@ static enum ps_status train_row(const void *context, const struct ps_plan_option
     train.machines = machines;
     out->row.metric = work->metric;
     name_choice(options, machines->workers, out);
-    log_info("training: method %s, schedule %s, weights %s, %d workers", out->method, out->schedule, out->weights,
-             machines->workers);
+    log_info("training: method %s, schedule %s, weights %s, %d workers%s%s", out->method, out->schedule, out->weights,
+             machines->workers, out->wire[0] ? ", wire " : "", out->wire);
     enum ps_status status = ps_train(&train, &run, &refusal);
     if (status == PS_OK) {
         fill_row(run, out);
