@@ -25,7 +25,7 @@ dnnl_version() {
         "$(library ONEDNN_INCLUDE_DIR)/oneapi/dnnl/dnnl_version.h" 2>/dev/null || echo unknown
 }
 made_with() { # COMMAND
-    echo "commit   $(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- src include bench 2>/dev/null || echo ', changed')"
+    echo "commit   $(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD -- src include bench ':!bench/results' 2>/dev/null || echo ', changed')"
     echo "program  $("$penstock" --version), $($(library CMAKE_C_COMPILER) --version 2>/dev/null | head -n 1)"
     echo "with     oneDNN $(dnnl_version), Jansson $(pkg-config --modversion jansson 2>/dev/null || echo unknown)"
     echo "command  $1"
