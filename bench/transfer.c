@@ -158,7 +158,7 @@ static void start_worker(struct bench *bench, const struct worker_options *optio
     check(worker_create(options, worker, &error), &error);
     check(worker_take_memory(worker, options, &error), &error);
     struct worker_stage *stage = &worker->stages[0];
-    check(stage_initialize(stage->stage, 0, stage->weights[0], stage->statistics, &error), &error);
+    check(stage_initialize(stage->stage, 0, stage->update.master, stage->weights[0], stage->statistics, &error), &error);
     bench->sizes[stage->number] = stage->sizes;
 }
 

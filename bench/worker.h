@@ -84,7 +84,7 @@ static inline void take_memory(struct worker *w, struct ps_error *error) {
         .input_gradient = carve(w, s.input_bytes),
         .workspace = carve(w, s.workspace_bytes),
     };
-    check(stage_initialize(w->stage, 0, w->weights, w->blocks.statistics, error), error);
+    check(stage_initialize(w->stage, 0, NULL, w->weights, w->blocks.statistics, error), error);
     if (w->output_gradient != NULL) fill(w->output_gradient, s.output_bytes);
 }
 

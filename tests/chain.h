@@ -79,7 +79,7 @@ static inline struct chain *chain_create(struct device *device, const struct gra
         float *gradients = chain_take(chain, stage_gradient_bytes(&sizes)),
               *statistics = chain_take(chain, stage_unchanged_bytes(&sizes));
         device_zero(device, chain->weights[s], (size_t)sizes.parameter_bytes);
-        assert_ok(stage_initialize(chain->stages[s], 1, chain->weights[s], statistics, &test_error));
+        assert_ok(stage_initialize(chain->stages[s], 1, NULL, chain->weights[s], statistics, &test_error));
         void *workspace = chain_take(chain, sizes.workspace_bytes);
         for (int m = 0; m < micro_batches; m++) {
             struct stage_blocks *blocks = &chain->blocks[m][s];

@@ -165,6 +165,29 @@ static inline struct problem make_problem(const struct test_case *which, uint64_
     return p;
 }
 
+static inline void round_floats(float *floats, int64_t count) {
+    for (int64_t i = 0; i < count; i++) floats[i] = bf16_value(bf16_of(floats[i]));
+}
+
+/* Rounds all of the problem's numbers that bf16 may hold to bf16. */
+static inline void round_problem(struct problem *p) {
+    for (int i = 0; i < p->node->input_count; i++)
+        if (p->type[i] == TYPE_F32) round_floats(p->input[i], p->inputs[i]);
+    for (int i = 0; i < p->node->parameter_count; i++)
+        if (!p->statistic[i]) round_floats(p->parameter[i], p->parameters[i]);
+    round_floats(p->output_gradient, p->output);
+}
+
+/* The problem in a network of precision bf16 in which the node's inputs, too, are bf16. */
+static inline void narrow_problem(struct problem *p) {
+    struct graph *graph = p->graph;
+    assert_ok(graph_set_precision(graph, TYPE_BF16, &test_error));
+    for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
+        if (node->shape.type == TYPE_F32 && !(node->flags & OPERATOR_LOSS) && node->id != OPERATOR_CAST)
+            node->shape.type = TYPE_BF16;
+    for (int i = 0; i < p->node->input_count; i++) p->type[i] = graph->nodes[p->node->inputs[i]].shape.type;
+}
+
 static inline void free_problem(struct problem *p) {
     for (int i = 0; i < GRAPH_INPUTS_MAX; i++) free(p->input[i]);
     for (int i = 0; i < GRAPH_PARAMETERS_MAX; i++) free(p->parameter[i]);
@@ -240,7 +263,8 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
             assert_ok(class->from_canonical(bench->kernel, i, p->parameter[i], own, &test_error));
         else
             memcpy(own, p->parameter[i], (size_t)bytes);
-        call->weights[i] = own;
+        call->weights[i] =
+            take_numbers(bench, p->graph->parameters[p->node->parameter_first + i].copy, own, bytes / (int64_t)sizeof *own);
         bench->gradient[i] = take(bench, bytes);
     }
     call->target = p->target;

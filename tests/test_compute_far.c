@@ -162,7 +162,7 @@ static void run_stage(const char *name, struct stage_result results[2], float *g
     blocks.input = memory_block_carve(&block, (size_t)sizes.input_bytes);
     blocks.stash = memory_block_carve(&block, (size_t)sizes.stash_bytes);
     blocks.workspace = memory_block_carve(&block, (size_t)sizes.workspace_bytes);
-    assert_ok(stage_initialize(stage, 1, weights, blocks.statistics, &test_error));
+    assert_ok(stage_initialize(stage, 1, NULL, weights, blocks.statistics, &test_error));
     float *input = malloc((size_t)sizes.input_bytes);
     for (int m = 0; m < 2; m++) {
         struct stage_step step = training_step(m);

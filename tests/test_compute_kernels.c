@@ -21,9 +21,10 @@ static void assert_close(const char *what, const char *name, uint64_t number, co
     }
 }
 
-static void compare(const char *name, uint64_t number, const struct problem *p, const struct answer *wanted,
-                    const struct answer *got) {
-    assert_close("output", name, number, wanted->output, got->output, p->output, 2e-5);
+/* `forward` and `backward`: tolerances of what they write. */
+static void compare_within(const char *name, uint64_t number, const struct problem *p, const struct answer *wanted,
+                           const struct answer *got, double forward, double backward) {
+    assert_close("output", name, number, wanted->output, got->output, p->output, forward);
     assert_int_equal(got->correct, wanted->correct);
     assert_int_equal(got->correct5, wanted->correct5);
     assert_true(got->correct5 >= got->correct);
@@ -32,13 +33,18 @@ static void compare(const char *name, uint64_t number, const struct problem *p, 
         if (p->statistic[i])
             assert_close("statistic", name, number, wanted->statistic[i], got->statistic[i], p->parameters[i], 2e-5);
         else if (wanted->gradient[i] != NULL)
-            assert_close("gradient", name, number, wanted->gradient[i], got->gradient[i], p->parameters[i], 1e-4);
+            assert_close("gradient", name, number, wanted->gradient[i], got->gradient[i], p->parameters[i], backward);
     }
     for (int i = 0; i < p->node->input_count && p->training; i++) {
         assert_int_equal(wanted->input_gradient[i] == NULL, got->input_gradient[i] == NULL);
         if (wanted->input_gradient[i] == NULL) continue;
-        assert_close("input gradient", name, number, wanted->input_gradient[i], got->input_gradient[i], p->inputs[i], 1e-4);
+        assert_close("input gradient", name, number, wanted->input_gradient[i], got->input_gradient[i], p->inputs[i], backward);
     }
+}
+
+static void compare(const char *name, uint64_t number, const struct problem *p, const struct answer *wanted,
+                    const struct answer *got) {
+    compare_within(name, number, p, wanted, got, 2e-5, 1e-4);
 }
 
 static void compare_case(struct device *device, struct device *reference, const struct test_case *which, uint64_t first,
@@ -67,6 +73,33 @@ static void test_devices_agree(void **state) {
         if (!chain_computes(device_table[i]) || device_table[i] == reference->type) continue;
         struct device *device = chain_device(device_table[i]->name);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_case(device, reference, &cases[c], c * 100, REPEATS);
+        device_close(device);
+    }
+    device_close(reference);
+}
+
+/* In a network of precision bf16 every kernel gives what `reference` computes in f32 of the same rounded numbers, rounded. What
+ * a backward reads of a forward may be rounded, too. */
+static void test_bf16_agrees(void **state) {
+    (void)state;
+    struct device *reference = chain_device("reference");
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!chain_computes(device_table[i])) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            struct problem wide = make_problem(&cases[c], c * 100), p = make_problem(&cases[c], c * 100);
+            round_problem(&wide);
+            round_problem(&p);
+            narrow_problem(&p);
+            struct answer wanted = solve(reference, &wide), got = solve(device, &p);
+            char name[96];
+            snprintf(name, sizeof name, "%s in bf16 on %s", cases[c].name, device->type->name);
+            compare_within(name, c * 100, &p, &wanted, &got, 0.006, 0.03);
+            free_answer(&wanted);
+            free_answer(&got);
+            free_problem(&wide);
+            free_problem(&p);
+        }
         device_close(device);
     }
     device_close(reference);
@@ -304,10 +337,11 @@ static void test_large_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
-        cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
-        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
+        cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_bf16_agrees),    cmocka_unit_test(test_shared_parameters),
+        cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
+        cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,7 +336,7 @@ static void test_clock(void **state) {
     struct stage_blocks nowhere = {0};
     struct stage_step step = {.accumulate = true};
     double before = clock_now();
-    assert_ok(stage_initialize(stage, 1, NULL, NULL, &test_error));
+    assert_ok(stage_initialize(stage, 1, NULL, NULL, NULL, &test_error));
     assert_ok(stage_forward(stage, &nowhere, &step, NULL, &test_error));
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_BOTH, &test_error));
     device->type->update(device, NULL, NULL, NULL, false, stage_times(stage).time.update_s);

@@ -265,19 +265,19 @@ static void test_watch(void **state) {
     static struct prediction_watch watch;
     static float newest[3000], predicted[3000], came[3000];
     for (int i = 0; i < 3000; i++) newest[i] = 1, predicted[i] = 1.9f, came[i] = 2;
-    prediction_watch_note(&watch, NULL, 3000, newest, predicted, 4, 0);
+    prediction_watch_note(&watch, NULL, &(struct watched_weights){.count = 3000}, newest, predicted, 4, 0);
     assert_false(watch.pending);
-    prediction_watch_note(&watch, NULL, 3000, newest, predicted, 4, 2);
-    prediction_watch_check(&watch, NULL, 3000, newest, 5);
-    prediction_watch_note(&watch, NULL, 3000, newest, newest, 5, 2);
+    prediction_watch_note(&watch, NULL, &(struct watched_weights){.count = 3000}, newest, predicted, 4, 2);
+    prediction_watch_check(&watch, NULL, &(struct watched_weights){.count = 3000}, newest, 5);
+    prediction_watch_note(&watch, NULL, &(struct watched_weights){.count = 3000}, newest, newest, 5, 2);
     assert_true(watch.size == 0);
-    prediction_watch_check(&watch, NULL, 3000, came, 6);
+    prediction_watch_check(&watch, NULL, &(struct watched_weights){.count = 3000}, came, 6);
     assert_false(watch.pending);
     assert_true(fabs(watch.size / WATCH_FLOATS - 4) < 1e-6);
     assert_true(fabs(watch.predicted_off / WATCH_FLOATS - 0.01) < 1e-6);
     assert_true(fabs(watch.newest_off / WATCH_FLOATS - 1) < 1e-6);
-    prediction_watch_note(&watch, NULL, 7, newest, predicted, 6, 1);
-    prediction_watch_check(&watch, NULL, 7, came, 7);
+    prediction_watch_note(&watch, NULL, &(struct watched_weights){.count = 7}, newest, predicted, 6, 1);
+    prediction_watch_check(&watch, NULL, &(struct watched_weights){.count = 7}, came, 7);
     assert_true(fabs(watch.size - 4 * (WATCH_FLOATS + 7)) < 1e-3);
 }
 

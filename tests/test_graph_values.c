@@ -169,8 +169,8 @@ static void check_stage(const struct graph *graph, const struct values *values) 
     const size_t weights_bytes = (size_t)stage_sizes(stage).parameter_bytes;
     assert_ok(device_take(device, &block, 2 * weights_bytes, "weights", &test_error));
     float *weights = memory_block_carve(&block, weights_bytes), *others = memory_block_carve(&block, weights_bytes);
-    assert_ok(stage_initialize(stage, 1, weights, NULL, &test_error));
-    assert_ok(stage_initialize(plain, 1, others, NULL, &test_error));
+    assert_ok(stage_initialize(stage, 1, NULL, weights, NULL, &test_error));
+    assert_ok(stage_initialize(plain, 1, NULL, others, NULL, &test_error));
     int found = 0;
     for (int p = 0; p < stage_parameter_count(stage); p++) {
         const struct parameter *parameter = stage_parameter(stage, p);

@@ -87,7 +87,8 @@ static void oracle_start(struct oracle *oracle, struct run_case work) {
     }
     oracle->forward = take(oracle->sizes.parameter_bytes);
     oracle->backward = take(oracle->sizes.parameter_bytes);
-    assert_ok(stage_initialize(oracle->whole, work.seed, oracle->versions[0].weights, oracle->all_statistics, &test_error));
+    assert_ok(
+        stage_initialize(oracle->whole, work.seed, NULL, oracle->versions[0].weights, oracle->all_statistics, &test_error));
     assert_ok(optimizer_find(work.optimizer, &oracle->rule, &test_error));
     assert_ok(optimizer_find("adam", &oracle->adam, &test_error));
     oracle->settings = oracle->rule->defaults;

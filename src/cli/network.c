@@ -18,6 +18,10 @@ static const struct argument rows[] = {
     OPTION("lora", 0, "rank=R,alpha=A,target=GLOB[+GLOB...]", text, lora,
            "train low-rank adapters of the linear layers and convolutions of these names, with all else frozen; also "
            "dropout=RATE, and train=GLOB[+GLOB...] for parameters that are trained as well"),
+    OPTION(
+        "precision", 0, "f32|bf16|auto", text, precision,
+        "bf16: values and matrices take half the bytes, weights are updated in f32; auto: bf16 where this processor is faster "
+        "with it"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
 
@@ -31,6 +35,7 @@ enum ps_status network_arguments_open(const struct network_arguments *arguments,
                         : arguments->init != NULL   ? "init"
                         : arguments->freeze != NULL ? "freeze"
                         : arguments->lora != NULL   ? "lora"
+                        : arguments->precision      ? "precision"
                                                     : NULL;
     *network = NULL;
     if (model == NULL && needs != NULL) return message_set(error, PS_USAGE, "--%s: needs --model", needs);
@@ -40,6 +45,7 @@ enum ps_status network_arguments_open(const struct network_arguments *arguments,
     if (loss) status = ps_network_set_loss(made, arguments->loss, weights->values, weights->count, error);
     if (status == PS_OK && arguments->lora != NULL) status = ps_network_lora(made, arguments->lora, error);
     if (status == PS_OK && arguments->freeze != NULL) status = ps_network_freeze(made, arguments->freeze, error);
+    if (status == PS_OK && arguments->precision != NULL) status = ps_network_set_precision(made, arguments->precision, error);
     if (status == PS_OK && arguments->init != NULL) status = ps_network_initialize(made, arguments->init, error);
     if (status == PS_OK)
         *network = made;

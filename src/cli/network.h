@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 struct network_arguments {
-    const char *loss, *init, *freeze, *lora;
+    const char *loss, *init, *freeze, *lora, *precision;
     struct numbers class_weights;
 };
 

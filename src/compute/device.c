@@ -86,6 +86,15 @@ void device_code(struct device *device, const struct wire_call *call) {
         wire_call_run(call);
 }
 
+void device_convert(struct device *device, size_t count, enum number_type to_type, void *to, enum number_type from_type,
+                    const void *from) {
+    if (count == 0) return;
+    if (device_in_host(device))
+        numbers_convert(count, to_type, to, from_type, from);
+    else
+        device->type->memory->convert(device, count, to_type, to, from_type, from);
+}
+
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor) {
     if (!device_in_host(device))
         device->type->memory->scale(device, count, y, factor, divisor);

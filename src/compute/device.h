@@ -58,6 +58,9 @@ struct device_memory {
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
     void (*zero)(struct device *device, void *to, size_t bytes);
     void (*add)(struct device *device, enum number_type type, size_t count, void *y, const void *x); /* y += x */
+    /* As numbers_convert; `to` may be the host's. */
+    void (*convert)(struct device *device, size_t count, enum number_type to_type, void *to, enum number_type from_type,
+                    const void *from);
     void (*scale)(struct device *device, size_t count, float *y, float factor, float divisor); /* y = y * factor / divisor */
     /* Scales the ranges so that their common norm is at most `limit`. Their squares are summed as vector_squares does. */
     void (*clip)(struct device *device, const struct stretch *stretches, int count, double limit);
@@ -111,6 +114,8 @@ void device_give(struct device *device, struct memory_block *block);
 void device_copy(struct device *device, void *to, const void *from, size_t bytes);
 void device_zero(struct device *device, void *to, size_t bytes);
 void device_add(struct device *device, enum number_type type, size_t count, void *y, const void *x);
+void device_convert(struct device *device, size_t count, enum number_type to_type, void *to, enum number_type from_type,
+                    const void *from);
 void device_scale(struct device *device, size_t count, float *y, float factor, float divisor);
 void device_clip(struct device *device, const struct stretch *stretches, int count, double limit);
 void device_code(struct device *device, const struct wire_call *call);

@@ -67,13 +67,13 @@ static void unmap_memory(void *at, size_t size) {
 
 enum { QUEUES = 128, MARKS = 512, CAPACITY = 256 };
 
-enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, SCALE, CLIP, CODE, MARK, AFTER };
+enum kind { KERNEL, UPDATE, COPY, ZERO, ADD, CONVERT, SCALE, CLIP, CODE, MARK, AFTER };
 
 struct far_kernel {
     struct kernel kernel;
     struct kernel_class type;
     struct kernel *inner;
-    int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, target_bytes;
+    int64_t input_bytes[GRAPH_INPUTS_MAX], output_bytes, weight_bytes[GRAPH_PARAMETERS_MAX], target_bytes;
 };
 
 struct command {
@@ -93,9 +93,9 @@ struct command {
         struct {
             void *to;
             const void *from;
-            void *snapshot;        /* of a source on the host; freed after the copy */
-            size_t count;          /* bytes, or floats */
-            enum number_type type; /* to add */
+            void *snapshot;                   /* of a source on the host; freed after the copy */
+            size_t count;                     /* bytes, or floats */
+            enum number_type type, from_type; /* to add, to convert */
             float factor, divisor;
         } block;
         struct {
@@ -187,7 +187,7 @@ static void use_kernel_call(struct far_device *far, const struct far_kernel *ker
     call->inner = use(far, call->inner, kernel->kernel.inner_bytes);
     for (int p = 0; p < kernel->kernel.node->parameter_count; p++) {
         const int64_t bytes = kernel->kernel.parameter_bytes[p];
-        call->weights[p] = use(far, call->weights[p], bytes);
+        call->weights[p] = use(far, call->weights[p], kernel->weight_bytes[p]);
         call->gradients[p] = use(far, call->gradients[p], bytes);
         call->statistics[p] = use(far, call->statistics[p], bytes);
     }
@@ -210,11 +210,13 @@ static void run_kernel(struct far_device *far, struct command *command) {
 
 static void run_update(struct far_device *far, struct command *command) {
     struct optimizer_call *call = &command->update.call;
-    const int64_t bytes = (int64_t)(call->count * sizeof(float));
+    const int64_t bytes = (int64_t)(call->count * sizeof(float)),
+                  copied = (int64_t)(call->count * number_types[call->type].bytes);
     call->weights = use(far, call->weights, bytes);
     call->updated = use(far, call->updated, bytes);
     call->gradient = use(far, call->gradient, bytes);
-    call->predicted = use(far, call->predicted, bytes);
+    call->predicted = use(far, call->predicted, copied);
+    call->copy = use(far, call->copy, copied);
     for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++) call->moment[m] = use(far, call->moment[m], bytes);
     far->inner->type->update(far->inner, command->update.rule, &command->update.settings, call, command->update.predict_only,
                              0);
@@ -222,15 +224,16 @@ static void run_update(struct far_device *far, struct command *command) {
 
 static void run_block(struct far_device *far, struct command *command) {
     const size_t count = command->block.count;
-    const size_t each = command->kind == ADD     ? number_types[command->block.type].bytes
-                        : command->kind == SCALE ? sizeof(float)
-                                                 : 1;
+    const bool typed = command->kind == ADD || command->kind == CONVERT;
+    const size_t each = typed ? number_types[command->block.type].bytes : command->kind == SCALE ? sizeof(float) : 1;
+    const size_t read = command->kind == CONVERT ? number_types[command->block.from_type].bytes : each;
     const void *source = command->block.snapshot ? command->block.snapshot : command->block.from;
     void *to = use(far, command->block.to, (int64_t)(count * each));
-    const void *from = use(far, source, (int64_t)(count * each));
+    const void *from = use(far, source, (int64_t)(count * read));
     if (command->kind == COPY) device_copy(NULL, to, from, count);
     if (command->kind == ZERO) device_zero(NULL, to, count);
     if (command->kind == ADD) device_add(NULL, command->block.type, count, to, from);
+    if (command->kind == CONVERT) device_convert(NULL, count, command->block.type, to, command->block.from_type, from);
     if (command->kind == SCALE) device_scale(NULL, count, to, command->block.factor, command->block.divisor);
 }
 
@@ -411,6 +414,13 @@ static void add(struct device *device, enum number_type type, size_t count, void
     enqueue(far_of(device), &(struct command){.kind = ADD, .block = {.to = y, .from = x, .count = count, .type = type}});
 }
 
+static void convert(struct device *device, size_t count, enum number_type to_type, void *to, enum number_type from_type,
+                    const void *from) {
+    enqueue(far_of(device),
+            &(struct command){.kind = CONVERT,
+                              .block = {.to = to, .from = from, .count = count, .type = to_type, .from_type = from_type}});
+}
+
 static void scale(struct device *device, size_t count, float *y, float factor, float divisor) {
     enqueue(far_of(device),
             &(struct command){.kind = SCALE, .block = {.to = y, .count = count, .factor = factor, .divisor = divisor}});
@@ -478,6 +488,12 @@ static int64_t value_bytes(const struct graph *graph, int node, int samples) {
     return samples * graph_value_bytes(graph, graph->nodes[node].root);
 }
 
+/* Its inner kernel sees to the types. */
+static bool native(const struct kernel *kernel) {
+    (void)kernel;
+    return true;
+}
+
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct far_kernel *far = (struct far_kernel *)kernel;
     struct device *device = kernel->device;
@@ -498,6 +514,8 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     far->kernel = *far->inner;
     far->kernel.type = &far->type;
     far->kernel.device = device;
+    far->kernel.adapter = NULL;
+    for (int p = 0; p < node->parameter_count; p++) far->weight_bytes[p] = kernel_weight_bytes(&far->kernel, p);
     for (int i = 0; i < node->input_count; i++) far->input_bytes[i] = value_bytes(graph, node->inputs[i], samples);
     far->output_bytes = value_bytes(graph, (int)(node - graph->nodes), samples);
     const struct shape target = graph_target(graph);
@@ -506,7 +524,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
 }
 
 static const struct kernel_class far_kernels = {
-    .size = sizeof(struct far_kernel), .prepare = prepare, .release = release, .forward = forward};
+    .size = sizeof(struct far_kernel), .native = native, .prepare = prepare, .release = release, .forward = forward};
 
 /* --------------------------------------------------------------------- device */
 
@@ -593,6 +611,7 @@ static const struct device_memory memory = {
     .copy = copy,
     .zero = zero,
     .add = add,
+    .convert = convert,
     .scale = scale,
     .clip = clip,
 };

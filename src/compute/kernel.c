@@ -20,18 +20,24 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
     for (int p = 0; p < node->parameter_count; p++) {
         made->parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
-    enum ps_status status = type->prepare != NULL ? type->prepare(made, error) : PS_OK;
+    enum ps_status status = PS_OK;
+    if (device->type->real && kernel_is_narrow(made) && !(type->native != NULL && type->native(made)))
+        status = adapter_begin(made, error);
+    if (status == PS_OK && type->prepare != NULL) status = type->prepare(made, error);
     if (status != PS_OK) {
         kernel_destroy(made);
         return status;
     }
     if (type->set_sizes != NULL) type->set_sizes(made);
+    if (made->adapter != NULL) adapter_end(made);
     *kernel = made;
     return PS_OK;
 }
 
 void kernel_destroy(struct kernel *kernel) {
-    if (kernel != NULL && kernel->type->release != NULL) kernel->type->release(kernel);
+    if (kernel == NULL) return;
+    if (kernel->type->release != NULL) kernel->type->release(kernel);
+    free(kernel->adapter);
     free(kernel);
 }
 
@@ -78,6 +84,10 @@ static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
 }
 
 enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call) {
+    return kernel->adapter != NULL ? adapter_run(kernel, part, call) : kernel_run_own(kernel, part, call);
+}
+
+enum ps_status kernel_run_own(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call) {
     struct kernel_loop loop;
     kernel_function *function = part_of(kernel->type, part, &loop);
     if (function != NULL) return function(kernel, call);

@@ -50,10 +50,12 @@ struct kernel {
     struct device *device;
     const struct graph *graph;
     const struct node *node;
+    struct adapter *adapter;                       /* NULL: it computes on the types of its graph's values and parameters */
     int samples;                                   /* N */
     bool relu_follows;                             /* the next node is a ReLU in place over this one */
     bool fuses_relu;                               /* then: forward applies it, and its own forward is skipped */
-    int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout, padding included; 4 x elements for statistics */
+    int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout as f32, padding included, whatever the type of
+                                                      the copy that it reads; 4 x elements for statistics */
     int64_t inner_bytes;
     int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */
     int64_t state_floats;    /* of a sample, carried from position to position; 0: none */
@@ -79,6 +81,9 @@ struct kernel_loop {
 /* A kernel's functions; or, where they are NULL, its loops. Without either the operator has no such part. */
 struct kernel_class {
     size_t size; /* of a struct that begins with struct kernel; 0: it is struct kernel alone */
+    /* Can it compute on the node's own types, bf16 among them? NULL: it cannot. Then it gets the network in f32 (graph.wide),
+     * and what it reads and writes is converted before and after, in its workspace (adapter.c). */
+    bool (*native)(const struct kernel *kernel);
     /* Completes a kernel whose members up to relu_follows are set, and parameter_bytes to those of the canonical layout; the
      * rest of `size` is zero. After an error `release` follows. NULL: it is complete. */
     enum ps_status (*prepare)(struct kernel *kernel, struct ps_error *error);
@@ -98,6 +103,15 @@ struct kernel_class {
                                    struct ps_error *error);
 };
 
+/* Do all values of the node have one type, and are its parameters f32? `native` of kernels that move elements. */
+bool kernel_one_type(const struct kernel *kernel);
+/* Does a value or a parameter of the node have another type than in the network in f32? */
+bool kernel_is_narrow(const struct kernel *kernel);
+/* Lets a kernel that is made, all but its class's `prepare`, compute in f32; the sizes that the adapter adds to its workspace,
+ * after that; running it. adapter.c */
+enum ps_status adapter_begin(struct kernel *kernel, struct ps_error *error);
+void adapter_end(struct kernel *kernel);
+
 /* PS_USAGE where the device cannot compute the operator. The kernel borrows device, graph and node. */
 enum ps_status kernel_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error);
@@ -105,6 +119,9 @@ void kernel_destroy(struct kernel *kernel); /* NULL is fine */
 
 enum kernel_part { KERNEL_FORWARD, KERNEL_BACKWARD_SHARED, KERNEL_BACKWARD_INPUT, KERNEL_BACKWARD_WEIGHT };
 bool kernel_has(const struct kernel *kernel, enum kernel_part part);
+enum ps_status adapter_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
+/* The kernel's own part, in the types that it computes in. */
+enum ps_status kernel_run_own(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
 enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
 
 /* The shape of an input (of one sample), and of the output as a matrix: rows, of all samples, of so many features (channels).
@@ -115,6 +132,11 @@ static inline const struct shape *kernel_input(const struct kernel *kernel, int 
 /* Is a parameter of its node shared with other nodes? Then the kernel keeps it in canonical order. */
 static inline bool kernel_shares(const struct kernel *kernel, int parameter) {
     return kernel->graph->parameters[kernel->node->parameter_first + parameter].shared;
+}
+/* Bytes of the copy of a parameter that the kernel reads. */
+static inline int64_t kernel_weight_bytes(const struct kernel *kernel, int parameter) {
+    const enum number_type type = kernel->graph->parameters[kernel->node->parameter_first + parameter].copy;
+    return kernel->parameter_bytes[parameter] / (int64_t)sizeof(float) * (int64_t)number_types[type].bytes;
 }
 static inline size_t shape_channels(const struct shape *shape) { return (size_t)shape->dim[0]; }
 static inline size_t shape_rows(const struct shape *shape, int samples) {

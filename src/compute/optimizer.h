@@ -3,12 +3,13 @@
  * updates ahead by the same rule (PipeOptim, section IV). They belong to `compute` because a device runs them.
  *
  * An update reads the gradient and the weights once and writes the new weights, the moments and, on request, the predicted
- * weights in the same pass over memory.
+ * weights and a copy of the new ones in the same pass over memory.
  */
 #ifndef PENSTOCK_COMPUTE_OPTIMIZER_H
 #define PENSTOCK_COMPUTE_OPTIMIZER_H
 
 #include "base/error.h"
+#include "base/number_type.h"
 
 enum { OPTIMIZER_MOMENTS_MAX = 2 };
 
@@ -28,10 +29,13 @@ struct optimizer_call {
     float *updated;                       /* may be == weights; unused by predict */
     const float *gradient;                /* unused by predict */
     float *moment[OPTIMIZER_MOMENTS_MAX]; /* zero before the first update */
-    float *predicted;                     /* NULL: no prediction */
-    double lr;                            /* of this update */
-    int64_t step; /* updates done, this one included (first update: 1). predict: updates done so far; with 0 the
-                     prediction is a copy */
+    void *predicted;                      /* NULL: no prediction */
+    void *copy;                           /* a copy of the updated weights besides; NULL: none. `updated` is the master then */
+    enum number_type type; /* of the elements of `predicted` and `copy`: f32, or bf16, rounded to nearest even. The functions
+                              of struct optimizer are called with f32 and without a copy */
+    double lr;             /* of this update */
+    int64_t step;          /* updates done, this one included (first update: 1). predict: updates done so far; with 0 the
+                              prediction is a copy */
     struct optimizer_ahead ahead;
 };
 
@@ -50,6 +54,12 @@ struct optimizer {
      * == 0. */
     void (*observe)(const struct optimizer_settings *settings, const struct optimizer_call *call);
 };
+
+/* rule->update or rule->predict over all elements, in pieces that stay in the cache where a copy or another type is wanted. */
+void optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
+                   bool predict_only);
+/* The same call from element `first` on, for `count` of them. */
+struct optimizer_call optimizer_part(const struct optimizer_call *call, size_t first, size_t count);
 
 extern const struct optimizer *const optimizer_table[]; /* NULL-terminated */
 /* PS_USAGE, with the nearest name, where there is none. */

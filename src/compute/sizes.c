@@ -9,10 +9,12 @@ void stage_sizes_tie(const struct layer_sizes *begin, const struct layer_sizes *
                      int first, int last, struct stage_sizes *sizes) {
     const bool starts = first == 0, ends = last > 0 && last == layer_count - 1;
     if (ties) {
-        sizes->repeated_gradient_bytes = ties_repeated_bytes(ties, first, last);
+        sizes->repeated_gradient_bytes = ties_repeated_bytes(ties, first, last, false);
+        sizes->narrow_bytes -= ties_repeated_bytes(ties, first, last, true);
         sizes->tied_bytes = ties_outside_bytes(ties, first, last);
     } else {
         sizes->repeated_gradient_bytes = starts && ends ? end->tied_bytes : 0;
+        sizes->narrow_bytes -= number_smaller(sizes->repeated_gradient_bytes, end->narrow_bytes);
         sizes->tied_bytes = starts == ends ? 0 : starts ? begin->tied_bytes : end->tied_bytes;
     }
     sizes->parameter_bytes -= sizes->repeated_gradient_bytes;
@@ -32,6 +34,7 @@ struct stage_sizes stage_sizes_compose(const struct layer_sizes *layers, int lay
     int64_t workspace = 0, inner_cut = 0;
     for (int l = first; l <= last; l++) {
         stage.parameter_bytes += layers[l].parameter_bytes;
+        stage.narrow_bytes += layers[l].narrow_bytes;
         stage.statistics_bytes += layers[l].statistics_bytes;
         stage.fixed_bytes += layers[l].fixed_bytes;
         stage.delta_bytes += layers[l].delta_bytes;

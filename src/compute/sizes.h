@@ -7,12 +7,14 @@
 
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "base/wire.h"
 #include "graph/ties.h"
 
 /* One layer at one micro-batch size, in bytes; every piece aligned (base/memory.h). */
 struct layer_sizes {
-    int64_t parameter_bytes;    /* in the device's layout, padding included; a shared one counts for each use */
+    int64_t parameter_bytes;    /* in the device's layout as f32, padding included; a shared one counts for each use */
+    int64_t narrow_bytes;       /* the part of it whose copies are bf16, and take half */
     int64_t tied_bytes;         /* the part of it that other layers use, too (graph/ties.h), for each use */
     int64_t statistics_bytes;   /* running statistics */
     int64_t fixed_bytes;        /* fixed parameters, in the device's layout */
@@ -36,7 +38,7 @@ enum wire_block {
 
 /* A stage of layers first..last. */
 struct stage_sizes {
-    int64_t parameter_bytes, statistics_bytes, fixed_bytes;
+    int64_t parameter_bytes, narrow_bytes, statistics_bytes, fixed_bytes;
     int64_t repeated_gradient_bytes;     /* a parameter that several layers share is stored once, but each use has a gradient */
     int64_t tied_bytes;                  /* gradients of uses of parameters that layers outside of the stage use, too */
     int64_t input_bytes;                 /* input block: data or the values that cross the cut; kept until the backward */
@@ -51,7 +53,8 @@ struct stage_sizes {
 
 /* `layers` are the whole chain's, `input_bytes` the data of one micro-batch. `ties`: NULL: the first and the last layer share
  * their tied_bytes.
- *   parameters = sum of parameter_bytes - repeated gradients, those of each further use of a shared parameter
+ *   parameters = sum of parameter_bytes - repeated gradients, those of each further use of a shared parameter; narrow_bytes
+ *   likewise
  *   input  = output_bytes of the layer before `first`, or the data
  *   stash  = sum of stash_bytes + (input - value_bytes of the layer before) + tail_bytes of `last` - input, at least 0
  *   delta  = sum of delta_bytes
@@ -71,6 +74,23 @@ void stage_sizes_encode(struct stage_sizes *sizes, const struct cut_wire *before
 /* The size of the block of what a stage has once, whatever its versions: running statistics, then fixed parameters. */
 static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {
     return sizes->statistics_bytes + sizes->fixed_bytes;
+}
+
+/* In a copy of a stage's weights the parameters that are f32 come first, then those that are bf16; in the blocks of f32 beside
+ * it (gradients, moments, master) the same elements in the same order. Where in a copy is what lies at `offset` in those, both
+ * in bytes? */
+static inline int64_t stage_copy_offset(const struct stage_sizes *sizes, int64_t offset) {
+    const int64_t wide = sizes->parameter_bytes - sizes->narrow_bytes;
+    return offset <= wide ? offset : wide + (offset - wide) / 2;
+}
+/* The size of a copy of the weights: what a weight slot holds. */
+static inline int64_t stage_copy_bytes(const struct stage_sizes *sizes) {
+    if (sizes->narrow_bytes == 0) return sizes->parameter_bytes;
+    return (int64_t)memory_align((size_t)stage_copy_offset(sizes, sizes->parameter_bytes));
+}
+/* The size of the master: the weights in f32, which updates read and write, where copies hold some of them as bf16; else 0. */
+static inline int64_t stage_master_bytes(const struct stage_sizes *sizes) {
+    return sizes->narrow_bytes > 0 ? sizes->parameter_bytes : 0;
 }
 
 /* The size of the block of a stage's gradients. */

@@ -156,6 +156,7 @@ static enum ps_status layer_size(struct device *device, const struct graph *grap
     struct stage *stage;
     TRY(stage_create(device, graph, layer, layer, samples, &stage, error));
     *sizes = (struct layer_sizes){.parameter_bytes = stage_gradient_bytes(&stage->sizes),
+                                  .narrow_bytes = stage->sizes.narrow_bytes + stage->repeated_narrow_bytes,
                                   .tied_bytes = stage->sizes.tied_bytes,
                                   .statistics_bytes = stage->sizes.statistics_bytes,
                                   .fixed_bytes = stage->sizes.fixed_bytes,

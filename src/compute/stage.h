@@ -2,11 +2,11 @@
  * A stage: the kernels of layers first..last on one device at one micro-batch size, and where each value lies in the blocks
  * that the stage works on. All blocks come from outside, aligned to 64 bytes:
  *
- *   weights              every trained parameter of the stage in one block, in kernel layout;
- *                        each begins at a multiple of 16 elements, so that a copy of the
- *                        block in another type has it at the same element                  sizes.parameter_bytes
- *   gradients            theirs, followed by those of further uses of parameters that
- *                        several of its nodes share                                        stage_gradient_bytes
+ *   weights              a copy of every trained parameter of the stage, in kernel layout;
+ *                        those in f32, then those in bf16; each begins at a multiple of 16
+ *                        elements, as in the blocks of f32                                 stage_copy_bytes
+ *   gradients            theirs in f32, followed by those of further uses of parameters
+ *                        that several of its nodes share                                   stage_gradient_bytes
  *   statistics           running statistics, then fixed parameters in kernel layout        stage_unchanged_bytes
  *   input, output        the values that cross the stage's two cuts, each value aligned    sizes.input_bytes, output_bytes
  *   input_gradient, output_gradient   their gradients, laid out in the same way
@@ -30,7 +30,7 @@
 struct stage;
 
 struct stage_blocks {
-    const float *weights;
+    const void *weights;
     float *gradients, *statistics;
     /* These hold values, of any type. */
     void *input, *output; /* output NULL at the network's end */
@@ -113,8 +113,8 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
 /* After a forward of the network's last stage, in the device's memory: the probabilities of the classes that its loss computed
  * (samples, positions, classes); they lie in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
-/* Likewise: what the loss was computed of. */
-const float *stage_output(const struct stage *stage, const struct stage_blocks *blocks);
+/* Likewise: what the loss was computed of, for all samples, copied to the host's memory as f32. */
+void stage_take_output(const struct stage *stage, const struct stage_blocks *blocks, float *output);
 /* The size of the block `state`; and its reordering: sample n of `to` becomes sample rows[n] of `from`. */
 int64_t stage_state_bytes(const struct stage *stage);
 void stage_state_take(const struct stage *stage, const float *from, const int *rows, float *to);
@@ -134,9 +134,12 @@ enum stage_half {
 enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               enum stage_half half, struct ps_error *error);
 
-/* Fills `weights` and `statistics` with the values that the graph was given, or else with initial values keyed by (seed,
- * parameter name, element). */
-enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error);
+/* Fills a copy of the weights and `statistics` with the values that the graph was given, or else with initial values keyed by
+ * (seed, parameter name, element); and the master, where it is not NULL. */
+enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *master, void *weights, float *statistics,
+                                struct ps_error *error);
+/* A copy of the weights becomes what the master, a block of f32, is; bf16 to nearest even. Enqueued. */
+void stage_round(const struct stage *stage, const float *master, void *weights);
 
 /* Parameters and statistics by name, for files: `canonical` holds them in canonical order, in the host's memory. `parameter`
  * counts from 0 over both. */
@@ -157,9 +160,15 @@ struct stage_tie {
 /* In the order of their first uses in the stage; the arrays belong to the arena. */
 enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct stage_tie **ties, int *count,
                           struct ps_error *error);
-enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
+/* `weights`: a copy of them; or, in the second form of each, a block of f32: the master, gradients, a moment. The two are the
+ * same where no copy is bf16. */
+enum ps_status stage_export(struct stage *stage, int parameter, const void *weights, const float *statistics, float *canonical,
                             struct ps_error *error);
-enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,
+enum ps_status stage_export_f32(struct stage *stage, int parameter, const float *block, const float *statistics,
+                                float *canonical, struct ps_error *error);
+enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, void *weights, float *statistics,
                             struct ps_error *error);
+enum ps_status stage_import_f32(struct stage *stage, int parameter, const float *canonical, float *block, float *statistics,
+                                struct ps_error *error);
 
 #endif

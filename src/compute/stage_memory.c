@@ -86,24 +86,23 @@ static void allocate_fixed(struct stage *stage) {
     for (int i = 0; i < stage->node_count; i++)
         for (int p = 0; p < stage->nodes[i].node->parameter_count; p++)
             if (stage->graph->parameters[stage->nodes[i].node->parameter_first + p].role == PARAMETER_FIXED)
-                stage->nodes[i].weights[p] = buffer_carve(BUFFER_STATISTICS, &end, stage->nodes[i].kernel->parameter_bytes[p]);
+                stage->nodes[i].weights[p] =
+                    buffer_carve(BUFFER_STATISTICS, &end, kernel_weight_bytes(stage->nodes[i].kernel, p));
     stage->sizes.fixed_bytes = end - stage->sizes.statistics_bytes;
 }
 
-/* A shared parameter lies where the stage's first use has it. Each use has a gradient of its own, so that those of several
- * micro-batches are added up as on several stages; those of further uses follow all others. */
-static void allocate_parameters(struct stage *stage) {
-    int64_t repeated = 0;
+/* Parameters whose copies are of the type; `repeated` counts the gradients of further uses. */
+static void allocate_of_type(struct stage *stage, enum number_type type, int64_t *repeated) {
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
         for (int p = 0; p < node->node->parameter_count; p++) {
             int64_t bytes = node->kernel->parameter_bytes[p];
             const struct parameter *parameter = &stage->graph->parameters[node->node->parameter_first + p];
             const struct buffer *earlier = parameter->tied ? find_earlier(stage, parameter) : NULL;
-            if (parameter->role == PARAMETER_FIXED) continue;
+            if (parameter->role == PARAMETER_FIXED || parameter->copy != type) continue;
             if (earlier) {
                 node->weights[p] = *earlier;
-                node->gradients[p] = buffer_carve(BUFFER_REPEATED, &repeated, bytes);
+                node->gradients[p] = buffer_carve(BUFFER_REPEATED, repeated, bytes);
             } else if (parameter->role == PARAMETER_STATISTIC) {
                 node->statistics[p] = buffer_carve(BUFFER_STATISTICS, &stage->sizes.statistics_bytes, bytes);
             } else {
@@ -112,6 +111,17 @@ static void allocate_parameters(struct stage *stage) {
             }
         }
     }
+}
+
+/* A shared parameter lies where the stage's first use has it. Each use has a gradient of its own, so that those of several
+ * micro-batches are added up as on several stages; those of further uses follow all others. */
+static void allocate_parameters(struct stage *stage) {
+    int64_t repeated = 0;
+    allocate_of_type(stage, TYPE_F32, &repeated);
+    const int64_t wide = stage->sizes.parameter_bytes, repeated_wide = repeated;
+    allocate_of_type(stage, TYPE_BF16, &repeated);
+    stage->sizes.narrow_bytes = stage->sizes.parameter_bytes - wide;
+    stage->repeated_narrow_bytes = repeated - repeated_wide;
     for (int i = 0; i < stage->node_count && repeated > 0; i++)
         for (int p = 0; p < stage->nodes[i].node->parameter_count; p++) {
             struct buffer *gradient = &stage->nodes[i].gradients[p];

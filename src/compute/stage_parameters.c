@@ -112,54 +112,87 @@ enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct
 
 static size_t canonical_bytes(const struct parameter *parameter) { return (size_t)shape_bytes(&parameter->shape); }
 
-/* Converts a parameter between its place in a stage's blocks and canonical order. Kernels convert within the host's memory. */
-static enum ps_status convert(struct stage *stage, int parameter, bool exports, void *own, void *canonical,
+/* A parameter on its way between a block and canonical order: where it lies in the block, and in which type. */
+struct place {
+    void *at;
+    enum number_type type;
+};
+
+/* Converts a parameter between its place and canonical order. Kernels convert within the host's memory, and in f32. */
+static enum ps_status convert(struct stage *stage, int parameter, bool exports, struct place own, float *canonical,
                               struct ps_error *error) {
     const struct stage_node *node = find_node(stage, &parameter);
     const struct parameter *what = parameter_of(stage, node, parameter);
     struct kernel *kernel = node->kernel;
-    if (what->role == PARAMETER_STATISTIC || (exports ? kernel->type->to_canonical : kernel->type->from_canonical) == NULL) {
-        device_copy(stage->device, exports ? canonical : own, exports ? own : canonical, canonical_bytes(what));
+    const bool same =
+        what->role == PARAMETER_STATISTIC || (exports ? kernel->type->to_canonical : kernel->type->from_canonical) == NULL;
+    if (same && own.type == TYPE_F32) {
+        device_copy(stage->device, exports ? canonical : own.at, exports ? own.at : canonical, canonical_bytes(what));
         device_finish(stage->device);
         return device_check(stage->device, error);
     }
-    if (device_in_host(stage->device))
-        return exports ? kernel->type->to_canonical(kernel, parameter, own, canonical, error)
-                       : kernel->type->from_canonical(kernel, parameter, canonical, own, error);
+    if (!same && own.type == TYPE_F32 && device_in_host(stage->device))
+        return exports ? kernel->type->to_canonical(kernel, parameter, own.at, canonical, error)
+                       : kernel->type->from_canonical(kernel, parameter, canonical, own.at, error);
     struct memory_block block;
-    const size_t bytes = (size_t)kernel->parameter_bytes[parameter];
-    TRY(memory_block_take(&block, bytes, "a parameter", error));
-    float *here = memory_block_carve(&block, bytes);
-    enum ps_status status;
+    const size_t bytes = (size_t)kernel->parameter_bytes[parameter], count = bytes / sizeof(float);
+    TRY(memory_block_take(&block, 2 * memory_align(bytes), "a parameter", error));
+    float *here = memory_block_carve(&block, bytes), *plain = same ? canonical : here;
+    void *copy = own.type == TYPE_F32 ? (void *)here : memory_block_carve(&block, bytes);
+    enum ps_status status = PS_OK;
     if (exports) {
-        device_copy(stage->device, here, own, bytes);
+        device_copy(stage->device, copy, own.at, count * number_types[own.type].bytes);
         device_finish(stage->device);
         status = device_check(stage->device, error);
-        if (status == PS_OK) status = kernel->type->to_canonical(kernel, parameter, here, canonical, error);
+        if (own.type != TYPE_F32) numbers_convert(count, TYPE_F32, plain, own.type, copy);
+        if (status == PS_OK && !same) status = kernel->type->to_canonical(kernel, parameter, here, canonical, error);
     } else {
-        status = kernel->type->from_canonical(kernel, parameter, canonical, here, error);
-        device_copy(stage->device, own, here, bytes);
+        if (!same) status = kernel->type->from_canonical(kernel, parameter, canonical, here, error);
+        if (own.type != TYPE_F32) numbers_convert(count, own.type, copy, TYPE_F32, plain);
+        device_copy(stage->device, own.at, copy, count * number_types[own.type].bytes);
+        device_finish(stage->device);
     }
     memory_block_release(&block);
     return status;
 }
 
-/* Where the parameter lies in the stage's block of weights, or of statistics. */
-static void *place_of(const struct stage *stage, int parameter, const float *weights, const float *statistics) {
+/* Where the parameter lies in a copy of the stage's weights or in a block of f32, or in its statistics. */
+static struct place place_of(const struct stage *stage, int parameter, bool copy, const void *weights,
+                             const float *statistics) {
     const struct stage_node *node = find_node(stage, &parameter);
-    const bool statistic = parameter_of(stage, node, parameter)->role == PARAMETER_STATISTIC;
-    const struct buffer *place = &(statistic ? node->statistics : node->weights)[parameter];
-    return (char *)(place->block == BUFFER_STATISTICS ? statistics : weights) + place->offset;
+    const struct parameter *what = parameter_of(stage, node, parameter);
+    const struct buffer *place = &(what->role == PARAMETER_STATISTIC ? node->statistics : node->weights)[parameter];
+    if (place->block == BUFFER_STATISTICS) return (struct place){(char *)statistics + place->offset, what->copy};
+    const int64_t offset = copy ? stage_copy_offset(&stage->sizes, place->offset) : place->offset;
+    return (struct place){(char *)weights + offset, copy ? what->copy : TYPE_F32};
 }
 
-enum ps_status stage_export(struct stage *stage, int parameter, const float *weights, const float *statistics, float *canonical,
+enum ps_status stage_export(struct stage *stage, int parameter, const void *weights, const float *statistics, float *canonical,
                             struct ps_error *error) {
-    return convert(stage, parameter, true, place_of(stage, parameter, weights, statistics), canonical, error);
+    return convert(stage, parameter, true, place_of(stage, parameter, true, weights, statistics), canonical, error);
 }
 
-enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, float *weights, float *statistics,
+enum ps_status stage_export_f32(struct stage *stage, int parameter, const float *block, const float *statistics,
+                                float *canonical, struct ps_error *error) {
+    return convert(stage, parameter, true, place_of(stage, parameter, false, block, statistics), canonical, error);
+}
+
+enum ps_status stage_import(struct stage *stage, int parameter, const float *canonical, void *weights, float *statistics,
                             struct ps_error *error) {
-    return convert(stage, parameter, false, place_of(stage, parameter, weights, statistics), (void *)canonical, error);
+    return convert(stage, parameter, false, place_of(stage, parameter, true, weights, statistics), (float *)canonical, error);
+}
+
+enum ps_status stage_import_f32(struct stage *stage, int parameter, const float *canonical, float *block, float *statistics,
+                                struct ps_error *error) {
+    return convert(stage, parameter, false, place_of(stage, parameter, false, block, statistics), (float *)canonical, error);
+}
+
+void stage_round(const struct stage *stage, const float *master, void *weights) {
+    const struct stage_sizes *sizes = &stage->sizes;
+    const int64_t wide = sizes->parameter_bytes - sizes->narrow_bytes;
+    device_copy(stage->device, weights, master, (size_t)wide);
+    device_convert(stage->device, (size_t)sizes->narrow_bytes / sizeof *master, TYPE_BF16, (char *)weights + wide, TYPE_F32,
+                   (const char *)master + wide);
 }
 
 /* The given values, else those that its initial distribution gives. A slice of a parameter gets the values that the whole
@@ -189,7 +222,8 @@ static void fill_initial(const struct values *given, const struct parameter *par
     memset(values + (parameter->zero_row - 1) * row, 0, (size_t)row * sizeof *values);
 }
 
-enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weights, float *statistics, struct ps_error *error) {
+enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *master, void *weights, float *statistics,
+                                struct ps_error *error) {
     if (!stage->device->type->real) return PS_OK;
     size_t largest = 0;
     int count = stage_parameter_count(stage);
@@ -205,6 +239,8 @@ enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *weigh
     for (int p = 0; p < count && status == PS_OK; p++) {
         fill_initial(stage->graph->values, stage_parameter(stage, p), seed, canonical);
         status = stage_import(stage, p, canonical, weights, statistics, error);
+        if (status == PS_OK && master != NULL && stage_parameter(stage, p)->role == PARAMETER_TRAINED)
+            status = stage_import_f32(stage, p, canonical, master, statistics, error);
     }
     memory_block_release(&block);
     return status;

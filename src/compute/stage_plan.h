@@ -35,6 +35,7 @@ struct stage_node {
     struct kernel *kernel; /* NULL: a view */
     bool fused;            /* the forward is done by the kernel of the node before */
     struct buffer input[GRAPH_INPUTS_MAX], output, inner;
+    /* weights: trained ones where they lie in a block of f32 (stage_copy_offset) */
     struct buffer weights[GRAPH_PARAMETERS_MAX], gradients[GRAPH_PARAMETERS_MAX], statistics[GRAPH_PARAMETERS_MAX];
     struct buffer added_gradients[GRAPH_PARAMETERS_MAX]; /* where they are computed before they are added to others */
     struct buffer input_gradient[GRAPH_INPUTS_MAX], output_gradient;
@@ -72,6 +73,7 @@ struct stage {
     struct stage_node *nodes; /* of all its layers, in order */
     int node_first, node_count;
     struct stage_sizes sizes;
+    int64_t repeated_narrow_bytes; /* of sizes.repeated_gradient_bytes, what belongs to parameters whose copies are bf16 */
     int64_t state_bytes;
     int64_t gradient_block_bytes; /* of one block of gradients of inner cuts; they lie at the start of the workspace */
     int gradient_blocks;          /* the kernels' own workspace comes after them */

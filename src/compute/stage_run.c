@@ -1,5 +1,6 @@
 /* Running a stage: each action of the plan with the addresses of this call's blocks. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/processor.h"
 #include "compute/stage_plan.h"
@@ -16,6 +17,12 @@ struct stage_run {
 static void *at(const struct stage_run *run, struct buffer buffer) {
     char *base = run->base[buffer.block];
     return base != NULL ? base + buffer.offset : NULL;
+}
+
+/* A parameter's place in the copy of the weights that is read. */
+static void *weights_at(const struct stage_run *run, struct buffer buffer) {
+    if (buffer.block == BUFFER_WEIGHTS) buffer.offset = stage_copy_offset(&run->stage->sizes, buffer.offset);
+    return at(run, buffer);
 }
 
 static int counted_samples(const struct stage_run *run) {
@@ -40,7 +47,7 @@ static struct kernel_call prepare(const struct stage_run *run, const struct stag
         .error = run->error,
     };
     for (int p = 0; p < node->node->parameter_count; p++) {
-        call.weights[p] = at(run, node->weights[p]);
+        call.weights[p] = weights_at(run, node->weights[p]);
         call.statistics[p] = at(run, node->statistics[p]);
     }
     if (node->node->flags & OPERATOR_RANDOM) {
@@ -208,9 +215,20 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     return run_list(&run, &stage->backward, half, NULL);
 }
 
-const float *stage_output(const struct stage *stage, const struct stage_blocks *blocks) {
+void stage_take_output(const struct stage *stage, const struct stage_blocks *blocks, float *output) {
     struct stage_run run = start(stage, blocks, NULL, NULL, NULL);
-    return at(&run, stage->nodes[stage->node_count - 1].input[0]);
+    const struct stage_node *end = &stage->nodes[stage->node_count - 1];
+    const struct shape *shape = &stage->graph->nodes[end->node->inputs[0]].shape;
+    const size_t count = (size_t)(stage->samples * shape_elements(shape));
+    /* Behind the numbers that they become, from which each is read before its place is written. */
+    char *narrow = (char *)output + count * (sizeof *output - number_types[shape->type].bytes);
+    device_copy(stage->device, narrow, at(&run, end->input[0]), count * number_types[shape->type].bytes);
+    device_finish(stage->device);
+    for (size_t i = 0; i < count && shape->type == TYPE_BF16; i++) {
+        uint16_t number;
+        memcpy(&number, narrow + i * sizeof number, sizeof number);
+        output[i] = bf16_value(number);
+    }
 }
 
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {

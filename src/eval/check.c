@@ -73,7 +73,7 @@ static size_t carve(struct run *run, bool real) {
         struct stage_blocks *blocks = &run->parts[s].blocks;
         const struct stage_sizes sizes = stage_sizes(run->parts[s].stage);
         void *places[8];
-        const int64_t bytes[8] = {sizes.parameter_bytes,
+        const int64_t bytes[8] = {stage_copy_bytes(&sizes),
                                   stage_gradient_bytes(&sizes),
                                   stage_unchanged_bytes(&sizes),
                                   sizes.stash_bytes,
@@ -128,14 +128,13 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
     carve(run, true);
     for (int s = 0; s < stages; s++) {
         struct stage_blocks *blocks = &run->parts[s].blocks;
-        TRY(stage_initialize(run->parts[s].stage, 0, (float *)blocks->weights, blocks->statistics, error));
+        TRY(stage_initialize(run->parts[s].stage, 0, NULL, (void *)blocks->weights, blocks->statistics, error));
     }
     return PS_OK;
 }
 
 /* The output is copied before the backward, which overwrites it. */
-static enum ps_status run_step(struct run *run, const struct batch *batch, size_t outputs, struct answer *answer,
-                               struct ps_error *error) {
+static enum ps_status run_step(struct run *run, const struct batch *batch, struct answer *answer, struct ps_error *error) {
     const size_t bytes = (size_t)stage_sizes(run->parts[0].stage).input_bytes;
     char *input;
     TRY(memory_new(&input, bytes + 1, "inputs", error));
@@ -148,8 +147,7 @@ static enum ps_status run_step(struct run *run, const struct batch *batch, size_
     for (int s = 0; status == PS_OK && s < run->count; s++)
         status = stage_forward(run->parts[s].stage, &run->parts[s].blocks, &step, &result, error);
     const struct part *last = &run->parts[run->count - 1];
-    if (status == PS_OK)
-        device_copy(run->device, answer->output, stage_output(last->stage, &last->blocks), outputs * sizeof *answer->output);
+    if (status == PS_OK) stage_take_output(last->stage, &last->blocks, answer->output);
     for (int s = run->count - 1; status == PS_OK && s >= 0; s--)
         status = stage_backward(run->parts[s].stage, &run->parts[s].blocks, &step, STAGE_BOTH, error);
     device_finish(run->device);
@@ -206,7 +204,7 @@ static enum ps_status read_parameters(struct run *run, float *values, struct ps_
             const struct parameter *parameter = stage_parameter(run->parts[s].stage, p);
             float *place = values + parameter_elements(graph, (int)(parameter - graph->parameters));
             if (parameter->tied || is_shared(graph, parameter)) continue;
-            TRY(stage_export(run->parts[s].stage, p, blocks->gradients, blocks->statistics, place, error));
+            TRY(stage_export_f32(run->parts[s].stage, p, blocks->gradients, blocks->statistics, place, error));
         }
         TRY(add_uses(run, &run->parts[s], values, error));
     }
@@ -228,7 +226,7 @@ static enum ps_status compute(const struct ps_network *network, const char *devi
         arena_take(arena, (size_t)parameter_elements(graph, graph->parameter_count), sizeof *answer->parameters);
     TRY(arena_check(arena, "gradients", error));
     enum ps_status status = run_open(network, device, threads, stages, batch->samples, &run, error);
-    if (status == PS_OK) status = run_step(&run, batch, outputs, answer, error);
+    if (status == PS_OK) status = run_step(&run, batch, answer, error);
     if (status == PS_OK) status = read_parameters(&run, answer->parameters, error);
     run_close(&run);
     return status;

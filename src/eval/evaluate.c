@@ -77,7 +77,9 @@ static enum ps_status make_staging(struct evaluator *evaluator, struct ps_error 
 }
 
 static struct shape output_shape(const struct graph *graph) {
-    return graph->nodes[graph->nodes[graph->node_count - 1].inputs[0]].shape;
+    struct shape shape = graph->nodes[graph->nodes[graph->node_count - 1].inputs[0]].shape;
+    shape.type = TYPE_F32; /* in which it is handed on */
+    return shape;
 }
 
 /* What was computed of the batch, in the host's memory. */
@@ -88,9 +90,7 @@ static enum ps_status watch_batch(struct evaluator *evaluator, int64_t number, c
     const int64_t first = number * evaluator->batch;
     const int64_t count = shape_elements(&shape) * evaluator->batch;
     if (!evaluator->output) TRY(memory_new(&evaluator->output, count, "outputs", error));
-    device_copy(trained->device, evaluator->output, stage_output(trained->stage, &trained->blocks),
-                (size_t)count * sizeof *evaluator->output);
-    device_finish(trained->device);
+    stage_take_output(trained->stage, &trained->blocks, evaluator->output);
     const struct evaluated_batch seen = {.network = trained->network,
                                          .shape = shape,
                                          .output = evaluator->output,

@@ -168,9 +168,7 @@ static enum ps_status next_token(struct writing *w, uint64_t number, struct ps_e
     memcpy(w->input, w->text.tokens + w->text.count - (size_t)count, (size_t)count * sizeof *w->input);
     device_copy(trained->device, trained->blocks.input, w->input, (size_t)w->positions * sizeof *w->input);
     TRY(stage_forward(trained->stage, &trained->blocks, &step, &result, error));
-    device_copy(trained->device, w->logits, stage_output(trained->stage, &trained->blocks),
-                (size_t)(w->positions * w->classes) * sizeof *w->logits);
-    device_finish(trained->device);
+    stage_take_output(trained->stage, &trained->blocks, w->logits);
     TRY(device_check(trained->device, error));
     const float *logits = w->logits + (count - 1) * w->classes;
     for (int t = 0; t < w->choices; t++)

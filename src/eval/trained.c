@@ -43,7 +43,7 @@ enum ps_status trained_open_device(struct trained *trained, const char *device, 
 enum ps_status trained_make_stage(struct trained *trained, const struct graph *graph, int samples, struct ps_error *error) {
     TRY(stage_create(trained->device, graph, 0, graph->layer_count - 1, samples, &trained->stage, error));
     struct stage_sizes sizes = stage_sizes(trained->stage);
-    const int64_t pieces[] = {sizes.parameter_bytes, stage_unchanged_bytes(&sizes), sizes.input_bytes, sizes.stash_bytes,
+    const int64_t pieces[] = {stage_copy_bytes(&sizes), stage_unchanged_bytes(&sizes), sizes.input_bytes, sizes.stash_bytes,
                               sizes.workspace_bytes};
     enum { PIECES = sizeof pieces / sizeof *pieces };
     size_t total = 0;
@@ -53,8 +53,8 @@ enum ps_status trained_make_stage(struct trained *trained, const struct graph *g
     for (int i = 0; i < PIECES; i++) place[i] = memory_block_carve(&trained->memory, (size_t)pieces[i]);
     trained->blocks = (struct stage_blocks){
         .weights = place[0], .statistics = place[1], .input = place[2], .stash = place[3], .workspace = place[4]};
-    if (trained->weights.count == 0) return stage_initialize(trained->stage, 0, place[0], place[1], error);
-    return weight_files_load(&trained->weights, graph, trained->stage, place[0], place[1], error);
+    if (trained->weights.count == 0) return stage_initialize(trained->stage, 0, NULL, place[0], place[1], error);
+    return weight_files_load(&trained->weights, graph, trained->stage, NULL, place[0], place[1], error);
 }
 
 void trained_free_stage(struct trained *trained) {

@@ -331,10 +331,12 @@ static void watch_prediction(const struct call *call, int newest) {
     const struct worker_stage *stage = call->stage;
     struct update_state *state = &call->stage->update;
     const int predicted = call->instruction->predict_to;
+    const struct watched_weights of = {
+        .first = state->master ? state->wide : 0, .count = state->count, .type = state->master ? TYPE_BF16 : TYPE_F32};
     if (!call->executor->real) return;
-    prediction_watch_check(&state->watch, call->worker->device, state->count, stage->weights[newest], state->done);
+    prediction_watch_check(&state->watch, call->worker->device, &of, stage->weights[newest], state->done);
     if (predicted == NO_SLOT) return;
-    prediction_watch_note(&state->watch, call->worker->device, state->count, stage->weights[newest], stage->weights[predicted],
+    prediction_watch_note(&state->watch, call->worker->device, &of, stage->weights[newest], stage->weights[predicted],
                           state->done, call->instruction->ahead);
 }
 

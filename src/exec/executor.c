@@ -117,7 +117,8 @@ static enum ps_status initialize_weights(struct executor *executor, struct ps_er
     for (int number = 0; number < executor->worker_count; number++)
         for (int i = 0; i < executor->workers[number].stage_count; i++) {
             struct worker_stage *stage = &executor->workers[number].stages[i];
-            TRY(stage_initialize(stage->stage, executor->seed, stage->weights[0], stage->statistics, error));
+            TRY(stage_initialize(stage->stage, executor->seed, stage->update.master, stage->weights[0], stage->statistics,
+                                 error));
         }
     return PS_OK;
 }

@@ -2,14 +2,16 @@
 #include "exec/prediction_watch.h"
 
 /* Copies the watched part of `weights`; returns how many floats it has. */
-static size_t take(struct device *device, size_t count, const float *weights, float *taken) {
+static size_t take(struct device *device, const struct watched_weights *of, const void *weights, float *taken) {
+    const size_t count = of->count - of->first, bytes = number_types[of->type].bytes;
+    const char *from = (const char *)weights + of->first * number_types[TYPE_F32].bytes;
     if (count <= WATCH_FLOATS) {
-        device_copy(device, taken, weights, count * sizeof *taken);
+        device_convert(device, count, TYPE_F32, taken, of->type, from);
         return count;
     }
     const size_t step = (count - WATCH_LINE) / (WATCH_LINES - 1);
     for (size_t line = 0; line < WATCH_LINES; line++)
-        device_copy(device, taken + line * WATCH_LINE, weights + line * step, WATCH_LINE * sizeof *taken);
+        device_convert(device, WATCH_LINE, TYPE_F32, taken + line * WATCH_LINE, of->type, from + line * step * bytes);
     return WATCH_FLOATS;
 }
 
@@ -25,22 +27,22 @@ static void compare(struct prediction_watch *watch, struct watched *watched) {
     watched->count = 0;
 }
 
-void prediction_watch_note(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
-                           const float *predicted, int64_t done, int ahead) {
+void prediction_watch_note(struct prediction_watch *watch, struct device *device, const struct watched_weights *of,
+                           const void *newest, const void *predicted, int64_t done, int ahead) {
     if (watch->pending || ahead == 0 || done == 0) return;
     struct watched *watched = &watch->watched[watch->turn];
     compare(watch, watched);
-    take(device, count, newest, watched->newest);
-    take(device, count, predicted, watched->predicted);
+    take(device, of, newest, watched->newest);
+    take(device, of, predicted, watched->predicted);
     watch->pending = true;
     watch->target = done + ahead;
 }
 
-void prediction_watch_check(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
-                            int64_t done) {
+void prediction_watch_check(struct prediction_watch *watch, struct device *device, const struct watched_weights *of,
+                            const void *newest, int64_t done) {
     if (!watch->pending || done != watch->target) return;
     struct watched *watched = &watch->watched[watch->turn];
-    watched->count = take(device, count, newest, watched->now);
+    watched->count = take(device, of, newest, watched->now);
     watched->taken = device_mark(device);
     if (device_in_host(device)) compare(watch, watched);
     watch->turn = 1 - watch->turn;

@@ -30,13 +30,17 @@ struct prediction_watch {
     double predicted_off, newest_off, size;
 };
 
-/* A prediction `ahead` updates after the first `done`, of weights of `count` floats on the device (NULL: in the host's
- * memory). */
-void prediction_watch_note(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
-                           const float *predicted, int64_t done, int ahead);
+/* Which of a weight slot's `count` elements are sampled: those from `first` on, of a type; before it all are f32. */
+struct watched_weights {
+    size_t first, count;
+    enum number_type type;
+};
+/* A prediction `ahead` updates after the first `done`, of weights on the device (NULL: in the host's memory). */
+void prediction_watch_note(struct prediction_watch *watch, struct device *device, const struct watched_weights *of,
+                           const void *newest, const void *predicted, int64_t done, int ahead);
 /* The newest weights after `done` updates. */
-void prediction_watch_check(struct prediction_watch *watch, struct device *device, size_t count, const float *newest,
-                            int64_t done);
+void prediction_watch_check(struct prediction_watch *watch, struct device *device, const struct watched_weights *of,
+                            const void *newest, int64_t done);
 /* Waits until all that was checked is in the sums. */
 void prediction_watch_settle(struct prediction_watch *watch);
 

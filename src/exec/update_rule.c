@@ -204,27 +204,36 @@ static struct optimizer_ahead look_ahead(const struct update_rule *rule, const s
     return sum;
 }
 
-/* Runs the optimizer, or the predictor, on the device, range by range where parameters differ in rate or decay. `ahead`:
- * updates from the state on that a prediction looks ahead. */
+/* The call for elements `first` to `end`; slots hold bf16 from state->wide on. */
+static struct optimizer_call part_of(const struct update_state *state, const struct optimizer_call *whole, size_t first,
+                                     size_t end) {
+    if (!state->master || first < state->wide) return optimizer_part(whole, first, end - first);
+    struct optimizer_call narrow = optimizer_part(whole, state->wide, end - state->wide);
+    narrow.type = TYPE_BF16;
+    return optimizer_part(&narrow, first - state->wide, end - first);
+}
+
+/* Runs the optimizer, or the predictor, on the device, range by range where parameters differ in rate or decay, or slots in
+ * type. `ahead`: updates from the state on that a prediction looks ahead. */
 static void run_rule(const struct update_rule *rule, const struct update_state *state, struct device *device,
                      const struct optimizer *optimizer, const struct optimizer_settings *settings, int ahead,
                      const struct optimizer_call *whole, bool predict_only, double seconds) {
     const struct update_span all = {.count = state->count, .rate = 1, .weight_decay = settings->weight_decay};
     const struct update_span *spans = state->span_count > 0 ? state->spans : &all;
-    struct optimizer_call call = *whole;
     struct optimizer_settings own = *settings;
+    size_t begin = 0;
     for (int i = 0; i < (state->span_count > 0 ? state->span_count : 1); i++) {
-        const size_t count = call.count = spans[i].count;
-        call.lr = whole->lr * spans[i].rate;
-        own.weight_decay = spans[i].weight_decay;
-        if (call.predicted) call.ahead = look_ahead(rule, state, &spans[i], ahead);
-        device->type->update(device, optimizer, &own, &call, predict_only, i == 0 ? seconds : 0);
-        call.weights += count;
-        if (call.updated) call.updated += count;
-        if (call.gradient) call.gradient += count;
-        if (call.predicted) call.predicted += count;
-        for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++)
-            if (call.moment[m]) call.moment[m] += count;
+        const size_t end = begin + spans[i].count;
+        for (size_t first = begin, next; first < end || first == begin; first = next) {
+            next = state->master && first < state->wide && state->wide < end ? state->wide : end;
+            struct optimizer_call call = part_of(state, whole, first, next);
+            call.lr = whole->lr * spans[i].rate;
+            own.weight_decay = spans[i].weight_decay;
+            if (call.predicted) call.ahead = look_ahead(rule, state, &spans[i], ahead);
+            device->type->update(device, optimizer, &own, &call, predict_only, first == 0 ? seconds : 0);
+            if (next == first) break;
+        }
+        begin = end;
     }
 }
 
@@ -262,8 +271,14 @@ static void predictor_moments(const struct update_rule *rule, const struct updat
         call->moment[i] = i < rule->predictor->moments ? state->moment[first + i] : NULL;
 }
 
+static size_t copy_bytes(const struct update_state *state) {
+    const size_t wide = state->master ? state->wide : state->count;
+    return wide * number_types[TYPE_F32].bytes + (state->count - wide) * number_types[TYPE_BF16].bytes;
+}
+
+/* `weights`: in f32. */
 static void predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
-                    const float *weights, float *predicted, int ahead, double seconds) {
+                    const float *weights, void *predicted, int ahead, double seconds) {
     struct optimizer_call call = {
         .count = state->count,
         .weights = weights,
@@ -275,22 +290,22 @@ static void predict(const struct update_rule *rule, struct device *device, const
 }
 
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
-                         const float *weights, float *predicted, int ahead) {
+                         const void *weights, void *predicted, int ahead) {
     /* No update ahead: exactly the weights. */
     if (ahead == 0 && device->type->real)
-        device_copy(device, predicted, weights, state->count * sizeof *predicted);
+        device_copy(device, predicted, weights, copy_bytes(state));
     else
-        predict(rule, device, state, weights, predicted, ahead, state->times.time.predict_s);
+        predict(rule, device, state, state->master ? state->master : weights, predicted, ahead, state->times.time.predict_s);
 }
 
-void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
-                       float *updated, float *gradient, float *predicted, int ahead) {
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const void *weights,
+                       void *updated, float *gradient, void *predicted, int ahead) {
     add_up_tied(device, state, gradient);
     clip(rule, device, state, gradient);
     struct optimizer_call call = {
         .count = state->count,
-        .weights = weights,
-        .updated = updated,
+        .weights = state->master ? state->master : weights,
+        .updated = state->master ? state->master : updated,
         .gradient = gradient,
         .lr = learning_rate_at(&rule->rate, state->step),
         .step = state->done + 1,
@@ -301,6 +316,7 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
         predictor_moments(rule, state, &call);
         run_rule(rule, state, device, &rule->observer, &rule->predictor_settings, 0, &call, false, 0);
     }
+    if (state->master) call.copy = updated;
     for (int i = 0; i < OPTIMIZER_MOMENTS_MAX; i++) call.moment[i] = i < rule->optimizer->moments ? state->moment[i] : NULL;
     state->done++;
     state->step += state->round;
@@ -309,6 +325,6 @@ void update_rule_apply(const struct update_rule *rule, struct device *device, st
     const struct layer_times *time = &state->times.time;
     double seconds = predicted ? time->update_predict_s : updated != weights ? time->update_out_of_place_s : time->update_s;
     run_rule(rule, state, device, rule->optimizer, &rule->settings, ahead, &call, false, seconds);
-    if (copies && device->type->real) device_copy(device, predicted, updated, state->count * sizeof *predicted);
-    if (predicted && beside && !copies) predict(rule, device, state, updated, predicted, ahead, 0);
+    if (copies && device->type->real) device_copy(device, predicted, updated, copy_bytes(state));
+    if (predicted && beside && !copies) predict(rule, device, state, call.updated, predicted, ahead, 0);
 }

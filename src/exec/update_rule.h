@@ -57,8 +57,10 @@ struct update_span update_rule_span(const struct update_rule *rule, const struct
 
 /* One stage's state under the rule. */
 struct update_state {
-    size_t count; /* floats in each block */
+    size_t count; /* elements of each block */
     float *moment[UPDATE_MOMENTS_MAX];
+    float *master;             /* the newest weights in f32, where copies hold some as bf16; NULL: slots are f32 */
+    size_t wide;               /* of `count`, how many are f32 in copies, too: the first */
     int64_t done;              /* updates since training began */
     int64_t step;              /* mini-batches trained before the next update: its learning rate is that of this step */
     int round;                 /* mini-batches that an update takes together */
@@ -88,13 +90,14 @@ enum ps_status update_rule_choose(const struct update_request *requested, const 
 /* The name in files of the rule's moment `number`: "exp_avg", or "predictor.exp_avg" of a separate predictor. */
 const char *update_rule_moment_name(const struct update_rule *rule, int number, char name[64]);
 
-/* updated = weights after the next update with `gradient` (may be == weights); predicted (NULL: none) = updated moved `ahead`
- * updates on. The gradient is clipped in place; before that, one whose parameter the stage alone uses several times becomes
- * the sum of all uses'. */
-void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const float *weights,
-                       float *updated, float *gradient, float *predicted, int ahead);
-/* predicted = weights moved `ahead` updates on, a copy before the first update. */
+/* `weights`, `updated` and `predicted` are weight slots. updated = weights after the next update with `gradient` (may be ==
+ * weights); predicted (NULL: none) = updated moved `ahead` updates on. Where there is a master, it is what is updated,
+ * `weights` (which must be its copy) is not read, and `updated` and `predicted` are rounded. The gradient is clipped in place;
+ * before that, one whose parameter the stage alone uses several times becomes the sum of all uses'. */
+void update_rule_apply(const struct update_rule *rule, struct device *device, struct update_state *state, const void *weights,
+                       void *updated, float *gradient, void *predicted, int ahead);
+/* predicted = weights, the newest, moved `ahead` updates on, a copy before the first update. */
 void update_rule_predict(const struct update_rule *rule, struct device *device, const struct update_state *state,
-                         const float *weights, float *predicted, int ahead);
+                         const void *weights, void *predicted, int ahead);
 
 #endif

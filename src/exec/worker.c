@@ -59,8 +59,8 @@ static enum ps_status make_ties(struct worker *worker, struct worker_stage *stag
 /* Weights must have the same layout as at the full length, and the blocks must not be larger. */
 static enum ps_status check_shorter(const struct worker_stage *whole, const struct stage *stage, struct ps_error *error) {
     const struct stage_sizes *limit = &whole->sizes, sizes = stage_sizes(stage);
-    bool same =
-        sizes.parameter_bytes == limit->parameter_bytes && stage_unchanged_bytes(&sizes) == stage_unchanged_bytes(limit);
+    bool same = sizes.parameter_bytes == limit->parameter_bytes && sizes.narrow_bytes == limit->narrow_bytes &&
+                stage_unchanged_bytes(&sizes) == stage_unchanged_bytes(limit);
     for (int p = 0; same && p < stage_parameter_count(stage); p++)
         same = stage_parameter_offset(stage, p) == stage_parameter_offset(whole->stage, p);
     const struct {
@@ -107,6 +107,7 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     if (options->wire_s) memcpy(stage->wire_s, options->wire_s[number], sizeof stage->wire_s);
     stage->slots = options->slots[instance];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
+    stage->update.wide = (size_t)(stage->sizes.parameter_bytes - stage->sizes.narrow_bytes) / sizeof(float);
     stage->update.times = stage_times(stage->stage);
     worker->stage_count++;
     TRY(make_ties(worker, stage, error));
@@ -136,6 +137,20 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     }
     *out = worker;
     return PS_OK;
+}
+
+enum ps_status worker_stage_export(const struct worker_stage *stage, int parameter, float *canonical, struct ps_error *error) {
+    const float *master = stage->update.master;
+    return master ? stage_export_f32(stage->stage, parameter, master, stage->statistics, canonical, error)
+                  : stage_export(stage->stage, parameter, stage->weights[0], stage->statistics, canonical, error);
+}
+
+enum ps_status worker_stage_import(const struct worker_stage *stage, int parameter, const float *canonical,
+                                   struct ps_error *error) {
+    float *master = stage->update.master;
+    TRY(stage_import(stage->stage, parameter, canonical, stage->weights[0], stage->statistics, error));
+    if (!master || stage_parameter(stage->stage, parameter)->role != PARAMETER_TRAINED) return PS_OK;
+    return stage_import_f32(stage->stage, parameter, canonical, master, stage->statistics, error);
 }
 
 struct worker_memory worker_memory_needed(const struct worker *worker, int moments) {
@@ -202,12 +217,14 @@ static void take_shared(struct worker *worker, const struct worker_options *opti
 static enum ps_status carve_stage(struct worker *worker, struct worker_stage *stage, const struct worker_options *options,
                                   struct ps_error *error) {
     struct memory_block *memory = &worker->memory, *summed = memory_of(worker, options, stage, BLOCK_WEIGHT_GRADIENTS);
-    int64_t parameter_bytes = stage->sizes.parameter_bytes;
-    TRY(carve_table(worker, memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights, parameter_bytes,
-                    &stage->weights, error));
+    const size_t parameter_bytes = (size_t)stage->sizes.parameter_bytes;
+    const size_t master_bytes = (size_t)stage_master_bytes(&stage->sizes);
+    TRY(carve_table(worker, memory_of(worker, options, stage, BLOCK_WEIGHTS), stage->slots.weights,
+                    stage_copy_bytes(&stage->sizes), &stage->weights, error));
     if (!stage->slots.forward_only) stage->gradients = memory_block_carve(summed, (size_t)stage_gradient_bytes(&stage->sizes));
     for (int i = 0; i < options->moments && !stage->slots.forward_only; i++)
-        stage->update.moment[i] = memory_block_carve(memory, (size_t)parameter_bytes);
+        stage->update.moment[i] = memory_block_carve(memory, parameter_bytes);
+    if (master_bytes > 0 && !stage->slots.forward_only) stage->update.master = memory_block_carve(memory, master_bytes);
     stage->statistics = memory_block_carve(summed, (size_t)stage_unchanged_bytes(&stage->sizes));
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
         TRY(carve_table(worker, memory_of(worker, options, stage, (enum block_kind)kind),

@@ -28,7 +28,8 @@ struct worker_stage {
     struct stage *shorter[LENGTHS_MAX]; /* the same at shorter lengths, in the same blocks; NULL: none */
     struct stage_sizes sizes;
     struct stage_slots slots;
-    float **weights; /* by weight slot; between segments slot 0 holds the newest */
+    float **weights; /* copies by weight slot, from `wide` elements on bf16 where there is a master; between segments slot 0
+                        holds the newest */
     int newest;      /* slot of the newest weights */
     float *gradients, *statistics;
     float **tied; /* gradients of its uses of the parameters that stages share, as transport_share.tied has them */
@@ -141,6 +142,13 @@ static inline struct worker_stage *worker_stage_find(struct worker *worker, int 
     while (stage->number != number) stage++;
     return stage;
 }
+
+/* A parameter or a statistic of the stage in canonical order, between segments: trained ones are those of the master where
+ * there is one, else those of slot 0. */
+enum ps_status worker_stage_export(const struct worker_stage *stage, int parameter, float *canonical, struct ps_error *error);
+/* Both get it. */
+enum ps_status worker_stage_import(const struct worker_stage *stage, int parameter, const float *canonical,
+                                   struct ps_error *error);
 
 /* The stage for micro-batches with the length of that number; numbers after the shorter lengths mean the full length. */
 static inline struct stage *worker_stage_at(const struct worker_stage *stage, int length) {

@@ -24,6 +24,8 @@ struct graph *graph_create(void) {
 
 void graph_destroy(struct graph *graph) {
     if (graph == NULL) return;
+    if (graph->wide != NULL) free(graph->wide->nodes);
+    free(graph->wide);
     free(graph->nodes);
     free(graph->parameters);
     free(graph->layers);
@@ -173,6 +175,7 @@ int graph_add_copy(struct graph *graph, const struct graph *from, const struct n
             return -1;
         }
         graph->parameters[own] = from->parameters[p];
+        graph->parameters[own].copy = TYPE_F32;
     }
     return made;
 }
@@ -383,6 +386,60 @@ int graph_freeze(struct graph *graph, const char *pattern) {
     return found;
 }
 
+/* --------------------------------------------------------------- precision */
+
+static enum number_type narrow_type(const struct graph *graph, const struct node *node) {
+    bool narrow = (node->flags & OPERATOR_NARROW) != 0;
+    if (node->root != node - graph->nodes) return graph->nodes[node->root].shape.type;
+    if (node->shape.type != TYPE_F32 || node->id == OPERATOR_CAST || (node->flags & OPERATOR_LOSS)) return node->shape.type;
+    for (int i = 0; i < node->input_count; i++) narrow = narrow || graph->nodes[node->inputs[i]].shape.type == TYPE_BF16;
+    return narrow ? TYPE_BF16 : TYPE_F32;
+}
+
+static void narrow_parameters(struct graph *graph) {
+    for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
+        for (int p = node->parameter_first; graph_has_parameter(node, p); p++) {
+            struct parameter *parameter = &graph->parameters[p];
+            const bool narrow =
+                (node->flags & OPERATOR_NARROW) && parameter->shape.rank > 1 && parameter->role != PARAMETER_STATISTIC;
+            parameter->copy = narrow ? TYPE_BF16 : TYPE_F32;
+        }
+    for (int p = 0; p < graph->parameter_count; p++)
+        for (int other = 0; other < graph->parameter_count && graph->parameters[p].shared; other++)
+            if (graph->parameters[other].copy == TYPE_F32 && graph->parameters[other].shared &&
+                strcmp(graph->parameters[other].name, graph->parameters[p].name) == 0)
+                graph->parameters[p].copy = TYPE_F32;
+}
+
+/* Gives a finished graph's values and parameters the types of its precision. */
+static enum ps_status apply_precision(struct graph *graph, struct ps_error *error) {
+    if (graph->wide != NULL) {
+        memcpy(graph->nodes, graph->wide->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
+        free(graph->wide->nodes);
+        free(graph->wide);
+        graph->wide = NULL;
+        for (int p = 0; p < graph->parameter_count; p++) graph->parameters[p].copy = TYPE_F32;
+    }
+    if (graph->precision == TYPE_F32) return PS_OK;
+    struct node *nodes;
+    TRY(memory_new(&nodes, graph->node_count, "a network", error));
+    graph->wide = graph_create();
+    if (graph->wide == NULL) free(nodes);
+    TRY(memory_check(graph->wide, "a network", error));
+    memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
+    *graph->wide = *graph;
+    graph->wide->nodes = nodes;
+    graph->wide->wide = NULL;
+    for (int n = 0; n < graph->node_count; n++) graph->nodes[n].shape.type = narrow_type(graph, &graph->nodes[n]);
+    narrow_parameters(graph);
+    return PS_OK;
+}
+
+enum ps_status graph_set_precision(struct graph *graph, enum number_type precision, struct ps_error *error) {
+    graph->precision = precision;
+    return graph->layers != NULL ? apply_precision(graph, error) : PS_OK;
+}
+
 /* last_use[root]: the last layer with a node that reads the value. */
 static void find_last_uses(const struct graph *graph, int *last_use) {
     for (int i = 0; i < graph->node_count; i++) last_use[i] = -1;
@@ -432,6 +489,7 @@ enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     int *last_use = consumers; /* which are no longer needed */
     find_last_uses(graph, last_use);
     TRY_OUT(find_cuts(graph, last_use, error));
+    TRY_OUT(apply_precision(graph, error));
 out:
     free(consumers);
     graph->status = status;
@@ -489,6 +547,7 @@ enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, in
 
 enum ps_status graph_take_target(struct graph *graph, const struct graph *other, struct ps_error *error) {
     memcpy(graph->target, other->target, sizeof graph->target);
+    graph->precision = other->precision;
     return other->class_count > 0 ? graph_weigh_classes(graph, other->class_weights, other->class_count, error) : PS_OK;
 }
 

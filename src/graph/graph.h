@@ -56,12 +56,15 @@ struct graph {
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
      * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;
-    struct values *values; /* of parameters, in place of their initial values; owned together with others; NULL: none */
+    struct values *values;      /* of parameters, in place of their initial values; owned together with others; NULL: none */
+    enum number_type precision; /* f32, or bf16: graph_set_precision */
     /* after graph_finish */
     struct layer *layers;
     int layer_count;
-    int *cut_first;  /* layer_count + 2 offsets into cut_values */
-    int *cut_values; /* root nodes crossing each cut, ascending */
+    int *cut_first;     /* layer_count + 2 offsets into cut_values */
+    int *cut_values;    /* root nodes crossing each cut, ascending */
+    struct graph *wide; /* with precision bf16: the same network with the values of the precision f32, for kernels that compute
+                           in it; it borrows all but its nodes. NULL: this one is that */
 };
 
 struct graph *graph_create(void);
@@ -110,6 +113,18 @@ bool graph_name_matches(const char *pattern, const char *name);
  * share in both. Returns how many there are now or were before. */
 int graph_freeze(struct graph *graph, const char *pattern);
 
+/*
+ * The precision of a network: bf16 means that values and matrices are bf16 where that saves bytes, f32 that the types are what
+ * the operators say. With bf16
+ *   - outputs of operators that multiply by matrices (OPERATOR_NARROW) and these matrices (parameters of two and more sides)
+ * are bf16; a parameter that several nodes share only if it is for each of them;
+ *   - outputs of other operators are bf16 where one of their inputs is: data, and what is made of data and constants alone,
+ * stay f32 up to the first matrix;
+ *   - losses, statistics, biases and the parameters of norms stay f32, tokens i32, and a cast gives what it says.
+ * Before graph_finish or after.
+ */
+enum ps_status graph_set_precision(struct graph *graph, enum number_type precision, struct ps_error *error);
+
 /* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change.
  * PS_USAGE where no network was made: a name that two nodes have, an output that nobody reads, a loss in the middle. */
 enum ps_status graph_finish(struct graph *graph, struct ps_error *error);
@@ -130,7 +145,7 @@ static inline double graph_label_weight(const struct graph *graph, int32_t label
     if (label < 0) return 0;
     return graph->class_weights != NULL ? (double)graph->class_weights[label] : 1;
 }
-/* Gives the graph the name of another's target and its class weights. */
+/* Gives the graph what another has beside its nodes: the name of its target, class weights and precision. */
 enum ps_status graph_take_target(struct graph *graph, const struct graph *other, struct ps_error *error);
 /* Weighs the labels of so many classes; copied. Before graph_finish or after. PS_USAGE: a weight is negative or not finite. */
 enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, int count, struct ps_error *error);

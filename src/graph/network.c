@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/processor.h"
 #include "base/versioned.h"
 #include "graph/model.h"
 #include "graph/operators.h"
@@ -89,6 +90,7 @@ static uint64_t hash_network(const struct ps_network *network) {
     uint64_t hash = 0xcbf29ce484222325u;
     hash_text(&hash, network_predicts_names[network->predicts]);
     if (graph->target[0] != '\0') hash_text(&hash, graph->target);
+    if (graph->precision != TYPE_F32) hash_text(&hash, number_types[graph->precision].name);
     for (int c = 0; c < graph->class_count; c++) hash_number(&hash, (double)graph->class_weights[c]);
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
         hash_text(&hash, operator_get(node->id)->name);
@@ -289,6 +291,45 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
     return network_say(&network->said.freeze, patterns, error);
 }
 
+/* --------------------------------------------------------------- precision */
+
+enum ps_status network_cut_precision(const char *text, char *rest, size_t size, char precision[8], struct ps_error *error) {
+    const char *option = strstr(text, PRECISION_OPTION);
+    const char *value = option != NULL ? option + strlen(PRECISION_OPTION) : "";
+    const int length = option != NULL ? (int)(option - text) : (int)strlen(text), chosen = (int)strcspn(value, ",");
+    snprintf(precision, 8, "%.*s", chosen, value);
+    if ((size_t)snprintf(rest, size, "%.*s%s", length, text, value + chosen) < size && chosen < 8) return PS_OK;
+    return error_set(error, PS_USAGE, "model: '%.40s...' is too long", text);
+}
+
+static enum ps_status parse_precision(const char *text, enum number_type *precision, struct ps_error *error) {
+    const char *const names[] = {number_types[TYPE_F32].name, number_types[TYPE_BF16].name, "auto"};
+    const enum number_type fastest = processor_has_bf16() ? TYPE_BF16 : TYPE_F32, types[] = {TYPE_F32, TYPE_BF16, fastest};
+    enum { NAMES = sizeof names / sizeof *names };
+    for (int n = 0; n < NAMES; n++)
+        if (strcmp(names[n], text) == 0) {
+            *precision = types[n];
+            return PS_OK;
+        }
+    return error_unknown(error, PS_USAGE, "precision", text, names, NAMES);
+}
+
+enum ps_status ps_network_set_precision(struct ps_network *network, const char *text, struct ps_error *error) {
+    enum number_type precision;
+    char name[2 * NETWORK_NAME_SIZE], before[8];
+    TRY(parse_precision(text, &precision, error));
+    TRY(network_cut_precision(network->name, name, NETWORK_NAME_SIZE, before, error));
+    const char *more = precision == TYPE_F32 ? "" : number_types[precision].name;
+    const size_t length = strlen(name);
+    snprintf(name + length, sizeof name - length, "%s%s", more[0] != '\0' ? PRECISION_OPTION : "", more);
+    if (strlen(name) >= sizeof network->name)
+        return error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", name, sizeof network->name - 1);
+    TRY(graph_set_precision(network->graph, precision, error));
+    memcpy(network->name, name, strlen(name) + 1);
+    network->hash = hash_network(network);
+    return PS_OK;
+}
+
 /* ------------------------------------------------------------ other lengths */
 
 int network_source(const struct ps_network *network) {
@@ -350,7 +391,9 @@ enum ps_status network_create_shorter(const struct ps_network *whole, int seq, s
     const int source = network_source(whole);
     int target = source > 0 ? number_share_up(whole->labels, seq, source) : 0;
     TRY(create_at(whole, seq, target, network, error));
-    (*network)->graph->longest = whole->graph;
+    struct graph *graph = (*network)->graph;
+    graph->longest = whole->graph;
+    if (graph->wide != NULL) graph->wide->longest = whole->graph;
     return PS_OK;
 }
 
@@ -361,6 +404,7 @@ static enum ps_status copy_with_loss(const struct graph *whole, const char *loss
                                      struct graph *graph, struct ps_error *error) {
     const int end = whole->node_count - 1;
     graph->values = values_share(whole->values);
+    graph->precision = whole->precision;
     memcpy(graph->target, whole->target, sizeof graph->target);
     for (int n = 0; n < end + (loss == NULL); n++) {
         const struct node *node = &whole->nodes[n];

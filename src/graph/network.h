@@ -39,6 +39,10 @@ struct ps_network {
     enum network_predicts predicts;
     struct network_said said;
 };
+/* What a name ends with that says a network's precision, as "vgg16,precision=bf16": it is not the usual f32. */
+#define PRECISION_OPTION ",precision="
+/* The name without this option, and what it says ("": there is none). */
+enum ps_status network_cut_precision(const char *text, char *rest, size_t size, char precision[8], struct ps_error *error);
 /* Keeps a copy of the text in place of what was said before. */
 enum ps_status network_say(char **place, const char *text, struct ps_error *error);
 

@@ -131,6 +131,7 @@ enum parameter_role {
 struct parameter {
     char name[128]; /* "conv1.weight": the node's name and the tensor's */
     struct shape shape;
+    enum number_type copy; /* the type of the copies that kernels read: f32, or bf16 (graph_set_precision) */
     struct parameter_slice slice;
     struct initial initial;
     int64_t zero_row; /* 1 + a row (of the first dimension) that begins as zeros; 0: none */
@@ -156,6 +157,7 @@ enum operator_flags {
     OPERATOR_RANDOM = 128,      /* reads random numbers keyed by step and micro-batch */
     OPERATOR_MOVES = 256,       /* output elements are input elements: made of data alone, they are data, without gradient */
     OPERATOR_USES_INTEGERS = 512, /* backward reads the inputs of type i32 */
+    OPERATOR_NARROW = 1024,       /* in a network of precision bf16 its output and its matrices are bf16, whatever it reads */
 };
 
 /* What a node of some kind can be told, once for files, the builder, the hash and the documentation. */

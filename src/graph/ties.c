@@ -37,6 +37,8 @@ enum ps_status ties_find(const struct graph *graph, struct arena *arena, struct 
         struct tie *tie = &found.list[found.count++];
         tie->parameter = &graph->parameters[p];
         tie->bytes = (int64_t)memory_align((size_t)shape_bytes(&graph->parameters[p].shape));
+        tie->narrow = graph->parameters[p].copy == TYPE_BF16;
+        tie->wide = graph->precision != TYPE_F32 && !tie->narrow;
         tie->uses = find_uses(graph, p, NULL);
         tie->layers = arena_take(arena, (size_t)tie->uses, sizeof *tie->layers);
         if (tie->layers) find_uses(graph, p, tie->layers);
@@ -65,7 +67,7 @@ enum ps_status ties_ends(int layer_count, int64_t bytes, struct arena *arena, st
 
 bool ties_are_ends(const struct ties *ties, int layer_count) {
     const struct tie *tie = ties->list;
-    return ties->count == 1 && tie->uses == 2 && tie->layers[0] == 0 && tie->layers[1] == layer_count - 1;
+    return ties->count == 1 && tie->uses == 2 && !tie->wide && tie->layers[0] == 0 && tie->layers[1] == layer_count - 1;
 }
 
 int tie_uses_in(const struct tie *tie, int first, int last) {
@@ -74,11 +76,11 @@ int tie_uses_in(const struct tie *tie, int first, int last) {
     return uses;
 }
 
-int64_t ties_repeated_bytes(const struct ties *ties, int first, int last) {
+int64_t ties_repeated_bytes(const struct ties *ties, int first, int last, bool narrow) {
     int64_t bytes = 0;
     for (int t = 0; t < ties->count; t++) {
         const int uses = tie_uses_in(&ties->list[t], first, last);
-        if (uses > 1) bytes += (uses - 1) * ties->list[t].bytes;
+        if (uses > 1 && (!narrow || ties->list[t].narrow)) bytes += (uses - 1) * ties->list[t].bytes;
     }
     return bytes;
 }
@@ -101,7 +103,8 @@ json_t *ties_json(const struct ties *ties) {
         layers = json_whole(layers, tie->uses);
         json_array_append_new(array, tie->bytes == 0 || !layers
                                          ? layers
-                                         : json_pack("{s:o, s:I}", "layers", layers, "bytes", (json_int_t)tie->bytes));
+                                         : json_pack("{s:o, s:I, s:o*}", "layers", layers, "bytes", (json_int_t)tie->bytes,
+                                                     "narrow", tie->narrow ? json_true() : NULL));
     }
     return json_whole(array, ties->count);
 }
@@ -128,7 +131,7 @@ static enum ps_status read_layers(const struct json_place *place, int layer_coun
 
 enum ps_status ties_read(const struct json_place *place, int layer_count, struct arena *arena, struct ties *ties,
                          struct ps_error *error) {
-    static const char *const fields[] = {"layers", "bytes"};
+    static const char *const fields[] = {"layers", "bytes", "narrow"};
     struct json_place item, layers;
     size_t count;
     TRY(json_array_length(place, &count, error));
@@ -139,9 +142,10 @@ enum ps_status ties_read(const struct json_place *place, int layer_count, struct
         TRY(json_item(place, t, &item, error));
         layers = item;
         if (json_is_object(item.value)) {
-            TRY(json_object_fields(&item, fields, 2, error));
+            TRY(json_object_fields(&item, fields, 3, error));
             TRY(json_field(&item, "layers", true, &layers, error));
             TRY(json_get_integer(&item, "bytes", true, 0, TIE_BYTES_MAX, &read.list[t].bytes, error));
+            TRY(json_get_bool(&item, "narrow", false, &read.list[t].narrow, error));
         }
         TRY(read_layers(&layers, layer_count, arena, &read.list[t], error));
     }

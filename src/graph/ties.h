@@ -14,7 +14,9 @@
 
 struct tie {
     const struct parameter *parameter; /* its first use, of the graph that they were found in; NULL: read from a file */
-    int64_t bytes;                     /* of one copy, aligned; 0: not known, as in a plan */
+    int64_t bytes;                     /* of one gradient, aligned; 0: not known, as in a plan */
+    bool narrow;                       /* copies of the parameter are bf16 */
+    bool wide;                         /* they are f32 in a network of precision bf16, which does not say so in a file */
     int *layers;                       /* of its uses, in the order of the network; a layer may have several */
     int uses;
 };
@@ -30,17 +32,19 @@ enum ps_status ties_find(const struct graph *graph, struct arena *arena, struct 
 enum ps_status ties_copy(const struct ties *ties, struct arena *arena, struct ties *copy, struct ps_error *error);
 /* The one tie of a network whose first and last layer share a parameter. */
 enum ps_status ties_ends(int layer_count, int64_t bytes, struct arena *arena, struct ties *ties, struct ps_error *error);
-/* Is that all there is? */
+/* Is that all there is, and of the type that others have? */
 bool ties_are_ends(const struct ties *ties, int layer_count);
 
 /* Uses of the tie in the layers first..last. */
 int tie_uses_in(const struct tie *tie, int first, int last);
-/* Bytes of the gradients of further uses, whose parameters the layers first..last hold only once. */
-int64_t ties_repeated_bytes(const struct ties *ties, int first, int last);
+/* Bytes of the gradients of further uses, whose parameters the layers first..last hold only once; `narrow`: only where copies
+ * are bf16. */
+int64_t ties_repeated_bytes(const struct ties *ties, int first, int last, bool narrow);
 /* Bytes of the gradients of all uses in these layers of parameters that layers outside of them use, too. */
 int64_t ties_outside_bytes(const struct ties *ties, int first, int last);
 
-/* As an array: {"layers": [0, 5, 11], "bytes": 4096}, or only the layers where no bytes are known. */
+/* As an array: {"layers": [0, 5, 11], "bytes": 4096}, with "narrow": true where copies are bf16, or only the layers where no
+ * bytes are known. */
 json_t *ties_json(const struct ties *ties);
 /* `layer_count` 0: not known yet. */
 enum ps_status ties_read(const struct json_place *place, int layer_count, struct arena *arena, struct ties *ties,

@@ -24,7 +24,7 @@ static size_t path_length(const char *text) {
     return file_exists(name) ? length : 0;
 }
 
-enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error) {
+static enum ps_status open_wide(const char *text, struct ps_network **network, struct ps_error *error) {
     char path[4096];
     size_t length = path_length(text);
     struct ps_network *whole;
@@ -34,6 +34,19 @@ enum ps_status ps_network_open(const char *text, struct ps_network **network, st
     TRY(ps_network_read(path, &whole, error));
     enum ps_status status = network_create_split(whole, text + length + strlen(",split="), network, error);
     ps_network_destroy(whole);
+    return status;
+}
+
+enum ps_status ps_network_open(const char *text, struct ps_network **network, struct ps_error *error) {
+    char rest[4096], precision[8];
+    struct ps_network *made;
+    TRY(network_cut_precision(text, rest, sizeof rest, precision, error));
+    TRY(open_wide(rest, &made, error));
+    enum ps_status status = precision[0] != '\0' ? ps_network_set_precision(made, precision, error) : PS_OK;
+    if (status == PS_OK)
+        *network = made;
+    else
+        ps_network_destroy(made);
     return status;
 }
 

@@ -275,9 +275,9 @@ static int64_t wire_memory(const struct stage_sizes *sizes, const struct stage_s
 
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments) {
     return (struct worker_memory){
-        .weights = slots->weights * sizes->parameter_bytes + stage_unchanged_bytes(sizes),
+        .weights = slots->weights * stage_copy_bytes(sizes) + stage_unchanged_bytes(sizes),
         .gradients = slots->forward_only ? 0 : stage_gradient_bytes(sizes),
-        .optimizer = slots->forward_only ? 0 : moments * sizes->parameter_bytes,
+        .optimizer = slots->forward_only ? 0 : moments * sizes->parameter_bytes + stage_master_bytes(sizes),
         .stash = slots->stash * sizes->stash_bytes + slots->delta * sizes->delta_bytes + slots->input * sizes->input_bytes,
         .buffers = (slots->output + slots->output_gradient) * sizes->output_bytes + slots->input_gradient * sizes->input_bytes +
                    wire_memory(sizes, slots),

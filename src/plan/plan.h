@@ -118,9 +118,9 @@ struct stage_slots {
     bool forward_only;     /* the weights are updated elsewhere: no gradients, no optimizer state */
 };
 
-/* weights: copies and statistics; gradients: one; optimizer: `moments` blocks; stash: stashes, deltas and input blocks;
- * buffers: the other boundary blocks, encoded ones and error feedback; workspace. Workspace is shared by a worker's stages: of
- * several, the largest counts. */
+/* weights: copies and statistics; gradients: one; optimizer: `moments` blocks, and the master where copies are bf16; stash:
+ * stashes, deltas and input blocks; buffers: the other boundary blocks, encoded ones and error feedback; workspace. Workspace
+ * is shared by a worker's stages: of several, the largest counts. */
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments);
 /* Adds another stage of the same worker. */
 void worker_memory_add(struct worker_memory *total, const struct worker_memory *stage);

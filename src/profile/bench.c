@@ -37,12 +37,13 @@ struct piece {
     void **block;
     int64_t bytes;
 };
-enum { PIECES = 15 };
+enum { PIECES = 16 };
 
 static size_t list_pieces(struct bench *bench, const struct stage_sizes *sizes, struct piece pieces[PIECES]) {
     struct stage_blocks *blocks = &bench->blocks;
     const struct piece all[PIECES] = {
-        {(void **)&blocks->weights, sizes->parameter_bytes},
+        {(void **)&blocks->weights, stage_copy_bytes(sizes)},
+        {(void **)&bench->master, stage_master_bytes(sizes)},
         {(void **)&blocks->gradients, stage_gradient_bytes(sizes)},
         {(void **)&bench->moment, sizes->parameter_bytes},
         {(void **)&bench->predicted, sizes->parameter_bytes},
@@ -83,6 +84,7 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
     size_t total = list_pieces(bench, &sizes, pieces), count = (size_t)bench->layer_count;
     TRY(device_take(bench->device, &bench->memory, total, "profiling", error));
     for (int p = 0; p < PIECES; p++) *pieces[p].block = memory_block_carve(&bench->memory, (size_t)pieces[p].bytes);
+    if (stage_master_bytes(&sizes) == 0) bench->master = NULL;
     if (bench->first == 0) bench->blocks.input_gradient = NULL;
     if (bench->first + bench->layer_count == bench->graph->layer_count)
         bench->blocks.output = bench->other.output = bench->blocks.output_gradient = NULL;
@@ -135,7 +137,7 @@ enum ps_status bench_open(struct bench *bench, struct ps_error *error) {
                      &bench->stage, error));
     TRY(take_memory(bench, error));
     /* const for the functions that run the stage */
-    TRY(stage_initialize(bench->stage, 0, (float *)bench->blocks.weights, bench->blocks.statistics, error));
+    TRY(stage_initialize(bench->stage, 0, bench->master, (void *)bench->blocks.weights, bench->blocks.statistics, error));
     struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     size_t bytes = (size_t)stage_sizes(bench->stage).input_bytes;
     void *input = device_in_host(bench->device) ? bench->blocks.input : calloc(bytes + 1, 1);
@@ -221,20 +223,31 @@ static void keep_by_bytes(struct bench *bench, double seconds, enum timing timin
     keep_pass(bench, timing, slot);
 }
 
-/* With a learning rate of 0: the work of an update, but the weights stay finite however often it runs. */
+/* With a learning rate of 0: the work of an update, but the weights stay finite however often it runs. A master is updated in
+ * place, and copies are written of it. */
 static void run_update(struct bench *bench, int64_t step, enum timing timing, int slot) {
-    int64_t bytes = stage_sizes(bench->stage).parameter_bytes;
-    if (bytes == 0) return;
-    struct optimizer_call call = {
-        .count = (size_t)bytes / sizeof(float),
-        .weights = bench->blocks.weights,
-        .updated = timing == TIME_UPDATE_OUT_OF_PLACE ? bench->predicted : (float *)bench->blocks.weights,
-        .gradient = bench->blocks.gradients,
-        .moment = {bench->moment},
-        .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_OUT_OF_PLACE ? NULL : bench->predicted,
-        .step = step};
+    const struct stage_sizes sizes = stage_sizes(bench->stage);
+    const size_t count = (size_t)sizes.parameter_bytes / sizeof(float);
+    if (count == 0) return;
+    float *weights = (float *)bench->blocks.weights, *other = bench->predicted;
+    struct optimizer_call call = {.count = count - (size_t)sizes.narrow_bytes / sizeof(float),
+                                  .weights = bench->master ? bench->master : weights,
+                                  .updated = bench->master                        ? bench->master
+                                             : timing == TIME_UPDATE_OUT_OF_PLACE ? other
+                                                                                  : weights,
+                                  .gradient = bench->blocks.gradients,
+                                  .moment = {bench->moment},
+                                  .predicted = timing == TIME_UPDATE || timing == TIME_UPDATE_OUT_OF_PLACE ? NULL : other,
+                                  .copy = !bench->master                       ? NULL
+                                          : timing == TIME_UPDATE_OUT_OF_PLACE ? other
+                                                                               : weights,
+                                  .step = step};
+    struct optimizer_call narrow = optimizer_part(&call, call.count, count - call.count);
+    narrow.type = TYPE_BF16;
     double start = clock_now();
     bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
+    if (bench->master)
+        bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &narrow, timing == TIME_PREDICT, 0);
     keep_by_bytes(bench, now(bench) - start, timing, slot);
 }
 

@@ -43,8 +43,8 @@ struct bench {
     struct stage_blocks blocks;
     struct bench_values {
         void *input, *output, *stash;
-    } other; /* the same blocks of the micro-batch that is next */
-    float *moment, *predicted;
+    } other;                            /* the same blocks of the micro-batch that is next */
+    float *moment, *predicted, *master; /* master: NULL where copies of the weights are f32 */
     void *target;
     double *times;              /* of the layers: see bench_times */
     double *pass;               /* of the current pass, by layer */

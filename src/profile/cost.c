@@ -13,6 +13,7 @@ static void take_in(struct stage_walk *walk, int layer) {
     walk->sum_s += cost->sum_s;
     walk->fill += cost->fill;
     walk->parameter_bytes += cost->size.parameter_bytes;
+    walk->narrow_bytes += cost->size.narrow_bytes;
     walk->statistics_bytes += cost->size.statistics_bytes;
     walk->fixed_bytes += cost->size.fixed_bytes;
     walk->stash_bytes += cost->size.stash_bytes;
@@ -74,6 +75,7 @@ struct stage_cost stage_walk_cost(const struct stage_walk *walk) {
         .sum_s = walk->sum_s,
         .fill = walk->fill,
         .size = {.parameter_bytes = walk->parameter_bytes,
+                 .narrow_bytes = walk->narrow_bytes,
                  .statistics_bytes = walk->statistics_bytes,
                  .fixed_bytes = walk->fixed_bytes,
                  .input_bytes = before ? before->output_bytes : table->input_bytes,

@@ -16,6 +16,7 @@ static struct layer_cost join(const struct layer_cost *layers, int first, int la
         group.sum_s += layer->sum_s;
         group.fill += layer->fill;
         group.size.parameter_bytes += layer->size.parameter_bytes;
+        group.size.narrow_bytes += layer->size.narrow_bytes;
         group.size.tied_bytes += layer->size.tied_bytes;
         group.size.statistics_bytes += layer->size.statistics_bytes;
         group.size.stash_bytes += layer->size.stash_bytes;

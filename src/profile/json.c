@@ -34,6 +34,7 @@ static const struct cost_field cost_fields[] = {
     LAYER_TIMES(TIME) LAYER_TIMES(SPREAD) LAYER_TIMES(SPILL)
         LAYER_SHARED_TIMES(SHARED){"fill", offsetof(struct layer_cost, fill), COST_SPILL, false},
     SIZE(parameter_bytes, true),
+    SIZE(narrow_bytes, false),
     SIZE(statistics_bytes, false),
     SIZE(fixed_bytes, false),
     SIZE(tied_bytes, false),
@@ -326,7 +327,7 @@ static json_t *layer_json(const struct layer_cost *layer, bool spills) {
     for (int f = 0; f < COST_FIELDS; f++) {
         const struct cost_field *field = &cost_fields[f];
         const void *at = (const char *)layer + field->offset;
-        if (!written[field->group]) continue;
+        if (!written[field->group] || (at == &layer->size.narrow_bytes && layer->size.narrow_bytes == 0)) continue;
         json_object_set_new(object, field->name,
                             field->group >= COST_SIZE ? json_integer(*(const int64_t *)at) : json_real(*(const double *)at));
     }

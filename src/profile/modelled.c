@@ -33,6 +33,7 @@ static int64_t scaled(int64_t bytes, const struct modelled_device *device) {
 /* The memory that such a device needs while a layer runs is unknown. */
 static struct layer_sizes scaled_sizes(const struct layer_sizes *sizes, const struct modelled_device *device) {
     return (struct layer_sizes){.parameter_bytes = scaled(sizes->parameter_bytes, device),
+                                .narrow_bytes = scaled(sizes->narrow_bytes, device),
                                 .tied_bytes = scaled(sizes->tied_bytes, device),
                                 .statistics_bytes = scaled(sizes->statistics_bytes, device),
                                 .fixed_bytes = scaled(sizes->fixed_bytes, device),

@@ -162,7 +162,7 @@ struct stage_walk {
     int first, last;
     struct layer_times time, spill;
     double sum_s, fill;
-    int64_t parameter_bytes, statistics_bytes, fixed_bytes;
+    int64_t parameter_bytes, narrow_bytes, statistics_bytes, fixed_bytes;
     int64_t stash_bytes, delta_bytes, scratch_bytes, inner_cut_bytes;
 };
 struct stage_walk stage_walk_start(const struct cost_table *table, int last); /* the stage last..last */

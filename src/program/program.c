@@ -64,7 +64,7 @@ int64_t stage_block_bytes(const struct stage_sizes *sizes, enum block_kind kind)
         [BLOCK_OUTPUT_GRADIENT] = sizes->output_bytes,
         [BLOCK_INPUT_GRADIENT] = sizes->input_bytes,
         [BLOCK_WEIGHT_GRADIENTS] = stage_gradient_bytes(sizes),
-        [BLOCK_WEIGHTS] = sizes->parameter_bytes,
+        [BLOCK_WEIGHTS] = stage_copy_bytes(sizes),
     };
     return bytes[kind];
 }

@@ -112,9 +112,9 @@ enum ps_status weight_files_open(const char *path, struct weight_files *weights,
 void weight_files_close(struct weight_files *weights);
 /* The file that holds a tensor, or NULL. */
 const struct safetensors *weight_files_find(const struct weight_files *weights, const char *tensor);
-/* Fills a stage's blocks. A tensor that is missing, of another shape or type, or that no parameter of `graph` has the name of,
- * is PS_BAD_INPUT; PyTorch's batch counters (num_batches_tracked) are skipped. */
-enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage,
-                                 float *block, float *statistics, struct ps_error *error);
+/* Fills a stage's blocks, the master where it is not NULL. A tensor that is missing, of another shape or type, or that no
+ * parameter of `graph` has the name of, is PS_BAD_INPUT; PyTorch's batch counters (num_batches_tracked) are skipped. */
+enum ps_status weight_files_load(const struct weight_files *files, const struct graph *graph, struct stage *stage,
+                                 float *master, void *weights, float *statistics, struct ps_error *error);
 
 #endif

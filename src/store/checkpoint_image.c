@@ -63,6 +63,16 @@ static enum ps_status describe_file(struct image_stage *stage, const struct upda
     return status;
 }
 
+/* Of a stage's trained parameters in canonical order, those of other stages left out. */
+static size_t trained_bytes(const struct worker_stage *stage) {
+    int64_t elements = 0;
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        if (parameter->role == PARAMETER_TRAINED && !parameter->tied) elements += shape_elements(&parameter->shape);
+    }
+    return (size_t)elements * sizeof(float);
+}
+
 static enum ps_status describe_stages(struct checkpoint_image *image, const struct update_rule *rule, json_t *weight_map,
                                       size_t *weights_bytes, size_t *bytes, struct ps_error *error) {
     for (int s = 0; s < image->stage_count; s++) {
@@ -72,6 +82,8 @@ static enum ps_status describe_stages(struct checkpoint_image *image, const stru
         TRY(describe_file(stage, rule, false, weight_map, &stage->weights, error));
         *weights_bytes += stage->weights.data_bytes;
         *bytes += memory_align(stage->weights.data_bytes);
+        if (proxies_send_master(stage->updated)) stage->master_bytes = trained_bytes(stage->stage);
+        *bytes += memory_align(stage->master_bytes);
         if (image->moments == 0) continue;
         TRY(describe_file(stage, rule, true, NULL, &stage->moments, error));
         *bytes += memory_align(stage->moments.data_bytes);
@@ -142,6 +154,8 @@ static enum ps_status describe(struct checkpoint_image *image, const struct ps_p
     for (int s = 0; s < image->stage_count; s++) {
         image->stages[s].weights.data = memory_block_carve(&image->memory, image->stages[s].weights.data_bytes);
         image->stages[s].moments.data = memory_block_carve(&image->memory, image->stages[s].moments.data_bytes);
+        if (image->stages[s].master_bytes > 0)
+            image->stages[s].master = memory_block_carve(&image->memory, image->stages[s].master_bytes);
     }
     if (image->feedback_count == 0) return PS_OK;
     float *place = image->wire.data = memory_block_carve(&image->memory, image->wire.data_bytes);
@@ -196,26 +210,42 @@ void checkpoint_image_free(struct checkpoint_image *image) {
 
 /* ------------------------------------------------------------------------- filling */
 
-/* Parameters from a block in kernel layout (with what is not trained, or without: NULL) into canonical order; *place moves
- * on behind them. */
-static enum ps_status take_block(struct stage *stage, const float *block, const float *statistics, float **place,
-                                 struct ps_error *error) {
-    for (int i = 0; i < stage_parameter_count(stage); i++) {
-        const struct parameter *parameter = stage_parameter(stage, i);
-        if ((parameter->role != PARAMETER_TRAINED && !statistics) || parameter->tied) continue;
-        TRY(stage_export(stage, i, block, statistics, *place, error));
+/* Trained parameters from a block of f32 (NULL: the weights, and what is not trained) into canonical order; *place moves on
+ * behind them. */
+static enum ps_status take_block(const struct worker_stage *from, const float *block, float **place, struct ps_error *error) {
+    for (int i = 0; i < stage_parameter_count(from->stage); i++) {
+        const struct parameter *parameter = stage_parameter(from->stage, i);
+        if ((parameter->role != PARAMETER_TRAINED && block) || parameter->tied) continue;
+        TRY(block ? stage_export_f32(from->stage, i, block, NULL, *place, error) : worker_stage_export(from, i, *place, error));
         *place += shape_elements(&parameter->shape);
     }
     return PS_OK;
 }
 
+/* Puts the master's parameters in the place of those that the forward's worker has as bf16. */
+static void take_master(const struct image_stage *to) {
+    const float *master = to->master;
+    float *place = to->weights.data;
+    for (int i = 0; master && i < stage_parameter_count(to->stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(to->stage->stage, i);
+        const int64_t count = parameter->tied ? 0 : shape_elements(&parameter->shape);
+        if (parameter->role == PARAMETER_TRAINED) {
+            memcpy(place, master, (size_t)count * sizeof *place);
+            master += count;
+        }
+        place += count;
+    }
+}
+
 /* What this process has of a stage. */
 static enum ps_status take_own(const struct checkpoint_image *image, const struct image_stage *from, struct ps_error *error) {
     float *place = from->weights.data;
-    if (from->stage_here) TRY(take_block(from->stage->stage, from->stage->weights[0], from->stage->statistics, &place, error));
+    if (from->stage_here) TRY(take_block(from->stage, NULL, &place, error));
     place = from->moments.data;
     for (int m = 0; from->updated_here && m < image->moments; m++)
-        TRY(take_block(from->updated->stage, from->updated->update.moment[m], NULL, &place, error));
+        TRY(take_block(from->updated, from->updated->update.moment[m], &place, error));
+    place = from->master;
+    if (from->updated_here && place) TRY(take_block(from->updated, from->updated->update.master, &place, error));
     return PS_OK;
 }
 
@@ -243,8 +273,13 @@ static enum ps_status take_others(const struct checkpoint_image *image, struct p
         const struct worker *proxy = &executor->workers[rank];
         for (int i = 0; i < proxy->stage_count && !executor_has(executor, rank); i++) {
             const struct image_stage *to = &image->stages[proxy->stages[i].number];
-            TRY(proxies_receive(executor, &proxy->stages[i], rank, to->weights.data, to->weights.data_bytes, to->moments.data,
-                                to->moments.data_bytes, error));
+            const struct travelling place = {.weights = to->weights.data,
+                                             .weights_bytes = to->weights.data_bytes,
+                                             .moments = to->moments.data,
+                                             .moments_bytes = to->moments.data_bytes,
+                                             .master = to->master,
+                                             .master_bytes = to->master_bytes};
+            TRY(proxies_receive(executor, &proxy->stages[i], rank, &place, error));
         }
         TRY(take_feedback(image, rank, error));
     }
@@ -254,6 +289,7 @@ static enum ps_status take_others(const struct checkpoint_image *image, struct p
 enum ps_status checkpoint_image_take(struct checkpoint_image *image, struct ps_error *error) {
     for (int s = 0; s < image->stage_count && image->real; s++) TRY(take_own(image, &image->stages[s], error));
     if (image->real) TRY(take_others(image, error));
+    for (int s = 0; s < image->stage_count && image->real; s++) take_master(&image->stages[s]);
     /* Without numbers the stages of other processes are not here. */
     for (int s = 0; s < image->stage_count; s++)
         if (image->stages[s].updated) image->cut[s].updates = image->stages[s].updated->update.done;

@@ -23,6 +23,8 @@ struct image_stage {
     struct worker_stage *updated;  /* the one with moments: the same, but where forward and backward run on different workers */
     bool stage_here, updated_here; /* else it is another process's proxy */
     struct image_file weights, moments;
+    float *master; /* trained parameters in f32, where `updated` alone has them so; else NULL */
+    size_t master_bytes;
 };
 
 /* Error feedback of one kind of block of one stage. */

@@ -36,7 +36,7 @@ static enum ps_status load_moment(struct loading *loading, struct worker_stage *
         }
         const float *values;
         TRY(safetensors_get(file, name, parameter->shape.dim, parameter->shape.rank, &values, error));
-        TRY(stage_import(stage->stage, i, values, stage->update.moment[number], NULL, error));
+        TRY(stage_import_f32(stage->stage, i, values, stage->update.moment[number], NULL, error));
     }
     return PS_OK;
 }
@@ -45,7 +45,8 @@ static enum ps_status load_stage(struct loading *loading, struct worker_stage *s
                                  struct ps_error *error) {
     stage->update.done = updates_of(loading->checkpoint, first);
     if (!real) return PS_OK;
-    TRY(weight_files_load(&loading->weights, loading->graph, stage->stage, stage->weights[0], stage->statistics, error));
+    TRY(weight_files_load(&loading->weights, loading->graph, stage->stage, stage->update.master, stage->weights[0],
+                          stage->statistics, error));
     for (int m = 0; m < loading->rule->moments && !stage->slots.forward_only; m++) TRY(load_moment(loading, stage, m, error));
     return PS_OK;
 }

@@ -28,26 +28,28 @@ static size_t travelling_floats(const struct worker_stage *stage, int moments, b
     return all + (size_t)moments_of(stage, moments) * trained;
 }
 
-/* Between the stage's blocks and the travelling form. `weights` is one of its blocks of parameters; `statistics` NULL:
- * trained parameters alone. Returns the end of what was packed. */
-static enum ps_status convert(struct worker_stage *stage, bool pack, bool tied, float *weights, float *statistics,
-                              float **place, struct ps_error *error) {
+/* Between the stage's blocks and the travelling form: trained parameters of `block`, a moment or the master; NULL: the weights,
+ * and what is not trained. Returns the end of what was packed. */
+static enum ps_status convert(struct worker_stage *stage, bool pack, bool tied, float *block, float **place,
+                              struct ps_error *error) {
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
-        if ((parameter->role != PARAMETER_TRAINED && !statistics) || (parameter->tied && !tied)) continue;
+        if ((parameter->role != PARAMETER_TRAINED && block) || (parameter->tied && !tied)) continue;
         if (pack)
-            TRY(stage_export(stage->stage, i, weights, statistics, *place, error));
+            TRY(block ? stage_export_f32(stage->stage, i, block, NULL, *place, error)
+                      : worker_stage_export(stage, i, *place, error));
         else
-            TRY(stage_import(stage->stage, i, *place, weights, statistics, error));
+            TRY(block ? stage_import_f32(stage->stage, i, *place, block, NULL, error)
+                      : worker_stage_import(stage, i, *place, error));
         *place += shape_elements(&parameter->shape);
     }
     return PS_OK;
 }
 
 static enum ps_status convert_all(struct worker_stage *stage, int moments, bool pack, float *block, struct ps_error *error) {
-    TRY(convert(stage, pack, true, stage->weights[0], stage->statistics, &block, error));
+    TRY(convert(stage, pack, true, NULL, &block, error));
     for (int m = 0; m < moments_of(stage, moments); m++)
-        TRY(convert(stage, pack, true, stage->update.moment[m], NULL, &block, error));
+        TRY(convert(stage, pack, true, stage->update.moment[m], &block, error));
     return PS_OK;
 }
 
@@ -71,7 +73,9 @@ static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, in
     size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
     stage->weights = arena_take(&proxy->arena, 1, sizeof *stage->weights);
     TRY(arena_status(&proxy->arena, "a table of blocks", error));
-    stage->weights[0] = memory_block_carve(&proxy->memory, parameters);
+    stage->weights[0] = memory_block_carve(&proxy->memory, (size_t)stage_copy_bytes(&stage->sizes));
+    if (stage_master_bytes(&stage->sizes) > 0 && !stage->slots.forward_only)
+        stage->update.master = memory_block_carve(&proxy->memory, parameters);
     stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
     for (int m = 0; m < moments_of(stage, moments); m++)
         stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
@@ -91,7 +95,7 @@ static enum ps_status make_proxy(struct executor *executor, const struct worker_
     TRY(worker_create(&own, proxy, error));
     size_t bytes = 0;
     for (int i = 0; i < proxy->stage_count; i++) {
-        bytes += (size_t)(1 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
+        bytes += (size_t)(2 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
                  memory_align((size_t)stage_unchanged_bytes(&proxy->stages[i].sizes));
         for (int b = 0; b < WIRE_BLOCKS; b++) bytes += worker_feedback_bytes(&proxy->stages[i], b);
     }
@@ -140,10 +144,7 @@ static enum ps_status move_worker(struct executor *executor, struct worker *work
     return PS_OK;
 }
 
-struct travelling {
-    float *weights, *moments;
-    size_t weights_bytes, moments_bytes;
-};
+bool proxies_send_master(const struct worker_stage *stage) { return !stage->forward && stage_master_bytes(&stage->sizes) > 0; }
 
 /* What a checkpoint takes of a stage here: of replicas the first, of halves what each of them has. */
 static enum ps_status pack(struct worker_stage *stage, int moments, struct memory_block *memory, struct travelling *out,
@@ -154,12 +155,18 @@ static enum ps_status pack(struct worker_stage *stage, int moments, struct memor
     if (stage->forward) {
         float *place = out->weights = memory_block_carve(memory, all * sizeof *place);
         out->weights_bytes = all * sizeof *place;
-        TRY(convert(stage, true, false, stage->weights[0], stage->statistics, &place, error));
+        TRY(convert(stage, true, false, NULL, &place, error));
     }
     if (both > all) {
         float *place = out->moments = memory_block_carve(memory, (both - all) * sizeof *place);
         out->moments_bytes = (both - all) * sizeof *place;
-        for (int m = 0; m < moments; m++) TRY(convert(stage, true, false, stage->update.moment[m], NULL, &place, error));
+        for (int m = 0; m < moments; m++) TRY(convert(stage, true, false, stage->update.moment[m], &place, error));
+    }
+    if (proxies_send_master(stage)) {
+        const size_t trained = travelling_floats(stage, 1, false) - all;
+        float *place = out->master = memory_block_carve(memory, trained * sizeof *place);
+        out->master_bytes = trained * sizeof *place;
+        TRY(convert(stage, true, false, stage->update.master, &place, error));
     }
     return PS_OK;
 }
@@ -170,7 +177,7 @@ static enum ps_status take_room(struct executor *executor, int moments, struct p
     if (executor->travelling.base) return PS_OK;
     for (int i = 0; i < worker->stage_count; i++) {
         const struct worker_stage *stage = &worker->stages[i];
-        bytes += memory_align(travelling_floats(stage, moments, false) * sizeof(float)) + 2 * MEMORY_ALIGNMENT;
+        bytes += memory_align(travelling_floats(stage, moments + 1, false) * sizeof(float)) + 3 * MEMORY_ALIGNMENT;
     }
     TRY(memory_block_take(&executor->travelling, bytes, "weights on their way", error));
     memory_block_touch(&executor->travelling);
@@ -187,6 +194,8 @@ static enum ps_status send_packed(struct executor *executor, const struct worker
         TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, packed[i].weights, packed[i].weights_bytes,
                            error));
         TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, packed[i].moments, packed[i].moments_bytes,
+                           error));
+        TRY(processes_move(executor->processes, 0, message_tag(TAG_STAGE, 0), true, packed[i].master, packed[i].master_bytes,
                            error));
     }
     return PS_OK;
@@ -209,15 +218,17 @@ enum ps_status proxies_send(struct executor *executor, const struct worker_optio
     return status;
 }
 
-enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
-                               size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error) {
+enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, const struct travelling *to,
+                               struct ps_error *error) {
     int64_t *updates = &stage->update.done;
     if (stage->replica > 0) return PS_OK;
     TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, updates, sizeof *updates, error));
     if (stage->forward)
-        TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, weights, weights_bytes, error));
+        TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->weights, to->weights_bytes, error));
     if (stage->slots.forward_only) return PS_OK;
-    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, moments, moments_bytes, error);
+    TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->moments, to->moments_bytes, error));
+    if (!proxies_send_master(stage)) return PS_OK;
+    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->master, to->master_bytes, error);
 }
 
 enum ps_status proxies_receive_feedback(struct executor *executor, const struct worker_stage *stage, int rank, int block,

@@ -14,12 +14,19 @@
 
 /* Makes the proxies at rank 0, where there are none yet. Only rank 0 need call it. */
 enum ps_status proxies_make(struct executor *executor, const struct worker_options *options, struct ps_error *error);
+/* What a checkpoint takes of a stage, in canonical order: weights with running statistics, from where its forwards run;
+ * moments, and the master's trained parameters where these run elsewhere and have only its copy. */
+struct travelling {
+    float *weights, *moments, *master;
+    size_t weights_bytes, moments_bytes, master_bytes;
+};
+/* Does the half of a split stage have such a master? */
+bool proxies_send_master(const struct worker_stage *stage);
 /* What a checkpoint takes of the stages of this process, which is not rank 0, goes there; their updates with it. Rank 0 calls
- * for each of these stages, in their order, proxies_receive: weights with running statistics, and moments, in canonical order,
- * to where it says; what the proxy has none of is left out. */
+ * for each of these stages, in their order, proxies_receive; what the proxy has none of is left out. */
 enum ps_status proxies_send(struct executor *executor, const struct worker_options *options, struct ps_error *error);
-enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, void *weights,
-                               size_t weights_bytes, void *moments, size_t moments_bytes, struct ps_error *error);
+enum ps_status proxies_receive(struct executor *executor, struct worker_stage *stage, int rank, const struct travelling *to,
+                               struct ps_error *error);
 /* After the stages of a rank: the error feedback of each, in their order and that of enum wire_block, one block a call. */
 enum ps_status proxies_receive_feedback(struct executor *executor, const struct worker_stage *stage, int rank, int block,
                                         void *to, struct ps_error *error);

@@ -127,16 +127,17 @@ static enum ps_status check_names(const struct weight_files *weights, const stru
     return PS_OK;
 }
 
-enum ps_status weight_files_load(const struct weight_files *weights, const struct graph *graph, struct stage *stage,
-                                 float *block, float *statistics, struct ps_error *error) {
-    TRY(check_names(weights, graph, error));
+enum ps_status weight_files_load(const struct weight_files *files, const struct graph *graph, struct stage *stage,
+                                 float *master, void *weights, float *statistics, struct ps_error *error) {
+    TRY(check_names(files, graph, error));
     for (int i = 0; i < stage_parameter_count(stage); i++) {
         const struct parameter *parameter = stage_parameter(stage, i);
-        const struct safetensors *file = weight_files_find(weights, parameter->name);
+        const struct safetensors *file = weight_files_find(files, parameter->name);
         const float *values;
-        TRY(safetensors_get(file ? file : &weights->files[0], parameter->name, parameter->shape.dim, parameter->shape.rank,
+        TRY(safetensors_get(file ? file : &files->files[0], parameter->name, parameter->shape.dim, parameter->shape.rank,
                             &values, error));
-        TRY(stage_import(stage, i, values, block, statistics, error));
+        TRY(stage_import(stage, i, values, weights, statistics, error));
+        if (master && parameter->role == PARAMETER_TRAINED) TRY(stage_import_f32(stage, i, values, master, statistics, error));
     }
     return PS_OK;
 }

@@ -151,6 +151,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
         memcpy(job->wire_s[s], cost.wire_s, sizeof job->wire_s[s]);
         job->sizes[s] = (struct stage_sizes){
             .parameter_bytes = align(size.parameter_bytes),
+            .narrow_bytes = align(size.narrow_bytes),
             .repeated_gradient_bytes = align(size.repeated_gradient_bytes),
             .statistics_bytes = align(size.statistics_bytes),
             .fixed_bytes = align(size.fixed_bytes),
@@ -191,6 +192,7 @@ static enum ps_status smooth_labels(struct job *job, struct ps_error *error) {
     for (int l = 0; l < job->lengths.count || l == 0; l++) {
         struct graph *graph = job_network(job, l)->graph;
         graph->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
+        if (graph->wide) graph->wide->nodes[graph->node_count - 1].attributes.smoothing = (float)smoothing;
     }
     return PS_OK;
 }

@@ -284,7 +284,7 @@ static const struct parameter *find_parameter(const struct graph *graph, const c
     return NULL;
 }
 
-/* The worker that runs the forwards of the stage that has it. */
+/* The worker that updates it; of a statistic, the one that runs the forwards of its stage. */
 static int owner_of(const struct ps_trainer *trainer, const struct parameter *parameter) {
     const struct graph *graph = trainer->job.graph;
     int place = (int)(parameter - graph->parameters), layer = 0, stage = 0;
@@ -293,15 +293,15 @@ static int owner_of(const struct ps_trainer *trainer, const struct parameter *pa
         if (place >= node->parameter_first && place < node->parameter_first + node->parameter_count) layer = node->layer;
     }
     while (trainer->job.plan->stages[stage].last < layer) stage++;
-    return trainer->job.plan->stages[stage].forward[0];
+    const struct plan_stage *planned = &trainer->job.plan->stages[stage];
+    return (parameter->role == PARAMETER_STATISTIC ? planned->forward : planned->backward)[0];
 }
 
 static enum ps_status export_parameter(const struct worker *worker, const char *name, float *values, struct ps_error *error) {
     for (int s = 0; s < worker->stage_count; s++) {
         const struct worker_stage *stage = &worker->stages[s];
-        for (int i = 0; stage->forward && i < stage_parameter_count(stage->stage); i++)
-            if (strcmp(stage_parameter(stage->stage, i)->name, name) == 0)
-                return stage_export(stage->stage, i, stage->weights[0], stage->statistics, values, error);
+        for (int i = 0; i < stage_parameter_count(stage->stage); i++)
+            if (strcmp(stage_parameter(stage->stage, i)->name, name) == 0) return worker_stage_export(stage, i, values, error);
     }
     return error_set(error, PS_FAILED, "worker %d does not have %s", worker->number, name);
 }

@@ -112,6 +112,6 @@ static enum ps_status backward(struct kernel *kernel, const struct kernel_call *
     return PS_OK;
 }
 
-const struct kernel_class cpu_permute = {.forward = forward, .backward_input = backward};
-const struct kernel_class cpu_slice = {.forward = forward, .backward_input = backward};
-const struct kernel_class cpu_concat = {.forward = forward, .backward_input = backward};
+const struct kernel_class cpu_permute = {.native = kernel_one_type, .forward = forward, .backward_input = backward};
+const struct kernel_class cpu_slice = {.native = kernel_one_type, .forward = forward, .backward_input = backward};
+const struct kernel_class cpu_concat = {.native = kernel_one_type, .forward = forward, .backward_input = backward};

@@ -45,18 +45,9 @@ struct update {
 
 static void update_part(const void *context, size_t first, size_t end) {
     const struct update *update = context;
-    struct optimizer_call call = *update->call;
-    call.count = end - first;
-    call.weights += first;
-    if (call.updated != NULL) call.updated += first;
-    if (call.gradient != NULL) call.gradient += first;
-    if (call.predicted != NULL) call.predicted += first;
-    for (int m = 0; m < update->rule->moments; m++) call.moment[m] += first;
+    const struct optimizer_call call = optimizer_part(update->call, first, end - first);
     uint64_t mode = denormals_flush(); /* of the thread that has this part */
-    if (update->predict_only)
-        update->rule->predict(update->settings, &call);
-    else
-        update->rule->update(update->settings, &call);
+    optimizer_run(update->rule, update->settings, &call, update->predict_only);
     denormals_restore(mode);
 }
 

@@ -39,9 +39,9 @@ static enum ps_status backward(struct kernel *kernel, const struct kernel_call *
     return PS_OK;
 }
 
-const struct kernel_class reference_permute = {.forward = forward, .backward_input = backward};
-const struct kernel_class reference_slice = {.forward = forward, .backward_input = backward};
-const struct kernel_class reference_concat = {.forward = forward, .backward_input = backward};
+const struct kernel_class reference_permute = {.native = kernel_one_type, .forward = forward, .backward_input = backward};
+const struct kernel_class reference_slice = {.native = kernel_one_type, .forward = forward, .backward_input = backward};
+const struct kernel_class reference_concat = {.native = kernel_one_type, .forward = forward, .backward_input = backward};
 
 /* --------------------------------------------------------------- parameter */
 

@@ -26,11 +26,7 @@ static void close_device(struct device *device) { free(device); }
 static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds) {
     (void)device, (void)seconds;
-    if (predict_only) {
-        rule->predict(settings, call);
-    } else {
-        rule->update(settings, call);
-    }
+    optimizer_run(rule, settings, call, predict_only);
 }
 
 const struct device_class device_reference = {

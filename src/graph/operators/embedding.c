@@ -36,7 +36,7 @@ const struct operator_type operator_embedding = {
     .name = "embedding",
     .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), INTEGER(vocabulary, 1, FEATURES_MAX, REQUIRED),
                    BOOLEAN(padded, 0), INTEGER(padding, 0, FEATURES_MAX, 0)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW,
     .inputs_min = 1,
     .inputs_max = 1,
     .types = 1u << TYPE_I32,

@@ -1,0 +1,129 @@
+/*
+ * Networks of precision bf16: their names, files and hashes; what they take, half to the byte where all values are bf16; and
+ * that the weights that kernels read are the rounding of a master, which checkpoints hold. That schedules, replicas, split
+ * stages, lengths and resumed runs keep their bits is tried by their own tests with PENSTOCK_TEST_PRECISION=bf16.
+ */
+#include "base/processor.h"
+#include "run_support.h"
+
+static const char model[] = "lenet5,input=16,classes=4", narrow[] = "lenet5,input=16,classes=4,precision=bf16";
+
+static struct ps_network *open_network(const char *name) {
+    struct ps_network *network;
+    assert_ok(ps_network_open(name, &network, &test_error));
+    return network;
+}
+
+static void test_names(void **state) {
+    (void)state;
+    struct ps_network *wide = open_network(model), *half = open_network(narrow), *read;
+    assert_true(wide->hash != half->hash);
+    assert_string_equal(half->name, narrow);
+    char *text = ps_network_json(half);
+    assert_ok(network_parse(text, strlen(text), "a text", &read, &test_error));
+    assert_true(read->hash == half->hash);
+    free(text);
+    const uint64_t hash = wide->hash;
+    assert_ok(ps_network_set_precision(wide, "bf16", &test_error));
+    assert_true(wide->hash == half->hash);
+    assert_string_equal(wide->name, narrow);
+    assert_ok(ps_network_set_precision(wide, "f32", &test_error));
+    assert_true(wide->hash == hash);
+    assert_string_equal(wide->name, model);
+    assert_null(wide->graph->wide);
+    assert_ok(ps_network_set_precision(wide, "auto", &test_error));
+    assert_true(wide->graph->precision == (processor_has_bf16() ? TYPE_BF16 : TYPE_F32));
+    assert_status(ps_network_set_precision(wide, "bf61", &test_error), PS_USAGE, "bf16");
+    assert_status(ps_network_open("lenet5,precision=half", &read, &test_error), PS_USAGE, "precision");
+    ps_network_destroy(read);
+    ps_network_destroy(wide);
+    ps_network_destroy(half);
+}
+
+/* Blocks of the layers behind the first, whose input is the data. */
+static void test_sizes(void **state) {
+    (void)state;
+    struct device *device;
+    assert_ok(device_open("reference", &(struct device_options){.threads = 1}, &device, &test_error));
+    struct ps_network *networks[] = {open_network("gpt2,layers=2,width=64,heads=4,seq=16,vocab=64"),
+                                     open_network("gpt2,layers=2,width=64,heads=4,seq=16,vocab=64,precision=bf16")};
+    struct stage_sizes sizes[2];
+    for (int n = 0; n < 2; n++) {
+        struct stage *stage;
+        assert_ok(stage_create(device, networks[n]->graph, 1, networks[n]->graph->layer_count - 2, 4, &stage, &test_error));
+        sizes[n] = stage_sizes(stage);
+        stage_destroy(stage);
+        ps_network_destroy(networks[n]);
+    }
+    device_close(device);
+    assert_int_equal(sizes[0].input_bytes, 2 * sizes[1].input_bytes);
+    assert_int_equal(sizes[0].output_bytes, 2 * sizes[1].output_bytes);
+    assert_int_equal(sizes[0].delta_bytes, 2 * sizes[1].delta_bytes);
+    assert_int_equal(sizes[0].parameter_bytes, sizes[1].parameter_bytes);
+    assert_int_equal(stage_copy_bytes(&sizes[1]), sizes[1].parameter_bytes - sizes[1].narrow_bytes / 2);
+    assert_true(sizes[1].narrow_bytes * 10 > sizes[1].parameter_bytes * 9); /* matrices */
+    assert_int_equal(stage_master_bytes(&sizes[0]), 0);
+}
+
+static void check_master(const struct worker_stage *stage) {
+    const size_t wide = stage->update.wide;
+    const uint16_t *copy = (const uint16_t *)(const void *)(stage->weights[0] + wide);
+    size_t finer = 0;
+    assert_non_null(stage->update.master);
+    assert_memory_equal(stage->weights[0], stage->update.master, wide * sizeof(float));
+    for (size_t i = wide; i < stage->update.count; i++) {
+        assert_int_equal(copy[i - wide], bf16_of(stage->update.master[i]));
+        finer += bf16_value(copy[i - wide]) != stage->update.master[i];
+    }
+    assert_true(2 * finer > stage->update.count - wide);
+}
+
+/* After training, slot 0 is the master's rounding, and the master is finer. */
+static void test_master(void **state) {
+    (void)state;
+    static const char *const policies[] = {"latest", "stash", "2bw", "xpipe", "pipeoptim", "horizon"};
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        char directory[4096], plan_path[4096];
+        struct run_case wanted = run_case_complete((struct run_case){
+            .model = narrow, .schedule = "1f1b-async", .weights = policies[p], .workers = 2, .micro_batches = 2, .steps = 4});
+        struct training options = run_case_planned(&wanted, directory, plan_path);
+        struct training_objects objects;
+        struct ps_trainer *trainer;
+        assert_ok(training_open(&options, &objects, &test_error));
+        assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+        assert_ok(ps_trainer_step(trainer, INT64_MAX, &test_error));
+        for (int w = 0; w < 2; w++)
+            if (device_in_host(trainer->executor->workers[w].device)) check_master(trainer->executor->workers[w].stages);
+        ps_trainer_destroy(trainer);
+        training_close(&objects);
+        test_directory_remove(directory);
+    }
+}
+
+/* What a run takes, which run_case_memory compares with its plan: a further copy costs half, and a master comes once. */
+static void test_memory(void **state) {
+    (void)state;
+    for (int slots = 1; slots <= 2; slots++) {
+        struct worker_memory wide, half;
+        struct run_case wanted = {
+            .model = model, .schedule = "1f1b-async", .weights = slots == 1 ? "latest" : "stash", .workers = 2};
+        run_case_memory(wanted, &wide);
+        wanted.model = narrow;
+        run_case_memory(wanted, &half);
+        assert_int_equal(wide.gradients, half.gradients);
+        assert_int_equal(half.optimizer, 2 * wide.optimizer); /* sgdm's moment, and the master */
+        const int64_t saved = wide.weights - half.weights;    /* worker 0 has `slots` copies, worker 1 one */
+        assert_true(saved > 0 && saved <= wide.weights / 2);
+        assert_true(half.stash < wide.stash && half.buffers < wide.buffers);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_master),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
