@@ -47,6 +47,9 @@ static void writes_and_reads(void **state) {
     assert_int_equal(count_files(), 1);
 
     struct stat status;
+    assert_int_equal(symlink("itself", file_join(link_path, test_directory, "itself")), 0);
+    assert_false(file_exists(link_path));
+    assert_int_equal(unlink(link_path), 0);
     file_join(link_path, test_directory, "link");
     assert_int_equal(symlink("a", link_path), 0);
     assert_ok(file_write(link_path, "third", 5, &test_error));

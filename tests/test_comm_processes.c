@@ -105,6 +105,49 @@ static void test_strangers(void **state) {
     assert_int_equal(impostor.fd, -1);
 }
 
+struct meeting {
+    const struct listening_address *at;
+    int listener, sockets[2];
+    struct process_info info[2];
+};
+
+static void *meet_run(void *argument) {
+    struct meeting *meeting = argument;
+    assert_ok(socket_accept_all(meeting->at, meeting->listener, 2, meeting->sockets, meeting->info, NULL));
+    return NULL;
+}
+
+/* One that does not care whether rank 0 knows the secret, and cannot prove that it does: it is disconnected, and rank 1 is
+ * taken after it. */
+static void test_forger(void **state) {
+    (void)state;
+    const struct timeval limit = {.tv_sec = 10};
+    const int64_t hello[2] = {7, 1};
+    int64_t answer[2];
+    struct {
+        uint64_t proof;
+        struct process_info info;
+    } introduction = {.proof = 7, .info = own_info};
+    struct listening_address at;
+    struct meeting meeting = {.at = &at};
+    struct joiner joiner = {.at = &at, .rank = 1};
+    pthread_t thread;
+    assert_ok(socket_listen(true, &at, &meeting.listener, &test_error));
+    assert_int_equal(pthread_create(&thread, NULL, meet_run, &meeting), 0);
+    const int forger = stranger(&at, hello, sizeof hello);
+    setsockopt(forger, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(recv(forger, answer, sizeof answer, MSG_WAITALL), sizeof answer);
+    assert_int_equal(send(forger, &introduction, sizeof introduction, MSG_NOSIGNAL), sizeof introduction);
+    assert_int_equal(recv(forger, answer, sizeof answer, 0), 0);
+    close(forger);
+    join_run(&joiner);
+    assert_true(joiner.fd >= 0);
+    pthread_join(thread, NULL);
+    close(joiner.fd);
+    close(meeting.sockets[1]);
+    close(meeting.listener);
+}
+
 /* Ranks on other hosts: each address of this one is told, and the loopback's last. */
 static void test_all_addresses(void **state) {
     (void)state;
@@ -340,9 +383,9 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proof),         cmocka_unit_test(test_tags),     cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor), cmocka_unit_test(test_no_descriptors),
-        cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_proof),          cmocka_unit_test(test_tags),          cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_forger),         cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor),
+        cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -223,6 +223,8 @@ messages() {
         same 1f1b-sync-3
         grep -q 'worker 1: no shared memory .* go by messages' said || complain "$mpirun: does not say that memory cannot be shared"
         ! grep -q 'share memory' said || complain "$mpirun: shares memory that cannot be shared"
+        prefix="env LD_PRELOAD=$PENSTOCK_REFUSER REFUSER_TAGS=6"
+        refused 1 'needs the tag [0-9]*, and this library has tags up to 6' 3 train --plan 1f1b-sync-3.json $data --transport mpi-messages -q
         prefix=
     fi
     if "$mpirun" --version | grep -q HYDRA; then

@@ -303,7 +303,7 @@ enum ps_status file_sync_directory(const char *path, struct ps_error *error) {
 }
 
 bool file_exists(const char *path) {
-    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG && errno != ELOOP);
 }
 
 const char *file_join(char out[4096], const char *directory, const char *name) {

@@ -583,19 +583,19 @@ static void try_next_kill(void) {
 }
 
 /* Each kind of each work as often as any other, whatever the number of its calls; those over MPI, which take longest, a third
- * as often. One trial in eight is a signal at a random moment, and one a kill at the next call. */
+ * as often. One trial in sixteen is a signal at a random moment, and one a kill at the next call. */
 static void go(double seconds, long count, bool speaks, const double *usual_s) {
     const double begun = now_s();
     double spoke = begun;
     for (long t = 0; t < count && now_s() - begun < seconds && stretch_count > 0 && !stopped; t++) {
         const struct stretch *stretch = &stretches[below(stretch_count)];
         const struct work *work = &works[below(WORKS)];
-        const long kind = below(8);
+        const long kind = below(16);
         if (kind == 0 && usual_s[work - works] > 0 && strstr(work->command, "train"))
             try_kill(work, usual_s[work - works]);
         else if (kind == 1)
             try_next_kill();
-        else if (stretch->work->launcher == ALONE_HERE || below(3) == 0)
+        else if (strcmp(stretch->how, "kill") != 0 && (stretch->work->launcher == ALONE_HERE || below(3) == 0))
             try_fault(stretch, 1 + below(stretch->calls));
         if (speaks && now_s() - spoke > 300) print_figures((spoke = now_s()) - begun);
     }

@@ -29,6 +29,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static MPI_Comm communicator = MPI_COMM_NULL;
 static char failure_text[MPI_MAX_ERROR_STRING + 64];
 static atomic_bool failed;
+static int greatest_tag; /* the library's */
 
 struct message {
     size_t size;
@@ -64,6 +65,13 @@ static enum ps_status check_launch(int count, struct ps_error *error) {
     return PS_USAGE;
 }
 
+/* MPI promises no more than 32767. */
+static int find_greatest_tag(void) {
+    int *bound = NULL, found = 0;
+    if (MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found) != MPI_SUCCESS || !found) return 32767;
+    return *bound;
+}
+
 /* The lowest of the ranks that share memory according to MPI. */
 static int find_host_leader(int rank) {
     MPI_Comm host = MPI_COMM_NULL;
@@ -95,6 +103,7 @@ static enum ps_status start(uint64_t network, int *rank, int *count, int *host_l
     MPI_Comm_rank(communicator, rank);
     MPI_Comm_size(communicator, count);
     *host_leader = find_host_leader(*rank);
+    greatest_tag = find_greatest_tag();
     *same_network = same_everywhere(network);
     return check_launch(*count, error);
 }
@@ -151,6 +160,15 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
     assert(message->done == message->pieces);
     pthread_mutex_lock(&mutex);
     message->done = 0;
+    if (tag > greatest_tag && !atomic_load(&failed)) {
+        snprintf(failure_text, sizeof failure_text, "the plan needs the tag %d, and this library has tags up to %d", tag,
+                 greatest_tag);
+        atomic_store(&failed, true);
+    }
+    if (tag > greatest_tag) {
+        pthread_mutex_unlock(&mutex);
+        return;
+    }
     for (int p = 0; p < message->pieces; p++) {
         size_t at = (size_t)p * PIECE, left = message->size - at;
         int bytes = left < PIECE ? (int)left : PIECE;
