@@ -56,6 +56,12 @@ static const struct {
      "6",
      {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; e Expand r i:3,6; l MatMul e v; m MatMul x w; p Add l m",
       "k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; l MatMul r v; m MatMul x w; p Add l m"}},
+    {"windows of one element",
+     {"w 12,4"},
+     "12,2,3",
+     {"a AveragePool x kernel_shape=[1,1]; m MaxPool a kernel_shape=[1,1] strides=[1,1]; g GlobalAveragePool m; f Flatten g; "
+      "p MatMul f w",
+      "g GlobalAveragePool x; f Flatten g; p MatMul f w"}},
     {"seven dimensions in reverse order: more than a permute has sides",
      {"w 4,128"},
      "128",

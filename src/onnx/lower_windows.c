@@ -126,12 +126,21 @@ enum ps_status lower_pool(const struct call *call) {
     TRY(call_view(call, 0, &x));
     if (kernel == NULL || kernel->count != x->rank - 2) return call_refuse(call, "its kernel does not fit");
     const bool largest = call->row->function[0] == 'm';
+    struct window window[2];
+    TRY(windows(call, x, kernel->ints, window));
+    bool same = true; /* each window is one element */
+    for (int side = 0; side < 2; side++)
+        same = same && window[side].kernel == 1 && window[side].stride == 1 && window[side].before + window[side].after == 0;
+    if (same) {
+        call_give(call, 0, x);
+        return PS_OK;
+    }
     struct step *step = step_add(call->l, STEP_POOL, call->node, 1);
     if (step == NULL) return call_memory(call);
     step->function = largest ? "max_pool" : "average_pool";
     step->attributes.ceiling = onnx_int(call->node, "ceil_mode", 0) != 0;
     step->attributes.count_padding = !largest && onnx_int(call->node, "count_include_pad", 0) != 0;
-    TRY(windows(call, x, kernel->ints, step->window));
+    memcpy(step->window, window, sizeof window);
     step->inputs[0] = x;
     return window_output(call, step, x, x->dims[1]);
 }
