@@ -48,6 +48,14 @@ static bool fits(const struct trials *trials, int worker) {
     return worker_memory_total(&total) <= limit;
 }
 
+/* The stage's costs with other layers, and the codecs of its cuts. */
+static struct stage_cost cost_of(const struct trials *trials, int stage, int first, int last) {
+    const struct cost_table *table = table_of(trials, &trials->plan->stages[stage]);
+    struct stage_cost cost = stage_cost(table, first, last);
+    stage_cost_encode(table, plan_wire_before(trials->plan, stage), plan_wire_after(trials->plan, stage), &cost);
+    return cost;
+}
+
 /* Moves a layer across the cut after stage `cut`: the last layer before it onward, or the first layer after it back. */
 static enum ps_status try_layer(struct trials *trials, int cut, bool onward, struct ps_error *error) {
     const struct plan_stage *before = &trials->plan->stages[cut], *after = &trials->plan->stages[cut + 1];
@@ -56,8 +64,8 @@ static enum ps_status try_layer(struct trials *trials, int cut, bool onward, str
     if (giver->first == giver->last || worker[0] == worker[1]) return PS_OK;
     struct stage_cost kept[2] = {trials->costs[cut], trials->costs[cut + 1]};
     int last = onward ? before->last - 1 : before->last + 1;
-    trials->costs[cut] = stage_cost(table_of(trials, before), before->first, last);
-    trials->costs[cut + 1] = stage_cost(table_of(trials, after), last + 1, after->last);
+    trials->costs[cut] = cost_of(trials, cut, before->first, last);
+    trials->costs[cut + 1] = cost_of(trials, cut + 1, last + 1, after->last);
     struct advice change = {.kind = ADVICE_MOVE_LAYER,
                             .layer = onward ? before->last : after->first,
                             .from = worker[!onward],
