@@ -128,20 +128,55 @@ static enum ps_status read_old_names(json_t *root, const char *path, struct ps_e
  * Where jansson gets no memory, a field is missing from the document: makers of documents do not check every call, and
  * jansson's own json_pack omits an optional field then. So its allocations say when they fail, and no such document becomes
  * text.
+ *
+ * While it reads, jansson does not survive that: it loses characters of the string that it reads, and then looks for the
+ * string's end behind it. So it gets the memory from a reserve, and no more of the text.
  */
 static _Thread_local bool memory_failed;
+static _Thread_local struct {
+    char *begin;
+    size_t size, used;
+} reserve;
 static json_malloc_t allocate_plain;
+static json_free_t release_plain;
 
 static void *allocate(size_t size) {
     void *memory = allocate_plain(size);
-    if (memory == NULL) memory_failed = true;
+    if (memory != NULL) return memory;
+    memory_failed = true;
+    if (size > reserve.size - reserve.used) return NULL;
+    memory = reserve.begin + reserve.used;
+    reserve.used += (size + 15) / 16 * 16;
+    if (reserve.used > reserve.size) reserve.used = reserve.size;
     return memory;
+}
+
+static void release(void *memory) {
+    const uintptr_t at = (uintptr_t)memory, begin = (uintptr_t)reserve.begin;
+    if (reserve.size == 0 || at < begin || at >= begin + reserve.size) release_plain(memory);
+}
+
+struct feed {
+    const char *text;
+    size_t left;
+};
+
+/* The next piece of the text. */
+static size_t feed_next(void *buffer, size_t size, void *data) {
+    enum { PIECE = 256 };
+    struct feed *feed = data;
+    if (size > PIECE) size = PIECE;
+    if (size > feed->left) size = feed->left;
+    if (memory_failed) size = 0;
+    memcpy(buffer, feed->text, size);
+    feed->text += size;
+    feed->left -= size;
+    return size;
 }
 
 /* Before any document is made, by whatever function of the library. */
 __attribute__((constructor)) static void watch_memory(void) {
-    json_free_t release;
-    json_get_alloc_funcs(&allocate_plain, &release);
+    json_get_alloc_funcs(&allocate_plain, &release_plain);
     json_set_alloc_funcs(allocate, release);
 }
 
@@ -154,14 +189,23 @@ bool json_memory_failed(void) {
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble) {
     const bool failed_before = memory_failed;
     const locale_t before = number_locale_enter();
-    memory_failed = false;
-    json_t *root = json_loadb(text, size, flags, trouble);
+    struct feed feed = {text, size};
+    json_t *root = NULL;
+    /* The longest string, its buffer doubled, and what the rest of a piece may need. */
+    reserve.begin = malloc(3 * size + (1 << 16));
+    reserve.size = 3 * size + (1 << 16);
+    reserve.used = 0;
+    memory_failed = reserve.begin == NULL;
+    if (reserve.begin != NULL) root = json_load_callback(feed_next, &feed, flags, trouble);
     number_locale_leave(before);
     if (memory_failed) {
         json_decref(root);
         root = NULL;
         if (trouble != NULL) snprintf(trouble->text, sizeof trouble->text - 1, "%s", out_of_memory);
     }
+    free(reserve.begin);
+    reserve.begin = NULL;
+    reserve.size = reserve.used = 0;
     memory_failed = failed_before;
     return root;
 }

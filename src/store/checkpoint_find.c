@@ -1,6 +1,7 @@
 /* Choosing the newest complete checkpoint of a run; see checkpoint.h. */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,18 +23,22 @@ const char *checkpoint_name(int64_t step, char name[64]) {
     return name;
 }
 
-/* The newest of them before step `before`: its step, or -1. */
-static int64_t find_before(const char *parent, int64_t before, char newest[64]) {
-    int64_t newest_step = -1;
+/* The newest of them before *step: its step and name; step -1: there is none. */
+static enum ps_status find_before(const char *parent, int64_t *step, char newest[64], struct ps_error *error) {
+    const int64_t before = *step;
+    *step = -1;
     DIR *entries = opendir(parent);
-    for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        int64_t step = checkpoint_step_of(entry->d_name);
-        if (step <= newest_step || step >= before) continue;
-        newest_step = step;
+    if (!entries && (errno == ENOENT || errno == ENOTDIR)) return PS_OK;
+    if (!entries)
+        return error_set(error, errno == ENOMEM ? PS_OUT_OF_MEMORY : PS_IO, "%s: cannot read: %s", parent, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        int64_t found = checkpoint_step_of(entry->d_name);
+        if (found <= *step || found >= before) continue;
+        *step = found;
         snprintf(newest, 64, "%.60s", entry->d_name);
     }
-    if (entries) closedir(entries);
-    return newest_step;
+    closedir(entries);
+    return PS_OK;
 }
 
 static enum ps_status open_checkpoint(struct checkpoint *checkpoint, int64_t step, struct ps_error *error) {
@@ -49,7 +54,9 @@ enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, stru
     int skipped = 0;
     file_join(parent, run_dir, CHECKPOINT_DIRECTORIES);
     struct ps_error trouble = {0};
-    while ((step = find_before(parent, step, name)) >= 0) {
+    for (;;) {
+        TRY(find_before(parent, &step, name, error));
+        if (step < 0) break;
         struct checkpoint checkpoint = {0};
         file_join(checkpoint.directory, parent, name);
         enum ps_status status = open_checkpoint(&checkpoint, step, &trouble);

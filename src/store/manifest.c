@@ -2,6 +2,7 @@
 #include "store/manifest.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -75,13 +76,15 @@ static enum ps_status check_names(const char *directory, char **names, size_t co
         if (strcmp(names[i - 1], names[i]) == 0)
             return error_set(error, PS_BAD_INPUT, "%s/%s: names %s twice", directory, MANIFEST_NAME, names[i]);
     DIR *entries = opendir(directory);
+    if (!entries)
+        return error_set(error, errno == ENOMEM ? PS_OUT_OF_MEMORY : PS_IO, "%s: cannot read: %s", directory, strerror(errno));
     enum ps_status status = PS_OK;
-    for (struct dirent *entry; entries && status == PS_OK && (entry = readdir(entries));) {
+    for (struct dirent *entry; status == PS_OK && (entry = readdir(entries));) {
         const char *name = entry->d_name, *dot = strrchr(name, '.');
         if (!dot || strcmp(dot, ".safetensors") != 0 || bsearch(&name, names, count, sizeof *names, by_name)) continue;
         status = error_set(error, PS_BAD_INPUT, "%s/%s: is not in %s", directory, name, MANIFEST_NAME);
     }
-    if (entries) closedir(entries);
+    closedir(entries);
     return status;
 }
 

@@ -1,0 +1,258 @@
+/*
+ * Allocations that fail: each reader of files (fuzz/targets.h), the planner, the programs and the simulator with all that is
+ * written of them, and data. Whichever allocation of theirs fails, they end with a documented status and one line, or as if
+ * none had, and leave no memory allocated. The C library's functions are in this program, so that those of the library and of
+ * what it is built on come here.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "base/file.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "fuzz/targets.h"
+#include "report/report.h"
+#include "search_support.h"
+#include "store/checkpoint.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* Their allocator must be the first of the process. */
+int main(void) { return 0; }
+#else
+
+static void *(*next_malloc)(size_t);
+static void *(*next_calloc)(size_t, size_t);
+static void *(*next_realloc)(void *, size_t);
+static void (*next_free)(void *);
+
+/* Of this thread: allocations are counted, and the one that `until_fault` counts down to fails. */
+static _Thread_local bool counting;
+static _Thread_local long allocations, outstanding, until_fault;
+
+static char early[4096]; /* for what dlsym allocates */
+static size_t early_used;
+
+static bool is_early(const void *block) { return (const char *)block >= early && (const char *)block < early + sizeof early; }
+
+static void find_next(void) {
+    next_malloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    next_calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
+    next_realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
+    next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+}
+
+static bool fails(void) {
+    if (!counting) return false;
+    allocations++;
+    if (until_fault > 0 && --until_fault == 0) {
+        errno = ENOMEM;
+        return true;
+    }
+    return false;
+}
+
+static void *counted(void *block) {
+    outstanding += counting && block != NULL;
+    return block;
+}
+
+void *malloc(size_t size) {
+    if (!next_malloc) find_next();
+    return fails() ? NULL : counted(next_malloc(size));
+}
+
+void *calloc(size_t count, size_t size) {
+    if (!next_calloc) {
+        void *block = early + early_used;
+        early_used += (count * size + 15) / 16 * 16;
+        return early_used <= sizeof early ? block : NULL;
+    }
+    return fails() ? NULL : counted(next_calloc(count, size));
+}
+
+void *realloc(void *block, size_t size) {
+    if (!next_realloc) find_next();
+    if (fails()) return NULL;
+    void *moved = next_realloc(block, size);
+    return block == NULL ? counted(moved) : moved;
+}
+
+void free(void *block) {
+    if (is_early(block)) return;
+    outstanding -= counting && block != NULL;
+    next_free(block);
+}
+
+/* ----------------------------------------------------------------------- works */
+
+struct trial {
+    const char *name;
+    void (*run)(const uint8_t *data, size_t size);
+    const uint8_t *data;
+    size_t size;
+};
+
+/* What a work that is no reader may end with. */
+static void judge(enum ps_status status, struct ps_error *error) {
+    fuzz_judge(status, error);
+    *error = (struct ps_error){0};
+}
+
+static struct ps_profile *profile;
+static struct ps_cluster *cluster;
+static struct ps_plan *plan;
+
+static void make_plan(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    static const char *const methods[] = {"pipedream", "uniform", "bapipe", "bipartition", "madpipe", "pipedream-paper"};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = methods[m], .micro_batches = 2};
+        struct ps_error error = {0};
+        struct ps_plan *made = NULL;
+        enum ps_status status = ps_plan_find(profile, cluster, &options, &made, &error);
+        if (status == PS_NO_PLAN) status = PS_OK;
+        judge(status, &error);
+        ps_plan_destroy(made);
+    }
+}
+
+static void write_all(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_error error = {0};
+    struct ps_simulation *simulation = NULL;
+    struct ps_programs *programs = NULL;
+    struct timeline_caption caption = {.title = "title", .arrows = true};
+    judge(ps_simulate(plan, profile, cluster, 3, &simulation, &error), &error);
+    if (simulation) {
+        free(ps_simulation_table(simulation));
+        free(ps_simulation_json(simulation));
+        free(ps_simulation_timeline(simulation, 60, true));
+        struct memory_curve *curves = memory_curves_make(simulation);
+        caption.memory = curves;
+        free(report_timeline_svg(&simulation->timeline, &caption));
+        free(report_timeline_trace(&simulation->timeline, &caption));
+        memory_curves_free(curves, 2);
+    }
+    ps_simulation_destroy(simulation);
+    judge(ps_programs_lower(plan, profile, 3, &programs, &error), &error);
+    if (programs) {
+        judge(ps_programs_verify(programs, &error), &error);
+        free(ps_programs_print(programs));
+        free(ps_programs_table(programs));
+        free(ps_programs_json(programs));
+    }
+    ps_programs_destroy(programs);
+    free(ps_plan_table(plan));
+    free(ps_plan_json(plan));
+    free(ps_profile_table(profile));
+    free(ps_profile_json(profile));
+    free(ps_cluster_table(cluster));
+    free(ps_cluster_json(cluster));
+}
+
+static void find_checkpoint(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    static const char run[] = TEST_DIRECTORY "/fixtures/0.2.0/run";
+    struct ps_error error = {0};
+    struct checkpoint checkpoint = {0};
+    struct weight_files weights = {0};
+    const enum ps_status status = checkpoint_find(run, &checkpoint, &error);
+    judge(status, &error);
+    if (status != PS_OK) return;
+    if (weight_files_open_moments(checkpoint.directory, 2, &weights, &error) == PS_OK) weight_files_close(&weights);
+    if (weight_files_open_run(run, &weights, &error) == PS_OK) weight_files_close(&weights);
+    checkpoint_free(&checkpoint);
+}
+
+static void load_batch(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    static const struct dataset_shape shape = {.channels = 1, .height = 4, .width = 4, .classes = 3};
+    struct ps_error error = {0};
+    struct samples samples;
+    struct loader *loader = NULL;
+    struct loaded_batch batch;
+    const enum ps_status status = samples_open("synthetic:images,samples=8", DATASET_TRAIN, &shape, &samples, &error);
+    judge(status, &error);
+    if (status != PS_OK) return;
+    const struct loader_options options = {
+        .samples = &samples, .batch = 2, .inputs = true, .targets = true, .shuffle = true, .ahead = 2, .serial = true};
+    judge(loader_create(&options, &loader, &error), &error);
+    if (loader) {
+        const enum ps_status got = loader_get(loader, 0, &batch, &error);
+        judge(got, &error);
+        if (got == PS_OK) loader_release(loader, 0);
+    }
+    loader_destroy(loader);
+    samples_close(&samples);
+}
+
+/* ---------------------------------------------------------------------- trials */
+
+/* Of many allocations these fail: all of the first, and as many of the rest at random. */
+enum { FIRST = 40, REST = 40 };
+
+static void try_work(const struct trial *work, uint64_t stream) {
+    struct random_key key = test_key(stream);
+    work->run(work->data, work->size); /* what is kept for later calls is there now */
+    counting = true;
+    allocations = outstanding = until_fault = 0;
+    work->run(work->data, work->size);
+    const long most = allocations;
+    if (outstanding != 0) fail_msg("%s: leaves %ld allocations", work->name, outstanding);
+    for (long n = 1; n <= most && n <= FIRST + REST; n++) {
+        const long at = n <= FIRST || most <= FIRST + REST ? n : 1 + (long)random_below(key, (uint64_t)n, (uint64_t)most);
+        outstanding = 0;
+        until_fault = at;
+        work->run(work->data, work->size);
+        if (until_fault == 0 && outstanding == 0) continue;
+        counting = false;
+        fail_msg("%s: allocation %ld of %ld fails: %ld are left", work->name, at, most, outstanding);
+    }
+    counting = false;
+    until_fault = 0;
+}
+
+static void test_readers(void **state) {
+    (void)state;
+    uint64_t stream = 0;
+    for (size_t t = 0; t < sizeof fuzz_targets / sizeof *fuzz_targets; t++) {
+        char directory[512], path[1024];
+        snprintf(directory, sizeof directory, "%s/fuzz/seeds/%s", TEST_DIRECTORY, fuzz_targets[t].name);
+        DIR *seeds = opendir(directory);
+        assert_non_null(seeds);
+        for (const struct dirent *entry = readdir(seeds); entry != NULL; entry = readdir(seeds)) {
+            if (entry->d_name[0] == '.') continue;
+            char *seed = NULL;
+            struct trial work = {.name = path, .run = fuzz_targets[t].run};
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+            assert_ok(file_read(path, 1 << 20, &seed, &work.size, &test_error));
+            work.data = (const uint8_t *)seed;
+            try_work(&work, ++stream);
+            free(seed);
+        }
+        closedir(seeds);
+    }
+}
+
+static void test_works(void **state) {
+    (void)state;
+    static const struct trial works[] = {{"a plan", make_plan, NULL, 0},
+                                         {"texts", write_all, NULL, 0},
+                                         {"a checkpoint", find_checkpoint, NULL, 0},
+                                         {"a batch", load_batch, NULL, 0}};
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
+    profile = even_profile();
+    cluster = make_cluster(2, 0, 1e9);
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    for (size_t w = 0; w < sizeof works / sizeof *works; w++) try_work(&works[w], 1000 + w);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_works)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
