@@ -193,6 +193,44 @@ static void test_chimera_hides_sums(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* Forwards and backwards that run at the same time on one worker: a forward waits for the update of the weights that it reads.
+ */
+static void test_lanes_wait_for_updates(void **state) {
+    (void)state;
+    enum { STAGES = 3, M = 4, BATCHES = 3 };
+    struct ps_programs *programs;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct stage_cost costs[STAGES];
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = STAGES};
+    double updated[STAGES][BATCHES] = {0};
+    int forwards = 0;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(lower_plain("fbp-as", "sync", STAGES, M, BATCHES, &programs));
+    for (int s = 0; s < STAGES; s++)
+        costs[s] =
+            (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5, .update_s = 4}};
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    const struct timeline *timeline = &simulation->timeline;
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *event = &timeline->events[i];
+        if (event->instruction.op == OP_U) updated[event->instruction.stage][event->instruction.micro_batch] = event->end_s;
+    }
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *event = &timeline->events[i];
+        const int batch = event->instruction.micro_batch / M;
+        if (event->instruction.op != OP_F || batch == 0) continue;
+        forwards++;
+        assert_true(updated[event->instruction.stage][batch - 1] > 0);
+        assert_true(event->start_s >= updated[event->instruction.stage][batch - 1]);
+    }
+    assert_int_equal(forwards, STAGES * M * (BATCHES - 1));
+    ps_simulation_destroy(simulation);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
 /* Sums in the timeline that begin and end so, each part of which sends so much. */
 static int sums_between(const struct scene *scene, double start_s, double end_s, int64_t bytes) {
     const struct timeline *timeline = &scene->simulation->timeline;
@@ -249,9 +287,13 @@ static void test_tied(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_stage), cmocka_unit_test(test_shared_links), cmocka_unit_test(test_unlike_replicas),
-        cmocka_unit_test(test_hybrid),    cmocka_unit_test(test_chimera),      cmocka_unit_test(test_chimera_hides_sums),
-        cmocka_unit_test(test_tied)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
+                                       cmocka_unit_test(test_shared_links),
+                                       cmocka_unit_test(test_unlike_replicas),
+                                       cmocka_unit_test(test_hybrid),
+                                       cmocka_unit_test(test_chimera),
+                                       cmocka_unit_test(test_chimera_hides_sums),
+                                       cmocka_unit_test(test_lanes_wait_for_updates),
+                                       cmocka_unit_test(test_tied)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
