@@ -11,10 +11,29 @@
 #include <xmmintrin.h>
 #endif
 
-int cores_usable(void) {
+struct core_set core_set_usable(void) {
+    struct core_set made = {0};
     cpu_set_t set;
     CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return made;
+    for (int core = 0; core < 64 * CORE_SET_WORDS && core < CPU_SETSIZE; core++)
+        if (CPU_ISSET((unsigned)core, &set)) made.word[core / 64] |= UINT64_C(1) << core % 64;
+    return made;
+}
+
+void core_set_add(struct core_set *set, const struct core_set *more) {
+    for (int w = 0; w < CORE_SET_WORDS; w++) set->word[w] |= more->word[w];
+}
+
+int core_set_count(const struct core_set *set) {
+    int count = 0;
+    for (int w = 0; w < CORE_SET_WORDS; w++) count += __builtin_popcountll(set->word[w]);
+    return count > 0 ? count : 1;
+}
+
+int cores_usable(void) {
+    const struct core_set set = core_set_usable();
+    return core_set_count(&set);
 }
 
 #if defined(__x86_64__)

@@ -10,6 +10,16 @@ int cores_usable(void);
 /* Does it multiply bf16 faster than f32? With AMX or AVX-512 BF16 it does. */
 bool processor_has_bf16(void);
 
+/* The same as a set, of as many cores as it has bits. Processes of one host may use all cores of their sets together: launchers
+ * bind each to a core of its own. */
+enum { CORE_SET_WORDS = 16 };
+struct core_set {
+    uint64_t word[CORE_SET_WORDS];
+};
+struct core_set core_set_usable(void);
+void core_set_add(struct core_set *set, const struct core_set *more);
+int core_set_count(const struct core_set *set); /* at least 1 */
+
 /*
  * Numbers too small for a normal float (below 1.2e-38) count as zero between flush and restore: a processor takes a hundred
  * times longer for them, and moments of weights that do not change any more decay into them. The mode is the calling thread's.

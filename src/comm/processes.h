@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "base/processor.h"
 
 /* A message between two ranks: created once, started repeatedly. */
 struct message;
@@ -53,11 +54,12 @@ static inline int message_tag(enum tag_kind kind, int number) { return number * 
 /* What a process reports about itself when it joins. */
 struct process_info {
     char host[64], cpu[64];
-    int32_t process;      /* its process number (PID) on its host */
-    int cores;            /* cores that it may use */
-    int64_t memory_bytes; /* available memory of its host */
-    uint64_t machine;     /* processes with the same number share a host */
-    int32_t host_leader;  /* the lowest rank that shares memory with it */
+    int32_t process;          /* its process number (PID) on its host */
+    struct core_set core_set; /* cores that it may use */
+    int32_t cores;            /* cores that the processes of its host may use */
+    int64_t memory_bytes;     /* available memory of its host */
+    uint64_t machine;         /* processes with the same number share a host */
+    int32_t host_leader;      /* the lowest rank that shares memory with it */
 };
 
 /* The position of a worker in its program, for messages about lost workers. */
@@ -107,6 +109,8 @@ bool processes_share_memory(const struct processes *processes, int rank, int oth
 bool processes_has_shared_peers(const struct processes *processes, int rank);
 /* The number of ranks on the host of `rank`, itself included. */
 int processes_on_host(const struct processes *processes, int rank);
+/* The lowest rank on the host of `rank`. */
+int processes_first_on_host(const struct processes *processes, int rank);
 
 /* Broadcast: *data of rank 0 (borrowed) becomes a copy (free()) at all others. All call it. */
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error);

@@ -105,7 +105,9 @@ static int workers_on_host(const struct executor *executor) {
 
 /* A device that only waits needs no core, and an emulated slower one should not occupy a core while it waits. */
 static enum ps_status share_cores(struct executor *executor, const struct worker_options *worker, struct ps_error *error) {
-    int workers = workers_on_host(executor), cores = cores_usable() / worker->threads;
+    const struct processes *processes = executor->processes;
+    const int usable = processes->count > 1 ? processes->info[processes->rank].cores : cores_usable();
+    int workers = workers_on_host(executor), cores = usable / worker->threads;
     executor->cores = cores > 1 ? cores : 1;
     executor->spins = executor->real && workers <= cores;
     bool share = executor->real && workers > cores && executor->transport_class->own_threads;

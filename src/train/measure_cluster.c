@@ -27,13 +27,6 @@ struct link_figures {
 
 /* -------------------------------------------------------------------------- hosts */
 
-/* The first rank of the same host. */
-static int host_of(const struct processes *processes, int rank) {
-    int first = 0;
-    while (processes->info[first].machine != processes->info[rank].machine) first++;
-    return first;
-}
-
 /* The first rank with such a processor. */
 static int type_of(const struct processes *processes, int rank) {
     int first = 0;
@@ -135,7 +128,7 @@ static enum ps_status measure_pair(struct processes *processes, int a, int b, ch
 static int other_end(const struct processes *processes, int host, int other) {
     if (host != other) return other;
     for (int rank = host + 1; rank < processes->count; rank++)
-        if (host_of(processes, rank) == host) return rank;
+        if (processes_first_on_host(processes, rank) == host) return rank;
     return -1;
 }
 
@@ -143,7 +136,7 @@ static void set_links(const struct processes *processes, int host, int other, co
                       struct ps_cluster *cluster) {
     for (int a = 0; a < processes->count; a++)
         for (int b = 0; b < processes->count; b++) {
-            int from = host_of(processes, a), to = host_of(processes, b);
+            int from = processes_first_on_host(processes, a), to = processes_first_on_host(processes, b);
             if (a == b || !((from == host && to == other) || (from == other && to == host))) continue;
             cluster->links[cluster->link_count++] = (struct cluster_link){
                 .from = a, .to = b, .bandwidth_bytes_per_s = figures->bandwidth_bytes_per_s, .latency_s = figures->latency_s};
@@ -154,9 +147,9 @@ static enum ps_status measure_links(struct processes *processes, struct ps_clust
     char *block;
     enum ps_status status = memory_new(&block, LARGE_BYTES, "a survey", error);
     for (int host = 0; host < processes->count; host++) {
-        if (host_of(processes, host) != host) continue;
+        if (processes_first_on_host(processes, host) != host) continue;
         for (int other = host; status == PS_OK && other < processes->count; other++) {
-            int end = host_of(processes, other) == other ? other_end(processes, host, other) : -1;
+            int end = processes_first_on_host(processes, other) == other ? other_end(processes, host, other) : -1;
             struct link_figures figures = {0};
             if (end < 0) continue;
             status = measure_pair(processes, host, end, block, &figures, error);

@@ -13,7 +13,13 @@ enum { SIMULATED_BATCHES = 64, SIMULATED_LENGTHS = 1024 };
 int predict_at_once(const struct job *job) {
     if (!job->transport->own_threads) return 1;
     if (!job->device->real) return 0;
-    int workers = cores_usable() / job->threads;
+    int workers = 0;
+    if (!job_is_several(job)) workers = cores_usable() / job->threads;
+    for (int rank = 0; job_is_several(job) && rank < job->processes->count; rank++)
+        if (processes_first_on_host(job->processes, rank) == rank) {
+            const int here = job->processes->info[rank].cores / job->threads;
+            workers += here > 1 ? here : 1;
+        }
     return workers > 1 ? workers : 1;
 }
 

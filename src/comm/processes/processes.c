@@ -52,7 +52,7 @@ static uint64_t number_of_machine(const char *host) {
 }
 
 static struct process_info this_machine(void) {
-    struct process_info info = {.process = (int32_t)getpid(), .cores = cores_usable()};
+    struct process_info info = {.process = (int32_t)getpid(), .core_set = core_set_usable(), .cores = cores_usable()};
     char memory[64];
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
     if (!read_field("/proc/cpuinfo", "model name", info.cpu, sizeof info.cpu)) snprintf(info.cpu, sizeof info.cpu, "unknown");
@@ -87,6 +87,17 @@ static uint64_t number_of_network(uint64_t machine) {
     return hash(machine, number);
 }
 
+/* The cores of each process's host. */
+static void count_cores(struct processes *processes) {
+    for (int rank = 0; rank < processes->count; rank++) {
+        struct core_set all = {0};
+        for (int other = 0; other < processes->count; other++)
+            if (processes->info[other].machine == processes->info[rank].machine)
+                core_set_add(&all, &processes->info[other].core_set);
+        processes->info[rank].cores = core_set_count(&all);
+    }
+}
+
 static enum ps_status start(struct processes *processes, struct ps_error *error) {
     int host_leader = 0;
     bool same_network = true;
@@ -101,7 +112,9 @@ static enum ps_status start(struct processes *processes, struct ps_error *error)
     TRY(control_open(processes->class, processes->rank, processes->count, same_network, processes->info, &processes->control,
                      error));
     if (processes->rank > 0) log_forward(control_log, processes->control);
-    return spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error);
+    TRY(spread(processes, processes->info, (size_t)processes->count * sizeof *processes->info, error));
+    count_cores(processes);
+    return PS_OK;
 }
 
 static void destroy(struct processes *processes) {
@@ -243,6 +256,12 @@ int processes_on_host(const struct processes *processes, int rank) {
     int count = 0;
     for (int r = 0; r < processes->count; r++) count += processes->info[r].machine == processes->info[rank].machine;
     return count;
+}
+
+int processes_first_on_host(const struct processes *processes, int rank) {
+    int first = 0;
+    while (processes->info[first].machine != processes->info[rank].machine) first++;
+    return first;
 }
 
 bool processes_share_memory(const struct processes *processes, int rank, int other) {
