@@ -607,7 +607,8 @@ struct ps_train_options {
     const struct ps_cluster *cluster;       /* what the plan is for, or is to be for. NULL: `machines` says it */
     const struct ps_network *network;       /* NULL: the built-in one that plan or profile names */
     const struct ps_plan_options *planning; /* without a plan: which; of a given one the optimizer alone. NULL: the usual */
-    const struct ps_cluster_options *machines; /* alike workers; with a plan their limit of memory alone. NULL: no limits */
+    const struct ps_cluster_options *machines; /* alike workers, of 0 as many as there are cores here or processes of the run;
+                                                  with a plan their limit of memory alone. NULL: no limits */
     /* data */
     const struct ps_dataset *data, *valid; /* to train and to evaluate on; valid may be NULL */
     int batch;                             /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */

@@ -82,7 +82,6 @@ refused 2 "--plan is missing" program
 refused 2 "--plan and --check contradict" program --plan a --check b
 refused 2 "--plan" train --data synthetic:images
 refused 2 "--data" train --model lenet5 --workers 2
-refused 2 "--workers" train --model lenet5 --data synthetic:images
 refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
 refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
 refused 2 "--lr: 'fast' is not understood" train --lr fast
@@ -138,6 +137,11 @@ printf '{"format": "penstock-plan", "version": 2}' >newer.json
 refused 3 "newer.json.*version" simulate --plan newer.json --profile newer.json
 printf '{"format": "penstock-cluster", "version": 1, "devises": []}' >cluster.json
 refused 3 "devises.*did you mean 'devices'" plan --profile even.csv --cluster cluster.json
+"$PENSTOCK" plan --profile even.csv --workers 2 --method uniform -q -o named.json >out 2>err || complain "a plan for the next lines"
+for name in schedule weights optimizer; do
+    sed "s/\"$name\": \"[a-z0-9-]*\"/\"$name\": \"1f1bb\"/" named.json >misnamed.json
+    refused 3 "misnamed.json: $name: '1f1bb' is not known.* \(line [0-9]+\)" program --plan misnamed.json
+done
 printf 'no program' >no-program.txt
 refused 3 "no-program.txt: line 1" program --check no-program.txt
 printf 'a\000b' >zero.txt
@@ -282,6 +286,21 @@ says '"loss"' && says '"samples_per_s"'
 for file in plan.json config.json log.jsonl summary.json trace.json timeline.svg; do
     [ -s "run/$file" ] || complain "train left no $file"
 done
+# Eight steps, the last at the end of an epoch: a line has the means of its own steps, the last one the epoch's as well.
+awk 'match($0, /"loss": [0-9.]+/) { sum += substr($0, RSTART + 8, RLENGTH - 8); lines++ }
+     match($0, /"epoch_loss": [0-9.]+/) { epoch = substr($0, RSTART + 14, RLENGTH - 14); ends++ }
+     END { gap = sum / lines - epoch; exit !(lines == 8 && ends == 1 && gap < 1e-5 && gap > -1e-5) }' run/log.jsonl ||
+    complain "log.jsonl: epoch_loss is not the mean of loss"
+refused 2 "--evaluate-every: there is nothing to evaluate on; give --valid" train --model lenet5 --workers 2 --data synthetic:images \
+    --steps 2 --evaluate-every 1
+refused 2 "fewer than a mini-batch of 1000000" train --model lenet5 --data synthetic:images,samples=128 --batch 1000000 --steps 1
+# shellcheck disable=SC2086
+done_by compare --train --grid --methods uniform --weights latest --model lenet5 --workers 2 --batch 16 --micro-batches 2 --steps 2 \
+    --data synthetic:images,samples=64 --valid synthetic:images,samples=32 -q && says ' 2 .* [0-9.]+ at [0-9.]+/s'
+done_by train --model lenet5 --data synthetic:images,samples=32 --batch 16 --steps 1 -q && says 'memory of worker 0'
+# The table of memory stays one.
+refused 4 "worker 0 needs .* more than its limit" train --plan run/plan.json --memory 1KiB --data synthetic:images,samples=64 --steps 1
+grep -Eq '^ +1 .* MiB +1.00 KiB' err || complain "no table of memory with a line for each worker"
 done_by export --run run -o lenet5.safetensors && says "lenet5.safetensors"
 "$PENSTOCK" export --run run -o - 2>err | cmp - lenet5.safetensors || complain "export -o -: other weights than in a file"
 done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_json evaluate && says '"samples": 64'

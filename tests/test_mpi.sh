@@ -302,8 +302,10 @@ library() {
     over 2 cluster -o cluster.json -q
     [ $status -eq 0 ] && "$PENSTOCK" plan --profile profile.json --cluster cluster.json -q >/dev/null 2>>err ||
         complain "$mpirun: penstock cluster, status $status"
-    over 2 models
-    [ $status -eq 0 ] || complain "$mpirun models: status $status"
+    over 2 models --json
+    [ $status -eq 0 ] && [ "$(grep -c '"name": "lenet5"' out)" -eq 1 ] || complain "$mpirun models: status $status, or written twice"
+    over 1 train --model $model --data synthetic:images,samples=96 --batch 8 --steps 1 --device reference -q
+    [ $status -eq 0 ] || complain "$mpirun -n 1: train without --workers ends with status $status"
     echo "$mpirun: $(echo "$everywhere" "$all" | wc -w) plans compared"
 }
 

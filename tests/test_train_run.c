@@ -268,8 +268,6 @@ static void test_refusals_by_model(void **state) {
     refuse(options, PS_USAGE, "9 does not divide the mini-batch of 60 samples; 6 and 10 do");
     options = good, options.plan.micro_batch = 6, options.plan.micro_batches = 6;
     refuse(options, PS_USAGE, "60 is not 6 micro-batches of 6 samples");
-    options = good, options.cluster.workers = 0;
-    refuse(options, PS_USAGE, "`workers`");
     options = good, options.model = "lenet6";
     refuse(options, PS_USAGE, "did you mean 'lenet5'");
     options = good, options.cluster.workers = 100;

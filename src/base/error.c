@@ -63,6 +63,14 @@ void error_hint(struct ps_error *error, const char *format, ...) {
     one_line(error->hint + used);
 }
 
+void error_hint_lines(struct ps_error *error, const char *text) {
+    while (*text != '\0') {
+        const size_t length = strcspn(text, "\n");
+        error_hint(error, "%.*s", (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
 void error_prefix(struct ps_error *error, const char *format, ...) {
     if (error == NULL) return;
     char message[MESSAGE_SIZE];

@@ -16,6 +16,8 @@ enum ps_status error_set(struct ps_error *error, enum ps_status status, const ch
 
 /* Adds a hint, what the user can do, to a message that was set. */
 void error_hint(struct ps_error *error, const char *format, ...) PS_PRINTF(2, 3);
+/* Each line of a text as a hint: a table, or another message's hints. */
+void error_hint_lines(struct ps_error *error, const char *text);
 
 /* Puts "PREFIX: " before the message. */
 void error_prefix(struct ps_error *error, const char *format, ...) PS_PRINTF(2, 3);

@@ -47,5 +47,6 @@ const struct command command_cluster = {
     .size = sizeof(struct cluster_command_arguments),
     .groups = {{&group, 0}, {&common_group, 0}},
     .defaults = defaults,
+    .every_rank = true,
     .run = run,
 };

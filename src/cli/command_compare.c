@@ -139,9 +139,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     enum ps_status status = compare(arguments, &options, &comparison, error);
     ps_cluster_destroy(cluster);
     CHECK(status);
-    bool grid = arguments->grid && !arguments->train;
     char *text = arguments->common.json ? ps_comparison_json(comparison)
-                 : grid                 ? ps_comparison_grid(comparison)
+                 : arguments->grid      ? ps_comparison_grid(comparison)
                                         : ps_comparison_table(comparison);
     status = output_text(message_text_options(text), error); /* rows say why they have no plan */
     ps_comparison_destroy(comparison);

@@ -15,8 +15,8 @@ static const struct argument what_rows[] = {
     OPTION("plan", 'p', "FILE", text, plan_path, "the plan to train by"),
     OPTION("profile", 'P', "FILE", text, profile_path, "its costs, for the prediction that is put beside the measurement"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
-           "a built-in network or a network file, which is profiled and planned for --workers first; beside a plan the "
-           "network that it is for"),
+           "a built-in network or a network file, which is profiled and planned for --workers first (as many as this machine "
+           "has cores for where nothing is said); beside a plan the network that it is for"),
 };
 static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
 
@@ -130,6 +130,8 @@ static enum ps_status open_objects(const struct train_arguments *arguments, stru
 
 enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
     *training = (struct training){.options = arguments->options};
+    if (arguments->options.evaluate_every > 0 && arguments->valid == NULL)
+        return message_set(error, PS_USAGE, "--evaluate-every: there is nothing to evaluate on; give --valid");
     enum ps_status status = open_objects(arguments, training, error);
     if (status != PS_OK) {
         training_close(training);
@@ -190,7 +192,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_train = {
     .name = "train",
     .summary = "trains a network by a plan",
-    .usage = "(--plan FILE | --model NAME --workers P) --data SPEC [options] | --resume RUN_DIR [options]",
+    .usage = "(--plan FILE | --model NAME [--workers P]) --data SPEC [options] | --resume RUN_DIR [options]",
     .description = {"Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and "
                     "accuracy, and speed and memory as predicted and as measured.",
                     "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the "
@@ -211,5 +213,6 @@ const struct command command_train = {
                {&plan_group, offsetof(struct train_arguments, plan)},
                {&common_group, 0}},
     .defaults = defaults,
+    .every_rank = true,
     .run = run,
 };

@@ -78,7 +78,7 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     enum ps_status status = arguments_read(command->groups, argc, argv, values, &help, error);
     if (status == PS_OK && help) {
         command_print_help(command);
-    } else if (status == PS_OK) {
+    } else if (status == PS_OK && (command->every_rank || launch_find().rank == 0)) {
         struct reporter reporter;
         reporter_start(&reporter, (enum ps_log_level)common->log_level, common->quiet);
         status = command->run(values, error);

@@ -1,10 +1,13 @@
-/* Errors, log lines and the progress line. Only terminals get colours and a progress line; NO_COLOR disables colours. */
+/* Errors, log lines and progress. Only terminals get colours, which NO_COLOR disables, and a progress line that is drawn again.
+ */
 #include "cli/message.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/process.h"
@@ -105,33 +108,72 @@ static void show_line(void *context, enum ps_log_level level, const char *text) 
                   [PS_LOG_WARN] = {"warn", "33"},
                   [PS_LOG_ERROR] = {"error", "31"}};
     struct reporter *reporter = context;
+    char *own = message_text_options(strdup(text));
+    const char *shown = own != NULL ? own : text;
     pthread_mutex_lock(&reporter->lock);
     close_line(reporter);
     if (reporter->colour) {
-        fprintf(stderr, "\033[%sm%s:\033[0m %s\n", levels[level].colour, levels[level].name, text);
+        fprintf(stderr, "\033[%sm%s:\033[0m %s\n", levels[level].colour, levels[level].name, shown);
     } else {
-        fprintf(stderr, "%s: %s\n", levels[level].name, text);
+        fprintf(stderr, "%s: %s\n", levels[level].name, shown);
     }
     pthread_mutex_unlock(&reporter->lock);
+    free(own);
 }
 
-static void put_progress(struct reporter *reporter, const char *what, double done, double total, const char *detail) {
-    enum { WIDTH = 100 };
-    double now = seconds_now();
-    if (done >= total && total > 0) {
-        close_line(reporter);
+/* "1:02:03" */
+static const char *duration_text(double seconds, char out[32]) {
+    const long all = (long)seconds, hours = all / 3600, minutes = all / 60 % 60;
+    if (hours > 0)
+        snprintf(out, 32, "%ld:%02ld:%02ld", hours, minutes, all % 60);
+    else
+        snprintf(out, 32, "%ld:%02ld", minutes, all % 60);
+    return out;
+}
+
+/* What is done anew is timed from its first report on. */
+static void time_progress(struct reporter *reporter, const char *what, double done, double now) {
+    if (strcmp(reporter->what, what) == 0 && done >= reporter->done) {
+        reporter->done = done;
         return;
     }
-    if (reporter->line_open && now - reporter->shown_at < 0.1) return;
-    char line[WIDTH + 1];
-    if (total > 0) {
-        snprintf(line, sizeof line, "%s %3.0f%% (%.12g/%.12g)  %s", what, 100 * done / total, done, total, detail);
-    } else {
-        snprintf(line, sizeof line, "%s %.12g  %s", what, done, detail);
+    snprintf(reporter->what, sizeof reporter->what, "%s", what);
+    reporter->began_at = reporter->shown_at = now;
+    reporter->began_with = reporter->done = done;
+}
+
+static int terminal_columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+/* One line, drawn again ten times a second; where there is no terminal, a line every half minute. */
+static void put_progress(struct reporter *reporter, const char *what, double done, double total, const char *detail) {
+    const double now = seconds_now(), interval = reporter->terminal ? 0.1 : 30;
+    char line[512], elapsed[32], left[32];
+    time_progress(reporter, what, done, now);
+    if (done >= total && total > 0) {
+        close_line(reporter);
+        reporter->what[0] = '\0';
+        return;
     }
-    fprintf(stderr, "\r%s\033[K", line);
+    if ((reporter->line_open || !reporter->terminal) && now - reporter->shown_at < interval) return;
+    const double seconds = now - reporter->began_at, since = done - reporter->began_with;
+    size_t used = 0;
+    if (total > 0)
+        used = (size_t)snprintf(line, sizeof line, "%s %3.0f%% (%.0f/%.0f)", what, 100 * done / total, floor(done), total);
+    else
+        used = (size_t)snprintf(line, sizeof line, "%s %.0f", what, floor(done));
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s  %s", *detail != '\0' ? "  " : "", detail,
+                             duration_text(seconds, elapsed));
+    if (total > 0 && since > 0 && used < sizeof line)
+        snprintf(line + used, sizeof line - used, ", %s left", duration_text(seconds * (total - done) / since, left));
+    if (reporter->terminal)
+        fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
+    else
+        fprintf(stderr, "info: %s\n", line);
     fflush(stderr);
-    reporter->line_open = true;
+    reporter->line_open = reporter->terminal;
     reporter->shown_at = now;
 }
 
@@ -153,7 +195,7 @@ void reporter_start(struct reporter *reporter, enum ps_log_level level, bool qui
         .context = reporter,
         .level = quiet ? PS_LOG_ERROR : level,
         .line = show_line,
-        .progress = terminal && !quiet ? show_progress : NULL,
+        .progress = quiet ? NULL : show_progress,
     };
     ps_log_to(&sink, NULL);
 }

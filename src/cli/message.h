@@ -1,4 +1,4 @@
-/* Messages of the command line on standard error: errors, log lines, and progress on a terminal. */
+/* Messages of the command line on standard error: errors, log lines and progress. */
 #ifndef PENSTOCK_CLI_MESSAGE_H
 #define PENSTOCK_CLI_MESSAGE_H
 
@@ -29,6 +29,8 @@ struct reporter {
     bool terminal, colour;
     bool line_open;  /* a progress line is shown */
     double shown_at; /* when it was last drawn */
+    char what[64];   /* what makes progress; "": nothing */
+    double began_at, began_with, done;
 };
 
 /* Sends log lines of at least `level` and, unless `quiet`, progress to standard error. */

@@ -37,7 +37,7 @@ static enum ps_status read_given(const struct dataset *dataset, int64_t index, v
     if (status == PS_OK) return check_labels(object, index, target, error);
     error_set(error, status, "data '%s': sample %lld: %s", object->name, (long long)index,
               trouble.message[0] ? trouble.message : "cannot be read");
-    if (trouble.hint[0]) error_hint(error, "%s", trouble.hint);
+    error_hint_lines(error, trouble.hint);
     return status;
 }
 

@@ -30,7 +30,7 @@ static enum ps_status passed(const struct reading *reading, const struct json_pl
         return builder->status;
     }
     json_error(place, error, "%s", builder->error.message);
-    if (builder->error.hint[0] != '\0') error_hint(error, "%s", builder->error.hint);
+    error_hint_lines(error, builder->error.hint);
     return PS_BAD_INPUT;
 }
 
@@ -148,7 +148,7 @@ static enum ps_status read_attribute(const struct json_place *node, const struct
         TRY(json_get_string(node, name, true, &word, error));
         if (attribute_number(attribute, word, value, &refusal) != PS_OK) {
             json_error(node, error, "%s", refusal.message);
-            error_hint(error, "%s", refusal.hint);
+            error_hint_lines(error, refusal.hint);
             return PS_BAD_INPUT;
         }
         break;
@@ -281,7 +281,7 @@ static enum ps_status read_node(struct reading *reading, const struct json_place
     TRY(json_get_string(node, "operator", true, &kind, error));
     if (operator_find(kind, &id, &refusal) != PS_OK) {
         json_error(node, error, "%s", refusal.message);
-        error_hint(error, "%s", refusal.hint);
+        error_hint_lines(error, refusal.hint);
         return PS_BAD_INPUT;
     }
     TRY(read_attributes(node, operator_get(id), &attributes, error));

@@ -84,7 +84,7 @@ static void hint_table(const struct partition_problem *problem, const int *last,
                  text_bytes(memory.workspace, text[7]));
     }
     char *lines = text_take_table(&rows);
-    if (lines) error_hint(error, "%s", lines);
+    if (lines) error_hint_lines(error, lines);
     free(lines);
 }
 

@@ -11,7 +11,8 @@
 enum ps_status plan_create(int workers, int stage_count, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *made;
     TRY(memory_new(&made, 1, "a plan", error));
-    *made = (struct ps_plan){.workers = workers, .micro_batches = 1, .stage_count = stage_count, .optimizer = "sgdm"};
+    *made =
+        (struct ps_plan){.workers = workers, .micro_batches = 1, .stage_count = stage_count, .optimizer = OPTIMIZER_DEFAULT};
     made->stages = arena_take(&made->arena, (size_t)stage_count + 1, sizeof *made->stages);
     made->predicted.load_s = arena_take(&made->arena, (size_t)workers + 1, sizeof *made->predicted.load_s);
     made->predicted.memory = arena_take(&made->arena, (size_t)workers + 1, sizeof *made->predicted.memory);

@@ -42,6 +42,9 @@ struct plan_operation {
     int stage, shift;
 };
 
+/* Of a plan that does not say otherwise. */
+#define OPTIMIZER_DEFAULT "sgdm"
+
 struct ps_plan {
     char network[17]; /* hash of the network that the plan is for; "": not known */
     char model[SPEC_SIZE], method[32], schedule[32], weights[32], optimizer[32];
@@ -96,7 +99,9 @@ const struct cut_wire *plan_wire_after(const struct ps_plan *plan, int stage);
 /* Returns true if a worker runs forwards of the stage; forwards or backwards. */
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker);
 bool plan_stage_is_on(const struct plan_stage *stage, int worker);
-/* A plan from the text of its file, as another process sends it. */
+/* A plan from its file; whether its names are known is not this module's to say (ps_plan_read). */
+enum ps_status plan_read(const char *path, struct ps_plan **plan, struct ps_error *error);
+/* Likewise from the text of its file, as another process sends it. */
 enum ps_status plan_parse(const char *text, size_t size, struct ps_plan **plan, struct ps_error *error);
 /* PS_USAGE if the plan cuts the graph along another order than the table's layers: such plans can be simulated with the graph's
  * costs (simulate/simulate.h), but not trained. */

@@ -280,7 +280,7 @@ static enum ps_status read_document(const struct json_place *root, struct ps_pla
     return PS_OK;
 }
 
-enum ps_status ps_plan_read(const char *path, struct ps_plan **plan, struct ps_error *error) {
+enum ps_status plan_read(const char *path, struct ps_plan **plan, struct ps_error *error) {
     json_t *document;
     TRY(json_read_file(path, "penstock-plan", &document, error));
     struct json_place root = json_root(document, path);

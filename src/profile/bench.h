@@ -36,6 +36,7 @@ struct bench {
     int64_t memory_bytes;           /* limit; 0: none */
     const void *input;              /* of the first layer, if it is not the network's input */
     int first;                      /* layer of the network */
+    int measured, to_measure;       /* layers of all sizes: before this one, and in all */
 
     int layer_count; /* from there on, as many as fit; at least one */
     struct stage *stage;

@@ -226,10 +226,12 @@ static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_
             bench->repeats = (int)fmin(fmax(fit, bench->least_repeats), bench->repeats);
             rounds = warmup + bench->repeats;
         }
-        log_progress("profiling", r, rounds, "micro-batch %d, round %d of %d", bench->samples, r + 1, rounds);
+        log_progress("profiling", bench->measured + bench->first + (double)bench->layer_count * r / rounds, bench->to_measure,
+                     "micro-batch %d", bench->samples);
         TRY(bench_round(bench, r, r - warmup, error));
     }
-    log_progress("profiling", rounds, rounds, "micro-batch %d", bench->samples);
+    log_progress("profiling", bench->measured + bench->first + bench->layer_count, bench->to_measure, "micro-batch %d",
+                 bench->samples);
     return PS_OK;
 }
 
@@ -321,6 +323,8 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               .device = device,
                               .rule = rule,
                               .samples = profile->tables[i].micro_batch,
+                              .measured = i * network->graph->layer_count,
+                              .to_measure = profile->table_count * network->graph->layer_count,
                               .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : MOST_REPEATS,
                               .least_repeats = options->repeats ? 0 : LEAST_REPEATS};

@@ -108,6 +108,8 @@ struct weight_policy {
     struct reading (*backward)(const struct reading_context *context);
 };
 extern const struct weight_policy *const policy_table[]; /* NULL-terminated */
+/* The policy of schedules that flush. */
+#define POLICY_SYNCHRONOUS "sync"
 enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error);
 
 struct pass {

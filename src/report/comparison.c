@@ -387,7 +387,7 @@ char *ps_comparison_table(const struct ps_comparison *comparison) {
 /*
  * Methods compared as in the papers (MadPipe's figures, BaPipe's Table III): a row for each machine, by workers, bandwidth and
  * memory, and a column for each method with its schedule and weights. A cell has the period and the speed-up over one worker,
- * or the largest network that fits (BaPipe's Table IV).
+ * the largest network that fits (BaPipe's Table IV), or, of trainings, the best metric and the speed.
  */
 
 static bool same_machine(const struct ps_comparison_row *a, const struct ps_comparison_row *b) {
@@ -425,10 +425,19 @@ static void add_grid_head(const struct ps_comparison *comparison, int columns, s
     text_add(rows, "\n");
 }
 
+static void add_trained_cell(const struct ps_comparison_row *row, struct text *rows) {
+    char best[32], rate[32];
+    number_print(rate, sizeof rate, "%.1f/s", ps_run_info(row->run).samples_per_s);
+    if (isfinite(row->best)) number_print(best, sizeof best, "%.*f at ", metric_looks[row->metric].digits, row->best);
+    text_add(rows, "\t%s%s", isfinite(row->best) ? best : "", rate);
+}
+
 static void add_grid_cell(const struct ps_comparison_row *row, struct text *rows) {
     char period[32];
     if (row->reason)
         text_add(rows, "\t-");
+    else if (row->trained)
+        add_trained_cell(row, rows);
     else if (row->largest > 0)
         text_add(rows, "\t%d (%s)", row->largest, parameters_text(row->parameters, period));
     else if (!row->simulated)
@@ -452,7 +461,10 @@ char *ps_comparison_grid(const struct ps_comparison *comparison) {
         }
         text_add(&rows, "\n");
     }
-    if (ps_comparison_largest(comparison))
+    if (is_trained(comparison))
+        text_add(&out, "%s: best validation %s, and samples per second; -: no plan\n\n", ps_comparison_model(comparison),
+                 metric_looks[ps_comparison_row(comparison, 0).metric].words);
+    else if (ps_comparison_largest(comparison))
         text_add(&out, "%s: the largest number of %s that fits, and its parameters; -: no plan\n\n",
                  ps_comparison_model(comparison), ps_comparison_largest(comparison));
     else

@@ -19,7 +19,6 @@
 #define SCHEDULE_ASYNCHRONOUS "1f1b-async"
 #define SCHEDULE_SYNCHRONOUS "1f1b"
 #define POLICY_ASYNCHRONOUS "pipeoptim"
-#define POLICY_SYNCHRONOUS "sync"
 
 bool search_is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
 
@@ -116,7 +115,7 @@ static void advise_recomputation(struct ps_error *refusal, bool tried) {
     refusal->hint[0] = '\0';
     error_hint(refusal, tried ? "nothing fits with recomputation (`recompute`) either"
                               : "recomputation (`recompute`) needs less memory");
-    error_hint(refusal, "%s", table.hint);
+    error_hint_lines(refusal, table.hint);
 }
 
 static enum ps_status batch_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
@@ -291,7 +290,7 @@ static enum ps_status plan_layers(const struct ps_profile *profile, const struct
         .options = &chosen,
         .profile = profile,
         .cluster = cluster,
-        .optimizer = options->optimizer ? options->optimizer : "sgdm",
+        .optimizer = options->optimizer ? options->optimizer : OPTIMIZER_DEFAULT,
         .start_s = clock_now(),
         .near = near,
     };

@@ -174,6 +174,12 @@ enum ps_status job_cut_batch(int batch, int usual, int least, int *micro_batches
 
 /* ------------------------------------------------------------------ cluster and plan */
 
+/* As many as have a core each and a layer each; 0: it is not known. */
+static int workers_here(const struct job *job) {
+    const int most = predict_at_once(job), layers = job->network ? job->network->graph->layer_count : most;
+    return most < layers ? most : layers;
+}
+
 static enum ps_status open_cluster(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
     if (job->cluster) { /* as it was measured */
@@ -184,6 +190,7 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
     } else {
         struct ps_cluster_options uniform = *options->machines;
         if (uniform.workers == 0) uniform.workers = workers > 0 || !job_is_several(job) ? workers : job->processes->count;
+        if (uniform.workers == 0) uniform.workers = workers_here(job);
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "`workers`: how many workers there are must be said");
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
@@ -244,6 +251,7 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
     struct ps_plan_options requested = search_tied(options->planning, tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&requested, job->cluster->workers, &choice, error));
+    const bool measured = !job->profile;
     int batch = (int)job_requested_batch(job), sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
     int open = open_sizes(&requested, batch, choice.micro_batches, least, sizes);
@@ -261,5 +269,14 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
              job->plan->model, job->plan->stage_count, text_plural(job->plan->stage_count), job->plan->schedule,
              job->plan->weights, job->plan->micro_batches, job->plan->micro_batches == 1 ? "" : "es", job->plan->micro_batch,
              text_plural(job->plan->micro_batch));
+    if (measured && options->out)
+        log_info(
+            "the plan follows from measured times: another measurement may cut elsewhere, and then other weights come out; "
+            "`plan` %s/plan.json repeats this one",
+            options->out);
+    else if (measured)
+        log_info(
+            "the plan follows from measured times: another measurement may cut elsewhere, and then other weights come out; "
+            "`out` keeps it");
     return PS_OK;
 }

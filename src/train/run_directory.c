@@ -150,13 +150,26 @@ enum ps_status run_directory_write_words(const struct run_directory *directory, 
     return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
 }
 
-enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error) {
+static void add_figures(json_t *line, const char *prefix, const struct figures *figures) {
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {
+        {"loss", figures->loss}, {"accuracy", figures->accuracy}, {"top5", figures->top5}, {"perplexity", figures->perplexity}};
+    char name[32];
+    for (size_t f = 0; f < sizeof all / sizeof *all; f++) {
+        snprintf(name, sizeof name, "%s%s", prefix, all[f].name);
+        json_set_finite(line, name, all[f].value);
+    }
+}
+
+enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, const struct figures *last,
+                                 struct ps_error *error) {
+    const struct figures all = {entry->loss, entry->accuracy, entry->top5, entry->perplexity};
     if (!directory->log) return PS_OK;
     json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)entry->step, "epoch", (json_int_t)entry->epoch);
-    json_set_finite(line, "loss", entry->loss);
-    json_set_finite(line, "accuracy", entry->accuracy);
-    json_set_finite(line, "top5", entry->top5);
-    json_set_finite(line, "perplexity", entry->perplexity);
+    add_figures(line, "", last ? last : &all);
+    if (last) add_figures(line, "epoch_", &all);
     json_set_finite(line, "valid_loss", entry->valid_loss);
     json_set_finite(line, "valid_accuracy", entry->valid_accuracy);
     json_set_finite(line, "valid_top5", entry->valid_top5);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "compute/figures.h"
 #include "exec/update_rule.h"
 #include "program/timeline.h"
 #include "store/checkpoint.h"
@@ -35,7 +36,10 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
 /* vocabulary.json, by which the run's text is numbered; nothing where it has none. */
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error);
-enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, struct ps_error *error);
+/* A line of the log. At the end of a segment `entry` has the means since the epoch began and `last` those since the line
+ * before; elsewhere `last` is NULL, and `entry` has these. */
+enum ps_status run_directory_log(struct run_directory *directory, const struct log_entry *entry, const struct figures *last,
+                                 struct ps_error *error);
 /* trace.json from `trace`, timeline.svg from the shorter `picture`. */
 enum ps_status run_directory_write_timelines(const struct run_directory *directory, const struct timeline *trace,
                                              const struct timeline *picture, const char *title, struct ps_error *error);

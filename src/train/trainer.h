@@ -134,6 +134,8 @@ enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_erro
  * processes that need not speak it takes the message away. */
 void trainer_explain_failure(struct ps_trainer *trainer, struct ps_error *error);
 
+/* Of the steps summed up; those that no device computed are not known. */
+struct figures trainer_figures(const struct ps_trainer *trainer, const struct step_sum *sum);
 /* Figures of the epoch so far; the evaluation's are not known yet. */
 struct log_entry trainer_epoch_entry(const struct ps_trainer *trainer, double samples_per_s);
 

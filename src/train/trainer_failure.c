@@ -117,7 +117,7 @@ static void leave_instructions(const struct ps_trainer *trainer, struct ps_error
         file_write(file_join(path, trainer->directory.path, "lost.txt"), lines, strlen(lines), NULL) == PS_OK)
         error_hint(error, "the last instructions of every worker are in %s", path);
     else
-        error_hint(error, "%s", lines);
+        error_hint_lines(error, lines);
     free(lines);
 }
 

@@ -18,11 +18,15 @@ static void add_record(struct step_sum *sum, const struct step_record *record) {
     sum->steps++;
 }
 
+struct figures trainer_figures(const struct ps_trainer *trainer, const struct step_sum *sum) {
+    const struct stage_result none = {0};
+    return figures_of(trainer->job.network, trainer->job.device->real ? &sum->sum : &none);
+}
+
 /* Figures of the steps summed up, the last of them `step`; those that no device computed stay unknown. */
 static struct log_entry make_entry(const struct ps_trainer *trainer, const struct step_sum *sum, int64_t step,
                                    double samples_per_s, double now) {
-    const struct stage_result none = {0};
-    const struct figures figures = figures_of(trainer->job.network, trainer->job.device->real ? &sum->sum : &none);
+    const struct figures figures = trainer_figures(trainer, sum);
     return (struct log_entry){
         .step = step,
         .epoch = epoch_of(trainer, step),
@@ -62,7 +66,7 @@ static enum ps_status write_line(struct ps_trainer *trainer, int64_t step, doubl
     char accuracy[32];
     log_debug("step %lld: loss %.4f%s, %.1f samples/s", (long long)step, entry.loss,
               figures_accuracy_text(entry.accuracy, accuracy), rate);
-    return run_directory_log(&trainer->directory, &entry, error);
+    return run_directory_log(&trainer->directory, &entry, NULL, error);
 }
 
 static void tell_observer(struct ps_trainer *trainer, const struct step_record *record, int64_t step) {
@@ -101,8 +105,9 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
     char detail[96] = "", accuracy[32];
     if (trainer->job.device->real && trainer->epoch.sum.counted > 0) {
         const struct log_entry entry = make_entry(trainer, &trainer->epoch, trainer->step + done, NAN, clock_now());
-        number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f%s", (long long)entry.epoch, (long long)entry.step,
-                     entry.loss, figures_accuracy_text(entry.accuracy, accuracy));
+        const double seconds = clock_now() - executor->segment_started_s;
+        number_print(detail, sizeof detail, "epoch %lld: loss %.4f%s, %.1f samples/s", (long long)entry.epoch, entry.loss,
+                     figures_accuracy_text(entry.accuracy, accuracy), (double)done * trainer->job.batch / seconds);
     }
     log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", detail);
     return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;

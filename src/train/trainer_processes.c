@@ -383,7 +383,7 @@ enum ps_status trainer_gather_figures_of_segment(struct ps_trainer *trainer, str
 /* ------------------------------------------------------------------------- figures */
 
 /* What one worker was, for the summary; its remembered computations follow. */
-struct figures {
+struct worker_figures {
     struct ps_run_worker worker;
     struct ps_run_process process;
     double segment_started_s;
@@ -393,10 +393,10 @@ struct figures {
 static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_error *error) {
     const struct worker *worker = &trainer->executor->workers[trainer->processes->rank];
     const struct recorder *recorder = &worker->recorder;
-    struct figures figures = {.worker = trainer->run->worker[worker->number],
-                              .process = trainer->run->process[worker->number],
-                              .segment_started_s = trainer->executor->segment_started_s,
-                              .events = recorder->count};
+    struct worker_figures figures = {.worker = trainer->run->worker[worker->number],
+                                     .process = trainer->run->process[worker->number],
+                                     .segment_started_s = trainer->executor->segment_started_s,
+                                     .events = recorder->count};
     size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
     char *data;
     TRY(memory_new(&data, size, "figures for rank 0", error));
@@ -410,7 +410,7 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
 
 /* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
  * taken to have begun together. */
-static enum ps_status take_events(struct ps_trainer *trainer, int rank, const struct figures *figures, const char *ring,
+static enum ps_status take_events(struct ps_trainer *trainer, int rank, const struct worker_figures *figures, const char *ring,
                                   size_t size, struct ps_error *error) {
     struct recorder *recorder = &trainer->executor->workers[rank].recorder;
     if (size == 0) return PS_OK;
@@ -440,7 +440,7 @@ enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_erro
     if (processes->rank > 0) return give_figures(trainer, error);
     fill_in_sizes(trainer);
     for (int rank = 1; rank < processes->count; rank++) {
-        struct figures figures;
+        struct worker_figures figures;
         void *data = NULL;
         size_t size = 0;
         TRY(processes_send_to_rank_0(processes, rank, &data, &size, error));

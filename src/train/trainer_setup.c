@@ -10,6 +10,8 @@
 #include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
+#include "search/search.h"
+#include "train/job_plan.h"
 #include "train/measure_cluster.h"
 #include "train/predict_run.h"
 #include "train/trainer.h"
@@ -66,18 +68,18 @@ static enum ps_status keep_data(struct ps_trainer *trainer, struct ps_error *err
     return PS_OK;
 }
 
-static enum ps_status count_steps(struct ps_trainer *trainer, struct ps_error *error) {
+static enum ps_status count_steps(struct ps_trainer *trainer, int64_t batch, int micro_batches, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     struct segment_lengths *lengths = &trainer->lengths;
     *lengths = (struct segment_lengths){.evaluate_every = options->evaluate_every,
                                         .checkpoint_every = options->checkpoint_every,
-                                        .micro_batches = trainer->job.plan->micro_batches};
+                                        .micro_batches = micro_batches};
     if (trainer->job.device->real) {
-        lengths->epoch = trainer->data.count / trainer->job.batch;
+        lengths->epoch = trainer->data.count / batch;
         if (lengths->epoch == 0)
-            return error_set(error, PS_USAGE, "`data`: %s has %lld sample%s, fewer than a mini-batch of %d",
+            return error_set(error, PS_USAGE, "`data`: %s has %lld sample%s, fewer than a mini-batch of %lld",
                              options->data->name, (long long)trainer->data.count, text_plural(trainer->data.count),
-                             trainer->job.batch);
+                             (long long)batch);
     } else if (options->steps == 0) {
         return error_set(error, PS_USAGE, "`steps`: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);
@@ -90,11 +92,12 @@ static enum ps_status count_steps(struct ps_trainer *trainer, struct ps_error *e
     return PS_OK;
 }
 
-static enum ps_status choose_rule(struct ps_trainer *trainer, struct ps_error *error) {
+static enum ps_status choose_rule(struct ps_trainer *trainer, const char *optimizer, const char *weights,
+                                  const struct graph *graph, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
-    const struct ps_plan *plan = trainer->job.plan;
+    const bool paper = trainer->job.plan && trainer->job.plan->paper_prediction;
     struct update_request requested = {
-        .optimizer = plan->optimizer,
+        .optimizer = optimizer,
         .settings = {.lr = options->lr,
                      .momentum = options->momentum,
                      .dampening = options->dampening,
@@ -103,11 +106,11 @@ static enum ps_status choose_rule(struct ps_trainer *trainer, struct ps_error *e
                      .beta2 = options->beta2,
                      .eps = options->eps},
     };
-    TRY(update_rule_choose(&requested, plan->weights, plan->paper_prediction, &trainer->rule, error));
+    TRY(update_rule_choose(&requested, weights, paper, &trainer->rule, error));
     trainer->rule.clip = options->clip;
     TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
     TRY(update_groups_parse(options->groups, &trainer->rule, error));
-    if (trainer->job.device->real) TRY(update_groups_check(&trainer->rule, trainer->job.graph, error));
+    if (trainer->job.device->real) TRY(update_groups_check(&trainer->rule, graph, error));
     TRY(learning_rate_parse(options->lr_schedule, trainer->rule.settings.lr, options->warmup_steps, trainer->lengths.steps,
                             trainer->lengths.epoch, &trainer->rule.rate, error));
     trainer->rule.rate.by_epoch = options->lr_per_epoch;
@@ -178,7 +181,7 @@ static void hint_memory(const struct ps_trainer *trainer, struct ps_error *error
                  limit > 0 ? text_bytes(limit, limit_text) : "-");
     }
     char *table = text_take_table(&rows);
-    if (table) error_hint(error, "%s", table);
+    if (table) error_hint_lines(error, table);
     free(table);
 }
 
@@ -298,6 +301,18 @@ static enum ps_status check_requested(const struct ps_train_options *requested, 
     return PS_OK;
 }
 
+/* What can be checked of steps and rates before a plan says the rest of them. */
+static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *error) {
+    const struct job *job = &trainer->job;
+    const struct ps_plan_options *planning = trainer->options.planning;
+    const char *optimizer = job->plan ? job->plan->optimizer : planning->optimizer ? planning->optimizer : OPTIMIZER_DEFAULT;
+    const char *weights = job->plan                                                 ? job->plan->weights
+                          : planning->weights && !search_is_auto(planning->weights) ? planning->weights
+                                                                                    : POLICY_SYNCHRONOUS;
+    TRY(count_steps(trainer, job_requested_batch(job), 1, error));
+    return choose_rule(trainer, optimizer, weights, job->device->real ? job->network->graph : NULL, error);
+}
+
 /* The coordinator's part: everything that must be known before the others have something to do. */
 static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
@@ -305,6 +320,7 @@ static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *erro
     TRY(open_data(trainer, error));
     if (trainer->job.lengths.count > 0)
         TRY(lengths_measure(&trainer->job.lengths, &trainer->data, trainer->options.data->name, error));
+    TRY(check_early(trainer, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(job_plan(&trainer->job, error));
     int workers = trainer->job.plan->workers, processes = trainer->processes->count;
@@ -363,8 +379,9 @@ static enum ps_status make_job(struct ps_trainer *trainer, struct ps_error *erro
 /* The programs, and the workers that will run them. */
 static enum ps_status make_executor(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(keep_data(trainer, error));
-    TRY(count_steps(trainer, error));
-    TRY(choose_rule(trainer, error));
+    const struct job *job = &trainer->job;
+    TRY(count_steps(trainer, job->batch, job->plan->micro_batches, error));
+    TRY(choose_rule(trainer, job->plan->optimizer, job->plan->weights, job->graph, error));
     TRY(lower_programs(trainer, error));
     return start_executor(trainer, error);
 }
