@@ -229,11 +229,14 @@ done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
 done_by plan --profile heavy.csv --workers 4 --method pipedream --replicate && says "13\.[0-9]* ms"
 done_by plan --profile heavy.csv --workers 9 --method auto --replicate && says "a mini-batch every [0-9]*\.[0-9]* ms"
 done_by train --profile heavy.csv --device clock --workers 3 --method auto --replicate --steps 6
-done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicate --schedule 1f1b-star -o replicas.json &&
-    says "replicas under a schedule.* neither run nor simulated"
-grep -q '"period_s"' replicas.json && complain "a plan that cannot be simulated has a period"
-refused 2 "schedule 1f1b-star has no replicas" simulate --plan replicas.json --profile heavy.csv
-refused 2 "schedule 1f1b-star has no replicas" program --plan replicas.json
+refused 2 "--replicate: schedule 1f1b-star has no replicas; these have: naive," plan --profile heavy.csv --workers 4 \
+    --method pipedream-paper --replicate --schedule 1f1b-star
+refused 2 "--replicate: weights 2bw" plan --profile heavy.csv --workers 4 --method data-parallel --replicate --weights 2bw
+done_by plan --profile heavy.csv --workers 4 --method bipartition-paper --schedule zb-h1 -o split.json &&
+    says "neither run nor simulated"
+grep -q '"period_s"' split.json && complain "a plan that cannot be simulated has a period"
+refused 2 "schedule zb-h1 does not support split stages" simulate --plan split.json --profile heavy.csv
+refused 2 "schedule zb-h1 does not support split stages" program --plan split.json
 for method in bipartition bipartition-paper madpipe madpipe-paper; do
     done_by plan --profile heavy.csv --workers 4 --method $method && says "cut by $method" && says "objective"
 done
@@ -244,6 +247,10 @@ done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipart
 [ "$(grep -c '^uniform ' out)" -eq 24 ] || complain "compare does not have 24 rows for uniform"
 done_by compare --profile even.csv --workers 2,4 --bandwidth 1MB/s,1GB/s --methods uniform,madpipe,auto --grid &&
     says "^workers *bandwidth *memory *uniform *madpipe *auto" && says "^ *4 *1 GB/s *no limit .* x[34]\..* x[34]\..* x[34]\."
+"$PENSTOCK" plan --profile even.csv --workers 9 --bandwidth 1GB/s --method pipedream -o idle.json 2>err >out &&
+    grep -q "workers idle: a cut there costs more than it gains" err || complain "pipedream leaves no worker idle, or does not say so"
+done_by simulate --plan idle.json --profile even.csv && done_by program --plan idle.json --batches 2
+done_by train --plan idle.json --profile even.csv --device clock --steps 4 -q
 printf '%s' '{ "format": "penstock-cluster", "version": 1, "devices": [ { "name": "a" }, { "name": "b", "speed": 0.5 } ] }' >two.json
 done_by compare --profile even.csv --cluster two.json --methods pipedream --memory 1MiB,1GiB && says "^pipedream .* 2 *1.00 GiB"
 refused 2 "the cluster has 2 workers, not 3" compare --profile even.csv --cluster two.json --workers 3
@@ -350,7 +357,7 @@ done_by export --run serial -o serial.safetensors -q
 cmp -s lenet5.safetensors serial.safetensors || complain "threads and serial do not give the same weights"
 # shellcheck disable=SC2086
 refused 2 "--out: run holds a run already" $train --out run
-done_by compare --train --model lenet5 --workers 2,40 --methods pipedream --weights sync,pipeoptim --batch 16 --steps 8 --optimizer adam \
+done_by compare --train --model lenet5 --workers 2,40 --methods uniform --weights sync,pipeoptim --batch 16 --steps 8 --optimizer adam \
     --data synthetic:images,samples=128 --json -q && says_json "compare --train" && says '"loss": [0-9]' && says '"schedule": "1f1b"' &&
     says '"samples_per_s"' && says "40 workers"
 # shellcheck disable=SC2086

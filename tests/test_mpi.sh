@@ -137,6 +137,12 @@ cat >halves.json <<END
   "optimizer": "adam", "schedule": "1f1b-async", "weights": "stash", "stages": [ {"layers": [1, 3], "forward": 0, "backward": 0},
   {"layers": [4, $layers], "forward": 1, "backward": 2} ] }
 END
+# The last worker has no stage.
+cat >idle.json <<END
+{ "format": "penstock-plan", "version": 1, "model": "$model", "workers": 3, "micro_batch": 4, "micro_batches": 1, "method": "pipedream",
+  "optimizer": "adam", "schedule": "1f1b-async", "weights": "stash", "stages": [ {"layers": [1, 3], "forward": 0, "backward": 0},
+  {"layers": [4, $layers], "forward": 1, "backward": 1} ] }
+END
 small=lenet5,input=16,classes=4
 # MadPipe gives the first worker both ends; Bi-Partition the backwards of the second stage to another worker than its forwards.
 patterned madpipe $small "100 100 60 60 60 60 60 60 60 60 60 60 200 200" --workers 2 --method madpipe --weights pipeoptim
@@ -155,7 +161,7 @@ cp translations.json lengths.json
 # The same with what crosses the cuts encoded, tokens beside numbers, and error feedback.
 "$PENSTOCK" plan --profile texts.json --workers 3 --method uniform --schedule 1f1b-async --weights latest --wire topk:0.2 \
     --optimizer adam -q -o encoded.json >/dev/null 2>err || complain "no plan with codecs"
-for name in replicated-flush replicated-async halves madpipe bipartition translations lengths encoded; do prepare $name; done
+for name in replicated-flush replicated-async halves idle madpipe bipartition translations lengths encoded; do prepare $name; done
 cmp -s lengths-threads.safetensors encoded-threads.safetensors && complain "encoded: the weights are those without codecs"
 grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=

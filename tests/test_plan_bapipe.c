@@ -31,7 +31,7 @@ static void make_instance(struct instance *instance, uint64_t number, int layers
     for (int l = 0; l < layers; l++) whole += 3 * table->layers[l].size.parameter_bytes + table->layers[l].size.stash_bytes;
     for (int s = 0; s < stages; s++) {
         int alive = stages - s;
-        instance->slots[s] = (struct stage_slots){1, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0, 0, false};
+        instance->slots[s] = (struct stage_slots){1, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0, 0, {0}, false};
         if (number & 2) instance->cluster->devices[s].speed = 0.5 + 3 * (double)random_uniform(key, n++);
         if (number & 1)
             instance->cluster->devices[s].memory_bytes =

@@ -25,7 +25,7 @@ static void make_layer(struct layer_cost *layer, bool last, struct random_key ke
     int64_t *sizes = (int64_t *)&layer->size;
     for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, (*n)++, 4);
     if (last) layer->size.output_bytes = 0;
-    layer->size.tied_bytes = 0;
+    layer->size.tied_bytes = layer->size.narrow_bytes = 0;
     layer->size.value_bytes = random_below(key, (*n)++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
 }
 
@@ -66,7 +66,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
     for (int l = 0; l < layers; l++) make_layer(&table->layers[l], l == layers - 1, key, &n);
     for (int w = 0; w < workers; w++) {
         instance->slots[w] =
-            (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, false};
+            (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, {0}, false};
         if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
         if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
     }

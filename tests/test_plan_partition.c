@@ -56,7 +56,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
     bool memory = random_below(key, n++, 3) > 0, speeds = random_below(key, n++, 2);
     for (int s = 0; s < stages; s++) {
         int alive = stages - s;
-        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0, 0, false};
+        instance->slots[s] = (struct stage_slots){alive, alive, alive + 1, s < stages - 1, s<stages - 1, s> 0, 0, {0}, false};
         if (speeds) instance->cluster->devices[s].speed = 0.5 + 0.5 * (double)random_below(key, n++, 4);
         if (memory && random_below(key, n++, 4) > 0)
             instance->cluster->devices[s].memory_bytes = 64 * (1 + (int64_t)random_below(key, n++, (uint64_t)(60 * layers)));

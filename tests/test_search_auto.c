@@ -253,13 +253,14 @@ static void test_fewer_stages(void **state) {
     assert_int_equal(plan->workers, 1);
     assert_true(fabs(plan->predicted.period_s - 24e-3) < 1e-6);
     ps_plan_destroy(plan);
-    /* Who does not say `auto` gets the workers that were asked for. */
-    static const char *const methods[] = {NULL, "pipedream"};
-    for (int m = 0; m < 2; m++) {
+    /* Without a method all workers are used; by its name a method may leave some idle, unless its paper uses all. */
+    static const char *const methods[] = {NULL, "uniform", "pipedream-paper", "pipedream", "bapipe", "bipartition"};
+    for (int m = 0; m < 6; m++) {
         assert_ok(ps_plan_find(profile, cluster,
                                &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = methods[m]},
                                &plan, &test_error));
-        assert_int_equal(plan->stage_count, 4);
+        assert_int_equal(plan->workers, 4);
+        assert_int_equal(plan->stage_count, m < 3 ? 4 : 1);
         ps_plan_destroy(plan);
     }
     ps_cluster_destroy(cluster);
@@ -318,7 +319,13 @@ static void test_planners(void **state) {
     assert_true(plan->predicted.simulated && plan_has_replicas(plan));
     assert_true(fabs(plan->predicted.period_s / plan->predicted.objective_s - 1) < 0.01);
     ps_plan_destroy(plan);
-    options.schedule = "1f1b-star"; /* has no replicas */
+    options.schedule = "1f1b-star";
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
+    options.schedule = NULL;
+    options.weights = "2bw";
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "too few for replicas");
+    options = (struct ps_plan_options){
+        .struct_size = sizeof options, .method = "bipartition-paper", .schedule = "zb-h1"}; /* has no split stages */
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     assert_false(plan->predicted.simulated);
     char *json = ps_plan_json(plan), *table = ps_plan_table(plan);
@@ -329,8 +336,9 @@ static void test_planners(void **state) {
     free(json);
     free(table);
     assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE,
-                  "schedule 1f1b-star has no replicas");
-    assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE, "schedule 1f1b-star has no replicas");
+                  "schedule zb-h1 does not support split stages");
+    assert_status(ps_programs_lower(plan, NULL, 1, &programs, &test_error), PS_USAGE,
+                  "schedule zb-h1 does not support split stages");
     double load_s = 0;
     for (int w = 0; w < 4; w++) load_s += plan->predicted.load_s[w];
     assert_true(fabs(load_s - 53e-3) < 1e-9);

@@ -212,7 +212,8 @@ static void between_modules(void **state) {
             snprintf(profile->tables[0].layers[l].name, sizeof profile->tables[0].layers[l].name, "block.%d.%s",
                      (l - 1) / PARTS, (const char *[]){"a", "a.x", "b"}[(l - 1) % PARTS]);
         for (int depth = 1; depth <= 4; depth++) {
-            struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream", .module_depth = depth};
+            struct ps_plan_options options = {
+                .struct_size = sizeof options, .method = depth == 1 ? "uniform" : "pipedream", .module_depth = depth};
             struct ps_plan *plan;
             enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
             if (depth == 1) { /* first, block, last */

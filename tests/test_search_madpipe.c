@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "plan/plan.h"
 #include "search/search.h"
 #include "support.h"
@@ -111,7 +112,51 @@ static void test_schedule_is_its_own(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* MadPipe's baseline: PipeDream's partition under 1F1B*. With less memory than its groups take at the least period the stages
+ * hold less, and the period is longer. */
+static void test_lengthened(void **state) {
+    (void)state;
+    enum { WORKERS = 4 };
+    int lengthened = 0, refused = 0;
+    for (uint64_t round = 0; round < 40; round++) {
+        struct ps_profile *profile = random_profile(test_key(200 + round), 12, 0);
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-star", .weights = "latest"};
+        struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = WORKERS, .bandwidth_bytes_per_s = 1e9};
+        struct ps_cluster *cluster;
+        struct ps_plan *plan, *less;
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        for (int w = 0; w < WORKERS; w++)
+            machines.memory_bytes = number_larger(machines.memory_bytes, worker_memory_total(&plan->predicted.memory[w]) - 1);
+        ps_cluster_destroy(cluster);
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        enum ps_status status = ps_plan_find(profile, cluster, &options, &less, &test_error);
+        assert_true(status == PS_OK || status == PS_NO_PLAN);
+        refused += status != PS_OK;
+        if (status == PS_OK) {
+            bool same = less->stage_count == plan->stage_count, fewer = false;
+            for (int w = 0; w < WORKERS; w++)
+                assert_true(worker_memory_total(&less->predicted.memory[w]) <= machines.memory_bytes);
+            for (int s = 0; s < less->stage_count && same; s++) {
+                same = less->stages[s].last == plan->stages[s].last;
+                fewer = fewer || less->stages[s].in_flight < plan->stages[s].in_flight;
+            }
+            lengthened += same && fewer;
+            if (same) assert_true(fewer && less->predicted.period_s >= plan->predicted.period_s * (1 - 1e-9));
+            ps_plan_destroy(less);
+        }
+        test_error = (struct ps_error){0};
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    print_message("%d cuts hold less, %d do not fit at all\n", lengthened, refused);
+    assert_true(lengthened >= 5);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_run), cmocka_unit_test(test_schedule_is_its_own)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_run), cmocka_unit_test(test_schedule_is_its_own),
+                                       cmocka_unit_test(test_lengthened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

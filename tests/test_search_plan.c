@@ -96,7 +96,8 @@ static void test_best_of_its_methods(void **state) {
             struct ps_plan *other = find(profile, cluster, partitioner_table[m]->name, weights);
             assert_string_equal(other->method, partitioner_table[m]->name);
             check_prediction(other, profile, cluster);
-            assert_true(plan->predicted.period_s <= other->predicted.period_s * (1 + 1e-9));
+            if (plan_busy_workers(other) == workers) /* without a method none is idle */
+                assert_true(plan->predicted.period_s <= other->predicted.period_s * (1 + 1e-9));
             named = named || strcmp(plan->method, other->method) == 0;
             ps_plan_destroy(other);
         }
@@ -258,8 +259,7 @@ static void test_several_stages(void **state) {
     for (int s = 0; schedule_table[s]; s++) {
         struct ps_profile *profile = random_profile(test_key(77), LAYERS);
         struct ps_cluster *cluster = make_cluster(WORKERS, 0, 1e9);
-        struct ps_plan_options options = {
-            .struct_size = sizeof options, .schedule = schedule_table[s]->name, .method = "pipedream"};
+        struct ps_plan_options options = {.struct_size = sizeof options, .schedule = schedule_table[s]->name};
         struct ps_plan *plan;
         struct ps_simulation *simulation;
         assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
@@ -282,7 +282,7 @@ static void test_several_stages(void **state) {
     }
     struct ps_profile *profile = random_profile(test_key(77), 7);
     struct ps_cluster *cluster = make_cluster(4, 0, 1e9);
-    struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "interleaved", .method = "pipedream"};
+    struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "interleaved", .method = "uniform"};
     struct ps_plan *plan;
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "8 stages need");
     ps_cluster_destroy(cluster);

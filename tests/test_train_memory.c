@@ -53,7 +53,6 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
     struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = WORKERS};
     struct ps_cluster *cluster;
     struct ps_plan *plan;
-    wanted.method = "pipedream";
     assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
     assert_ok(ps_plan_find(profile, cluster, &wanted, &plan, &test_error));
     test_directory_make(directory);

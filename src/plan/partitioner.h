@@ -26,6 +26,7 @@ struct partition {
 
 struct partitioner {
     const char *name, *summary;
+    bool leaves_idle; /* by its name it is also tried on fewer workers, and the others are idle if that is faster */
     /* PS_NO_PLAN names the stage or layer, what it needs and the limit. */
     enum ps_status (*solve)(const struct partition_problem *problem, struct partition *partition, struct ps_error *error);
 };

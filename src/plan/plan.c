@@ -103,6 +103,16 @@ int plan_stage_of(const struct ps_plan *plan, int layer) {
     return stage;
 }
 
+int plan_busy_workers(const struct ps_plan *plan) {
+    int busy = 0;
+    for (int w = 0; w < plan->workers; w++) {
+        int s = 0;
+        while (s < plan->stage_count && !plan_stage_is_on(&plan->stages[s], w)) s++;
+        busy += s < plan->stage_count;
+    }
+    return busy;
+}
+
 /* The groups of two stages become one. */
 static void join(int *head, int stages, int one, int other) {
     const int first = head[one] < head[other] ? head[one] : head[other], gone = head[one] + head[other] - first;

@@ -87,6 +87,8 @@ enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, stru
  * PS_BAD_INPUT and the path of the field. layer_count 0: not known yet. Schedule, policy and optimizer are checked by the
  * modules that have their tables. */
 enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps_error *error);
+/* The number of workers that have a stage. */
+int plan_busy_workers(const struct ps_plan *plan);
 /* Returns true if a stage has several workers in one direction. */
 bool plan_has_replicas(const struct ps_plan *plan);
 /* Returns true if a stage runs its two directions on different workers. */

@@ -33,6 +33,9 @@ struct planner_problem {
     int ideals_max;       /* largest number of cuts of the graph; 0: PLANNER_IDEALS_MAX */
     double safety_factor; /* cut as if this share of the transfers took the workers' own time (planners/pipedream.c) */
     double bound_s;       /* no plan of the class has a smaller objective; 0: not known */
+    /* How `bipartition` cuts; its objective counts its own costs once in any case. */
+    bool published_cut;     /* by the published costs */
+    double boundary_factor; /* as if transfers between workers took this many times their time; 0: once */
 };
 
 /* A stage's layers (positions in `order`, from 0) and the first of its workers; replicas have the workers that follow. */
@@ -71,8 +74,8 @@ struct planner {
     bool own_schedule;     /* plans come with their schedule: a pattern, or stages that specify how many micro-batches they hold
                             * (1f1b-star) */
     bool includes_updates; /* the time of updates is part of a backward's time */
-    bool paper_costs;      /* its own costs exceed the published ones and may be too high, so plans by the published ones are
-                            * tried, too */
+    bool cuts_variously;   /* a cut by other costs may be faster in the simulation: published_cut, boundary_factor */
+    bool contains_chain;   /* its class contains all plans of `pipedream`, whose fastest it takes if it finds no faster one */
     bool replicates;       /* stages may have replicas */
     bool only_replicas;    /* every plan of its class has replicas */
     bool orders_workers;   /* plans for every order of the workers: if all are alike it finds what another method finds */

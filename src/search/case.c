@@ -31,6 +31,7 @@ struct trial {
     int *worker;                  /* per stage: the worker of its first replica */
     struct stage_slots *slots;    /* per stage, likewise */
     double lower_bound_s;         /* of the methods tried; 0: none yet */
+    double groups_s;              /* of the partition under test: search_best.groups_s */
 };
 
 /* The number of replicas of each stage, and the workers of the replicas of one. */
@@ -67,7 +68,8 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
                                .lower_bound_s = trial->lower_bound_s,
                                .simulation = simulation,
                                .slots = arena_copy(&arena, trial->slots, stages, sizeof *made.slots),
-                               .moments = trial->problem.moments};
+                               .moments = trial->problem.moments,
+                               .groups_s = trial->groups_s};
     enum ps_status status = arena_check(&arena, "a plan", error);
     if (status != PS_OK) {
         ps_simulation_destroy(simulation);
@@ -80,22 +82,37 @@ static enum ps_status keep(struct trial *trial, const struct partitioner *method
     return PS_OK;
 }
 
-/* Sets how many micro-batches the stages hold, for schedules that need it. */
-static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, struct ps_plan *plan,
-                                    struct ps_error *error) {
-    int stages = problem->stages;
-    struct arena arena = {0};
-    double *stage_s = arena_take(&arena, (size_t)stages, sizeof *stage_s);
-    double *transfer_s = arena_take(&arena, (size_t)stages, sizeof *transfer_s);
-    int *in_flight = arena_take(&arena, (size_t)stages, sizeof *in_flight);
-    TRY(arena_check(&arena, "groups", error));
-    for (int s = 0; s < stages; s++) {
-        stage_s[s] = partition_load_s(problem, s, partition_first(last, s), last[s]);
-        transfer_s[s] = partition_transfer_s(problem, s, last[s]);
+/* The stages of a cut and the transfers between them, which 1F1B* divides into groups. */
+struct groups {
+    struct arena arena;
+    int stages;
+    double *stage_s, *transfer_s; /* transfer_s[s]: from stage s to the next */
+    int *in_flight;               /* scratch */
+};
+
+static enum ps_status groups_open(const struct partition_problem *problem, const int *last, struct groups *groups,
+                                  struct ps_error *error) {
+    size_t stages = (size_t)problem->stages;
+    *groups = (struct groups){.stages = problem->stages};
+    groups->stage_s = arena_take(&groups->arena, stages, sizeof *groups->stage_s);
+    groups->transfer_s = arena_take(&groups->arena, stages, sizeof *groups->transfer_s);
+    groups->in_flight = arena_take(&groups->arena, stages, sizeof *groups->in_flight);
+    TRY(arena_check(&groups->arena, "groups", error));
+    for (int s = 0; s < problem->stages; s++) {
+        groups->stage_s[s] = partition_load_s(problem, s, partition_first(last, s), last[s]);
+        groups->transfer_s[s] = partition_transfer_s(problem, s, last[s]);
     }
-    groups_find(stages, stage_s, transfer_s, groups_period_s(stages, stage_s, transfer_s), in_flight);
-    for (int s = 0; s < stages; s++) plan->stages[s].in_flight = in_flight[s];
-    arena_release(&arena);
+    return PS_OK;
+}
+
+/* Sets how many micro-batches the stages hold, for schedules that need it, at a period of `period_s`. */
+static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, double period_s,
+                                    struct ps_plan *plan, struct ps_error *error) {
+    struct groups groups;
+    TRY(groups_open(problem, last, &groups, error));
+    groups_find(groups.stages, groups.stage_s, groups.transfer_s, period_s, groups.in_flight);
+    for (int s = 0; s < groups.stages; s++) plan->stages[s].in_flight = groups.in_flight[s];
+    arena_release(&groups.arena);
     return PS_OK;
 }
 
@@ -119,7 +136,7 @@ static enum ps_status lower_cut(const struct trial *trial, const int *last, stru
     TRY(search_plan_create(trial->search, &trial->tried->choice, trial->tried->costs, "", trial->tried->workers,
                            trial->problem.stages, &plan, error));
     enum ps_status status = PS_OK;
-    if (trial->tried->choice.schedule->in_flight) status = set_in_flight(&trial->problem, last, plan, error);
+    if (trial->tried->choice.schedule->in_flight) status = set_in_flight(&trial->problem, last, trial->groups_s, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
         status = plan_stage_set(plan, s, partition_first(last, s), last[s], trial->problem.worker[s], error);
         plan->stages[s].recompute = trial->tried->recompute;
@@ -129,7 +146,7 @@ static enum ps_status lower_cut(const struct trial *trial, const int *last, stru
     return status;
 }
 
-static enum ps_status simulate_cut(const struct trial *trial, const int *last, struct ps_simulation **simulation,
+static enum ps_status simulate_cut(struct trial *trial, const int *last, struct ps_simulation **simulation,
                                    struct ps_error *error) {
     struct simulation_work work = trial->work;
     struct ps_programs *programs;
@@ -152,6 +169,64 @@ static enum ps_status simulate_cut(const struct trial *trial, const int *last, s
     return status;
 }
 
+static int compare_rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The periods above the least at which stages and transfers join other groups: the sums of all that are adjacent. */
+static int list_periods(const struct groups *groups, double least_s, double *periods) {
+    int count = 0, resources = 2 * groups->stages - 1;
+    for (int r = 0; r < resources; r++) {
+        double sum_s = 0;
+        for (int o = r; o < resources; o++) {
+            sum_s += o % 2 ? groups->transfer_s[o / 2] : groups->stage_s[o / 2];
+            if (sum_s > least_s) periods[count++] = sum_s;
+        }
+    }
+    qsort(periods, (size_t)count, sizeof *periods, compare_rising);
+    return count;
+}
+
+/* For schedules with groups: 1F1B* keeps every period if memory allows. If the groups of the least one take too much, the
+ * period is lengthened until they fit, as MadPipe does with PipeDream's partition: the longer it is, the less the stages hold.
+ */
+static enum ps_status simulate_groups(struct trial *trial, const int *last, struct ps_simulation **simulation,
+                                      struct ps_error *error) {
+    struct groups groups;
+    TRY(groups_open(&trial->problem, last, &groups, error));
+    size_t resources = 2 * (size_t)groups.stages - 1;
+    double *periods = arena_take(&groups.arena, resources * (resources + 1) / 2, sizeof *periods);
+    enum ps_status status = arena_status(&groups.arena, "groups", error);
+    if (status == PS_OK) {
+        trial->groups_s = groups_period_s(groups.stages, groups.stage_s, groups.transfer_s);
+        status = simulate_cut(trial, last, simulation, error);
+    }
+    if (status == PS_NO_PLAN || status == PS_USAGE) { /* too much memory, or more micro-batches than the policy allows */
+        int low = 0, high = list_periods(&groups, trial->groups_s, periods) - 1;
+        struct ps_simulation *made;
+        double fits_s = 0;
+        while (low <= high) {
+            int middle = low + (high - low) / 2;
+            trial->groups_s = periods[middle];
+            enum ps_status one = simulate_cut(trial, last, &made, NULL);
+            if (one == PS_OK) {
+                if (fits_s > 0) ps_simulation_destroy(*simulation);
+                *simulation = made;
+                fits_s = periods[middle];
+                status = PS_OK;
+            }
+            if (one == PS_OK)
+                high = middle - 1;
+            else
+                low = middle + 1;
+        }
+        trial->groups_s = fits_s;
+    }
+    arena_release(&groups.arena);
+    return status;
+}
+
 static enum ps_status try_method(struct trial *trial, const struct partitioner *method, struct search_best *best,
                                  struct ps_error *error) {
     struct partition partition = {.last = trial->last};
@@ -167,7 +242,8 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
             stage_cost(costs, partition_first(partition.last, instance->stage), partition.last[instance->stage]);
     }
     struct ps_simulation *simulation;
-    TRY(simulate_cut(trial, partition.last, &simulation, error));
+    bool groups = trial->tried->choice.schedule->in_flight;
+    TRY((groups ? simulate_groups : simulate_cut)(trial, partition.last, &simulation, error));
     char period[32], objective[32];
     log_info("%s, %s, %s, %d stage%s, %d micro-batch%s: a mini-batch every %s (objective %s)", method->name,
              trial->tried->choice.schedule->name, trial->tried->choice.policy->name, trial->problem.stages,
@@ -279,19 +355,20 @@ static double memory_gain_s(const struct search *search, const struct search_bes
     return gain_s > 1e-3 * best->objective_s ? gain_s : 0;
 }
 
-static void fill_prediction(const struct search *search, const struct search_best *best, struct ps_plan *plan) {
+static void fill_prediction(const struct search *search, const struct search_best *best, const struct ps_simulation *simulation,
+                            struct ps_plan *plan) {
     struct plan_prediction *prediction = &plan->predicted;
     prediction->known = prediction->simulated = true;
     prediction->objective_s = best->objective_s;
     search_set_bound(prediction, best->lower_bound_s);
-    search_take_simulation(best->simulation, prediction);
+    search_take_simulation(simulation, prediction);
     for (int s = 0; s < best->stages; s++) {
         struct partition_problem problem = case_problem(search, best, s);
         double load_s = partition_load_s(&problem, s, partition_first(best->last, s), best->last[s]) / replicas_of(best);
         for (int r = 0; r < replicas_of(best); r++) prediction->load_s[replica_worker(best, s, r)] += load_s;
     }
     search_relax_beaten_bound(search_case_least_s(search, &best->chosen), plan);
-    search_explain(search, best->simulation, memory_gain_s(search, best), plan);
+    search_explain(search, simulation, memory_gain_s(search, best), plan);
     prediction->solve_s = clock_now() - search->start_s;
 }
 
@@ -311,22 +388,31 @@ enum ps_status search_case_plan(const struct search *search, const struct search
                                 struct ps_error *error) {
     struct ps_plan *made;
     const struct search_case *chosen = &best->chosen;
-    TRY(search_plan_create(search, &chosen->choice, chosen->costs, best->method->name, chosen->workers, best->stages, &made,
-                           error));
+    int workers = search_is_free(search->options) ? chosen->workers : search->cluster->workers;
+    TRY(search_plan_create(search, &chosen->choice, chosen->costs, best->method->name, workers, best->stages, &made, error));
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
         struct partition_problem problem = case_problem(search, best, 0);
-        status = set_in_flight(&problem, best->last, made, error);
+        status = set_in_flight(&problem, best->last, best->groups_s, made, error);
     }
     if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
     if (status != PS_OK) {
         ps_plan_destroy(made);
         return status;
     }
-    fill_prediction(search, best, made);
-    *plan = made;
-    return PS_OK;
+    /* The case has only the workers that are busy. */
+    struct ps_simulation *whole = NULL;
+    if (best->simulation->info.workers < workers)
+        status = ps_simulate(made, search->profile, search->cluster, 0, &whole, error);
+    if (status == PS_OK) {
+        fill_prediction(search, best, whole ? whole : best->simulation, made);
+        *plan = made;
+    } else {
+        ps_plan_destroy(made);
+    }
+    ps_simulation_destroy(whole);
+    return status;
 }
 
 /* Recomputation only for the stages that need it. A plan that recomputes all stages is simulated again without recomputation in

@@ -18,9 +18,6 @@ static enum ps_status check_options(const struct search *search, const struct pl
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
         return error_set(error, PS_USAGE, "`recompute`: method %s plans without recomputation", planner->name);
-    if (options->batch > 0)
-        return error_set(error, PS_USAGE, "`batch`: method %s plans for one micro-batch size; give `micro_batch`",
-                         planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);
@@ -215,7 +212,7 @@ static enum ps_status deepen(const struct search *search, const struct planner *
         return PS_OK;
     }
     ps_plan_destroy(deeper);
-    return status == PS_NO_PLAN ? PS_OK : status;
+    return status == PS_NO_PLAN || status == PS_USAGE ? PS_OK : status; /* a policy may not support more */
 }
 
 static enum ps_status fill_plan(const struct search *search, const struct planner_problem *problem,
@@ -334,8 +331,112 @@ static enum ps_status solve_replicas(const struct search *search, const struct p
     return status;
 }
 
-enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
-                              struct ps_error *error) {
+/* Plans with replicas are only made for schedules and policies that can run them. */
+static enum ps_status check_replicas(const struct search_choice *choice, struct ps_error *error) {
+    char names[128] = "";
+    for (int s = 0; schedule_table[s] && !choice->schedule->replicas; s++) {
+        size_t used = strlen(names);
+        if (schedule_table[s]->replicas)
+            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
+    }
+    if (!choice->schedule->replicas)
+        return error_set(error, PS_USAGE, "`replicate`: schedule %s has no replicas; these have: %s", choice->schedule->name,
+                         names);
+    if (choice->policy->group_of_workers && !choice->schedule->flush)
+        return error_set(error, PS_USAGE,
+                         "`replicate`: weights %s keep two versions, which are too few for replicas; use another policy",
+                         choice->policy->name);
+    return PS_OK;
+}
+
+static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
+
+static bool faster(const struct ps_plan *plan, const struct ps_plan *other) {
+    if (!plan->predicted.simulated) return false;
+    return !other || !other->predicted.simulated || throughput(plan) > throughput(other) * (1 + 1e-9);
+}
+
+/* Replaces *plan, which has the method's bound, by `made` if that is faster; takes it. */
+static void take_faster(const struct planner *planner, struct ps_plan *made, struct ps_plan **plan) {
+    if (!faster(made, *plan)) {
+        ps_plan_destroy(made);
+        return;
+    }
+    snprintf(made->method, sizeof made->method, "%s", planner->name);
+    if (*plan && (*plan)->predicted.lower_bound_s < made->predicted.objective_s)
+        search_set_bound(&made->predicted, (*plan)->predicted.lower_bound_s);
+    ps_plan_destroy(*plan);
+    *plan = made;
+}
+
+static bool same_stages(const struct planner_answer *a, const struct planner_answer *b) {
+    return a->stage_count == b->stage_count && memcmp(a->stages, b->stages, (size_t)a->stage_count * sizeof *a->stages) == 0;
+}
+
+/* Cuts by other costs. A schedule holds a limited number of micro-batches, so long transfers can make workers wait that the
+ * objective supposes busy: cuts that transfer less are tried, too. */
+static enum ps_status try_variants(const struct search *search, const struct planner *planner,
+                                   const struct planner_problem *problem, const struct search_choice *choice,
+                                   struct ps_plan **plan, struct ps_error *error) {
+    enum { VARIANTS = 5 };
+    static const double factors[VARIANTS] = {1, 1.5, 2.5, 5, 20};
+    struct planner_answer answers[VARIANTS] = {0};
+    enum ps_status status = PS_OK;
+    for (int v = 0; v < VARIANTS && status == PS_OK; v++) {
+        struct planner_problem one = *problem;
+        struct ps_error refusal = {0};
+        struct ps_plan *made;
+        bool known = false;
+        one.published_cut = v == 0;
+        one.boundary_factor = factors[v];
+        status = planner->solve(&one, &answers[v], &refusal);
+        if (status == PS_OK) {
+            for (int k = 0; k < v; k++) known = known || same_stages(&answers[k], &answers[v]);
+            if (known) continue;
+            status = make_plan(search, planner, problem, choice, &answers[v], &made, &refusal);
+            if (status == PS_OK) take_faster(planner, made, plan);
+        }
+        if (status == PS_NO_PLAN || status == PS_USAGE) status = PS_OK;
+        if (status != PS_OK && error) *error = refusal;
+    }
+    for (int v = 0; v < VARIANTS; v++) planner_answer_free(&answers[v]);
+    return status;
+}
+
+/* The plan of `pipedream` under the same options. */
+static enum ps_status try_chain(const struct search *search, const struct planner *planner,
+                                const struct planner_problem *problem, const struct search_choice *choice,
+                                struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options options = *search->options;
+    struct search one = *search;
+    struct ps_error refusal = {0};
+    struct ps_plan *made;
+    options.method = planner_pipedream.name;
+    if (!search_is_auto(options.schedule) && planner->own_schedule) options.schedule = NULL;
+    one.options = &options;
+    enum ps_status status = search_partitioners(&one, &made, &refusal);
+    if (status == PS_OK) {
+        if (strcmp(made->schedule, choice->schedule->name) == 0) status = deepen(search, planner, problem, &made, &refusal);
+        if (status == PS_OK)
+            take_faster(planner, made, plan);
+        else
+            ps_plan_destroy(made);
+    }
+    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
+    if (status != PS_OK && error) *error = refusal;
+    return status;
+}
+
+static enum ps_status improve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                              const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+    if (problem->paper_cost) return PS_OK;
+    if (planner->cuts_variously) TRY(try_variants(search, planner, problem, choice, plan, error));
+    return planner->contains_chain ? try_chain(search, planner, problem, choice, plan, error) : PS_OK;
+}
+
+/* For one size of micro-batches. */
+static enum ps_status plan_size(const struct search *search, const struct planner *planner, struct ps_plan **plan,
+                                struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     int workers = search->cluster->workers;
     struct planner_problem problem = {.graph = search->profile->graph,
@@ -346,9 +447,11 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                                       .safety_factor = search->safety_factor,
                                       .bound_s = search->bound_s,
                                       .ideals_max = search->ideals_max,
-                                      .paper_cost = options->paper_cost || search->paper_cost};
+                                      .paper_cost = options->paper_cost};
     struct ps_programs *programs = NULL;
     struct search_choice choice;
+    struct ps_plan *made = NULL;
+    struct ps_error refusal = {0};
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
     bool one_type = cluster_one_type(search->cluster, problem.costs);
@@ -357,6 +460,7 @@ enum ps_status search_planner(const struct search *search, const struct planner 
                          planner->name);
     if (one_type) problem.costs = cost_table_on(problem.costs, search->cluster->devices[0].type);
     TRY(search_choose(options, workers, &choice, error));
+    if (options->replicate) TRY(check_replicas(&choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status;
     if (search_has_limit(search->cluster, workers)) {
@@ -367,8 +471,22 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
-    status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, plan, error)
-                                           : solve(search, planner, &problem, &choice, plan, error);
+    status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &refusal)
+                                           : solve(search, planner, &problem, &choice, &made, &refusal);
+    /* A schedule or policy that cannot run the planner's own cut can run a chain's. */
+    if (status == PS_OK || status == PS_NO_PLAN ||
+        (status == PS_USAGE && !(planner->own_schedule && choice.policy->needs_flush))) {
+        enum ps_status improved = improve(search, planner, &problem, &choice, &made, error);
+        if (improved != PS_OK || made) status = improved;
+        if (improved == PS_OK && !made && error) *error = refusal;
+    }
+    if (status == PS_OK) {
+        made->predicted.solve_s = clock_now() - search->start_s;
+        *plan = made;
+    } else {
+        ps_plan_destroy(made);
+    }
+    if (refusal.status == status && error) *error = refusal;
     if (status == PS_OK && planner->includes_updates && !problem.paper_cost && problem.update_share * problem.micro_batches > 1)
         search_relax_bound_of_predictions(&problem, *plan);
     if (status == PS_OK && !planner->baseline && !options->paper_cost)
@@ -376,6 +494,43 @@ enum ps_status search_planner(const struct search *search, const struct planner 
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
 out:
     ps_programs_destroy(programs);
+    return status;
+}
+
+/* With a mini-batch the best of the sizes that divide it. */
+enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
+                              struct ps_error *error) {
+    struct search_size sizes[SEARCH_SIZES_MAX];
+    struct ps_plan_options options = *search->options;
+    struct search one = *search;
+    struct ps_error refusal = {0}, said = {0};
+    struct ps_plan *best = NULL, *made;
+    int count;
+    enum ps_status status = PS_OK;
+    if (options.batch == 0) return plan_size(search, planner, plan, error);
+    TRY(search_sizes(search, sizes, &count, error));
+    one.options = &options;
+    options.batch = 0;
+    for (int s = 0; s < count && status == PS_OK; s++) {
+        options.micro_batch = sizes[s].costs->micro_batch;
+        options.micro_batches = sizes[s].micro_batches;
+        status = plan_size(&one, planner, &made, &said);
+        bool better =
+            status == PS_OK && (!best || made->predicted.throughput_samples_per_s > best->predicted.throughput_samples_per_s);
+        if (status == PS_OK) {
+            ps_plan_destroy(better ? best : made);
+            if (better) best = made;
+        }
+        if (refusal.status == PS_OK) refusal = said;
+        if (status == PS_NO_PLAN || status == PS_USAGE) status = PS_OK;
+    }
+    if (status == PS_OK && !best) status = refusal.status;
+    if (status == PS_OK) {
+        *plan = best;
+        return PS_OK;
+    }
+    ps_plan_destroy(best);
+    if (error) *error = said.status == status ? said : refusal;
     return status;
 }
 
@@ -387,8 +542,6 @@ out:
 
 /* The best plan over all cuts of a graph is computed once; variants that may be better by chance use at most this many cuts. */
 enum { IDEALS_MAX = 20000 };
-
-static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
 
 /* The result of a planner's attempt. */
 struct tried {
@@ -483,10 +636,8 @@ static bool keeps(const struct search *search, const struct planner *planner) {
 
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_size sizes[SEARCH_SIZES_MAX];
-    struct search published = *search;
     struct tried tried;
     int count;
-    published.paper_cost = true;
     TRY(search_sizes(search, sizes, &count, error));
     bool bapipe = search_is_bapipe(search->options->method);
     bool replicate = search->options->replicate && keeps(search, &planner_pipedream) && !bapipe;
@@ -498,11 +649,8 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
         wanted = wanted && !(planner->orders_workers && one_kind(search)) && keeps(search, planner);
-        for (int s = 0; s < count && wanted; s++) {
+        for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
-            if (planner->paper_costs)
-                TRY(try_planner(&published, planner, &sizes[s], search->options->weights, plan, &tried, error));
-        }
     }
     if (*plan) (*plan)->predicted.solve_s = clock_now() - search->start_s;
     return PS_OK;

@@ -143,8 +143,19 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
     return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
 }
 
-/* Returns true if the user gave `--method auto`: only then may the plan leave workers idle and recompute. */
 bool search_is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
+
+/* Whether plans on fewer workers are tried, too. */
+static bool leaves_idle(const struct ps_plan_options *options) {
+    const struct partitioner *named;
+    if (search_is_auto(options->method)) return search_is_free(options);
+    return partitioner_find(options->method, &named, NULL) == PS_OK && named->leaves_idle;
+}
+
+void search_report_idle(const struct ps_plan *plan, int workers) {
+    int busy = plan_busy_workers(plan);
+    if (busy < workers) log_info("%d of %d workers idle: a cut there costs more than it gains", workers - busy, workers);
+}
 
 bool search_may_replicate(const char *method) {
     const struct planner *planner = search_is_auto(method) ? NULL : planner_find(method);
@@ -158,8 +169,8 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     struct ps_plan_options options = {
         .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
-    bool free_to = search_is_free(search->options);
-    if (search->near) tried.workers = search->near->workers;
+    bool free_to = leaves_idle(search->options);
+    if (search->near) tried.workers = plan_busy_workers(search->near);
     int fewest = free_to && !search->near ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
@@ -219,7 +230,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
     return status;
 }
 
-static enum ps_status search_methods(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
+enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* the second counts only if it is not a refusal */
     bool recompute = search->options->recompute, may = !recompute && search_is_free(search->options);
@@ -228,8 +239,6 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
         enum ps_status other = try_recomputing(search, &best, &again);
         if (status == PS_NO_PLAN) status = other;
     }
-    if (status == PS_OK && best.chosen.workers < search->cluster->workers)
-        log_info("the plan uses %d of %d workers: with more it would be slower", best.chosen.workers, search->cluster->workers);
     if (status == PS_OK) {
         status = search_case_plan(search, &best, plan, error);
     } else {
@@ -243,7 +252,7 @@ static enum ps_status search_methods(const struct search *search, struct ps_plan
 /* Without replicas every worker needs a layer of its own, unless some may be idle. */
 static enum ps_status check_layers(const struct search *search, struct ps_error *error) {
     int layers = search->profile->tables[0].layer_count, workers = search->cluster->workers;
-    if (layers >= workers || search_is_free(search->options)) return PS_OK;
+    if (layers >= workers || leaves_idle(search->options)) return PS_OK;
     return error_set(error, PS_NO_PLAN, "%d workers are more than %s has %s (%d); each needs at least one", workers,
                      search->profile->model, search->profile->tables[0].group_last ? "modules" : "layers", layers);
 }
@@ -257,7 +266,7 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
         if (error) *error = refusal;
         return status;
     }
-    if (status == PS_OK) status = search_methods(search, &best, &refusal);
+    if (status == PS_OK) status = search_partitioners(search, &best, &refusal);
     bool planners = search_is_free(search->options) || search->options->replicate;
     if (planners && (status == PS_OK || status == PS_NO_PLAN)) {
         enum ps_status other = search_planners(search, &best, error);
@@ -267,10 +276,12 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
         }
         if (best) status = PS_OK;
     }
-    if (status == PS_OK)
+    if (status == PS_OK) {
+        search_report_idle(best, search->cluster->workers);
         *plan = best;
-    else if (error)
+    } else if (error) {
         *error = refusal;
+    }
     return status;
 }
 
@@ -296,7 +307,11 @@ static enum ps_status plan_layers(const struct ps_profile *profile, const struct
     };
     TRY(cluster_check_types(cluster, &profile->tables[0], error));
     const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
-    if (planner) return search_planner(&search, planner, plan, error);
+    if (planner) {
+        TRY(search_planner(&search, planner, plan, error));
+        if (!planner->baseline) search_report_idle(*plan, cluster->workers);
+        return PS_OK;
+    }
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
     if (options->replicate && !search_may_replicate(options->method))

@@ -88,7 +88,6 @@ struct search {
     double safety_factor; /* planner_problem.safety_factor */
     double bound_s;       /* planner_problem.bound_s */
     int ideals_max;       /* planner_problem.ideals_max */
-    bool paper_cost;      /* the planner's published costs, to compare its plan with the simulation */
     bool sweeps_only;     /* with replicas: no plan if only search_replica_shapes would find one */
     /* A plan whose cuts are to be improved: plans with as many workers are searched, and of the planners only the one that made
      * it is tried. NULL: none. */
@@ -109,6 +108,7 @@ struct search_best {
     struct ps_simulation *simulation; /* NULL: no plan yet */
     struct stage_slots *slots;        /* per stage */
     int moments;
+    double groups_s; /* the period of the groups of 1F1B*, for schedules that need them */
 };
 void search_best_free(struct search_best *best);
 
@@ -135,6 +135,9 @@ struct search_size {
     int micro_batches; /* 0: the schedule's default number */
 };
 enum ps_status search_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error);
+
+/* The best plan of the partitioners that the options allow. PS_NO_PLAN: nothing fits. */
+enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
 
 /* Tries the planners whose plans have programs; the fastest plan replaces *plan (NULL: there is none) if it is faster. */
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
@@ -182,8 +185,10 @@ void search_name_need(const struct planner_problem *problem, struct ps_error *er
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
-/* Returns true if the user gave `--method auto`: only then may the plan leave workers idle and recompute. */
+/* Returns true if the user gave `--method auto`: only then may the plan have fewer workers and recompute. */
 bool search_is_free(const struct ps_plan_options *options);
+/* Says so if the plan leaves workers idle. */
+void search_report_idle(const struct ps_plan *plan, int workers);
 bool search_is_auto(const char *name);         /* "auto" or NULL */
 bool search_is_bapipe(const char *name);       /* BaPipe's method, which has schedules and an alternative of its own */
 bool search_may_replicate(const char *method); /* returns true if its plans may have replicas */

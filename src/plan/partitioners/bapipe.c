@@ -292,5 +292,6 @@ static enum ps_status solve(const struct partition_problem *problem, struct part
 const struct partitioner partitioner_bapipe = {
     .name = "bapipe",
     .summary = "contiguous stages balanced for different workers, communication and memory",
+    .leaves_idle = true,
     .solve = solve,
 };

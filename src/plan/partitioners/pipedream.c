@@ -163,5 +163,6 @@ extern const struct partitioner partitioner_pipedream;
 const struct partitioner partitioner_pipedream = {
     .name = "pipedream",
     .summary = "contiguous stages whose slowest worker or link is as fast as possible (exact)",
+    .leaves_idle = true,
     .solve = solve,
 };

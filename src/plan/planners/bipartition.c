@@ -94,7 +94,11 @@ static int64_t least_of(const struct bipartition *data, int l, bool backward) {
 enum ps_status bipartition_open(const struct planner_problem *problem, struct bipartition *data, struct ps_error *error) {
     int layers = problem->costs->layer_count;
     size_t count = (size_t)layers + 1, workers = (size_t)problem->workers;
-    *data = (struct bipartition){.problem = problem, .layers = layers, .workers = problem->workers};
+    *data = (struct bipartition){.problem = problem,
+                                 .paper_boundaries = problem->paper_cost || problem->published_cut,
+                                 .boundary_factor = problem->boundary_factor > 0 ? problem->boundary_factor : 1,
+                                 .layers = layers,
+                                 .workers = problem->workers};
     data->types = arena_take(&data->arena, workers, sizeof *data->types);
     data->worker = arena_take(&data->arena, workers, sizeof *data->worker);
     data->forward_ns = arena_take(&data->arena, count, sizeof *data->forward_ns);
@@ -112,8 +116,9 @@ double bipartition_boundary_ns(const struct bipartition *data, int k, int i, int
     const struct ps_cluster *cluster = data->problem->cluster;
     const struct bipartition_sums *sums = data->worker[k];
     int64_t onward = sums->cut_bytes[i], back = data->worker[k + 1]->cut_bytes[j];
-    if (!data->problem->paper_cost && i != j) onward += llabs(sums->moved_bytes[i] - sums->moved_bytes[j]);
-    return 1e9 * (cluster_transfer_s(cluster, k, k + 1, onward) + cluster_transfer_s(cluster, k + 1, k, back));
+    if (!data->paper_boundaries && i != j) onward += llabs(sums->moved_bytes[i] - sums->moved_bytes[j]);
+    double transfer_s = cluster_transfer_s(cluster, k, k + 1, onward) + cluster_transfer_s(cluster, k + 1, k, back);
+    return 1e9 * data->boundary_factor * transfer_s;
 }
 
 double bipartition_load_ns(const struct bipartition *data, int k, int i, int i2, int j, int j2) {
@@ -690,6 +695,8 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
             error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
                       problem->workers);
     }
+    search.data.paper_boundaries = problem->paper_cost;
+    search.data.boundary_factor = 1;
     if (status == PS_OK) status = bipartition_answer(&search.data, i, j, answer, error);
     if (status == PS_OK) answer->lower_bound_s = answer->objective_s;
     bipartition_close(&search.data);
@@ -702,7 +709,8 @@ const struct planner planner_bipartition = {
     .name = "bipartition",
     .summary = "separate cuts for forward and backward (exact)",
     .several_types = true,
-    .paper_costs = true,
+    .cuts_variously = true,
+    .contains_chain = true,
     .includes_updates = true,
     .solve = solve,
 };

@@ -22,6 +22,8 @@ struct bipartition_sums {
 struct bipartition {
     struct arena arena; /* of its tables, and of other data with the same lifetime */
     const struct planner_problem *problem;
+    bool paper_boundaries;  /* boundaries take the paper's time */
+    double boundary_factor; /* and count so many times */
     int layers, workers;
     struct bipartition_sums *types;
     int type_count;

@@ -477,6 +477,7 @@ const struct planner planner_madpipe = {
     .name = "madpipe",
     .summary = "exact memory; contiguous stages, or one worker with several, scheduled periodically",
     .own_schedule = true,
+    .contains_chain = true,
     .includes_updates = true,
     .solve = solve,
 };

@@ -14,14 +14,14 @@
 
 enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
 
-#define STATES_MAX ((size_t)1 << 26)
-#define NEVER INT64_MAX
+#define STATES_MAX ((size_t)1 << 28)
+#define NEVER (INT64_MAX - 1)
 
 struct grid {
     const struct madpipe *data;
     int64_t guess; /* the period that determines how many activations are kept */
     int64_t load_step, memory_step, delay_step;
-    int64_t *least; /* per state; below 0: not computed yet */
+    int64_t *least; /* per state, and 1 more; 0: not computed yet. Most states are never reached and take no memory. */
 };
 
 struct state {
@@ -87,8 +87,8 @@ static int64_t least(struct grid *grid, const struct state *state) {
     bool special;
     if (state->layers == 0) return state->load * grid->load_step;
     int64_t *known = place(grid, state);
-    if (*known < 0) *known = best_stage(grid, state, &first, &special);
-    return *known;
+    if (*known == 0) *known = 1 + best_stage(grid, state, &first, &special);
+    return *known - 1;
 }
 
 /* The stages of the best plan for the grid's guess; two adjacent ones on the special worker are one stage. */
@@ -113,30 +113,35 @@ static void read_stages(struct grid *grid, struct state state, struct madpipe_st
     *count = n;
 }
 
-/* The paper's iterations; the stages of the best one. Returns their predicted period, NEVER if there are none. */
-static int64_t first_phase(struct grid *grid, size_t states, struct madpipe_stage *stages, int *count) {
+/* Algorithm 1, from the lower bound on; the stages of the best iteration. If none finds an allocation, neither for memory nor
+ * for its grid, the upper bound is the last guess. Their predicted period is NEVER if there are none. */
+static enum ps_status first_phase(struct grid *grid, size_t states, struct madpipe_stage *stages, int *count, int64_t *promised,
+                                  struct ps_error *error) {
     const struct madpipe *data = grid->data;
     int64_t total = data->time_ns[data->layers], high = total, low = total / data->workers, best = NEVER;
     for (int l = 0; l < data->layers; l++) high += data->transfer_ns[l];
     grid->load_step = total / (LOADS - 1) + 1;
     grid->memory_step = data->limit_bytes < INT64_MAX ? data->limit_bytes / (MEMORIES - 1) + 1 : 1;
     grid->delay_step = high / (DELAYS - 1) + 1;
-    for (int round = 0; round < ROUNDS && low <= high; round++) {
+    int64_t highest = high;
+    for (int round = 0; round <= ROUNDS && low <= high; round++) {
         struct state all = {.layers = data->layers, .workers = data->workers - 1};
-        grid->guess = round == 0 ? high : low + (high - low) / 2;
+        if (round == ROUNDS && best < NEVER) break;
+        grid->guess = round == 0 ? low : round == ROUNDS ? highest : low + (high - low) / 2;
         if (grid->guess < 1) grid->guess = 1;
-        memset(grid->least, -1, states * sizeof *grid->least);
+        TRY(memory_new(&grid->least, states, "the grid of the planner", error));
         int64_t period = least(grid, &all), worse = period > grid->guess ? period : grid->guess;
         if (worse < best) {
             best = worse;
             read_stages(grid, all, stages, count);
         }
-        if (period == NEVER && round == 0) return NEVER;
+        free(grid->least);
         int64_t better = period < grid->guess ? period : grid->guess;
         if (better > low) low = better;
         if (worse < high) high = worse;
     }
-    return best;
+    *promised = best;
+    return PS_OK;
 }
 
 static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, struct madpipe_stage *stages,
@@ -148,10 +153,9 @@ static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, 
         return error_set(error, PS_NO_PLAN,
                          "%d layers on %d workers: the published grid has %zu states, at most %zu are accepted", data->layers,
                          data->workers, states, STATES_MAX);
-    TRY(memory_new(&grid->least, states, "the grid of the planner", error));
     int nodes = 10 * NODES;
-    int64_t promised = first_phase(grid, states, stages, &count);
-    free(grid->least);
+    int64_t promised;
+    TRY(first_phase(grid, states, stages, &count, &promised, error));
     best->period_ns = 4 * data->time_ns[data->layers] + 4;
     for (int l = 0; l < data->layers; l++) best->period_ns += data->transfer_ns[l];
     if (promised < NEVER)
