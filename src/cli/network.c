@@ -18,10 +18,8 @@ static const struct argument rows[] = {
     OPTION("lora", 0, "rank=R,alpha=A,target=GLOB[+GLOB...]", text, lora,
            "train low-rank adapters of the linear layers and convolutions of these names, with all else frozen; also "
            "dropout=RATE, and train=GLOB[+GLOB...] for parameters that are trained as well"),
-    OPTION(
-        "precision", 0, "f32|bf16|auto", text, precision,
-        "bf16: values and matrices take half the bytes, weights are updated in f32; auto: bf16 where this processor is faster "
-        "with it"),
+    OPTION("precision", 0, "f32|bf16", text, precision,
+           "bf16: values and matrices take half the bytes, weights are updated in f32; slower than f32, the default"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
 
