@@ -81,6 +81,17 @@ static void make_instance(struct instance *instance, uint64_t number) {
     if (random_below(key, n++, 3) == 0) tie_ends(instance->profile);
 }
 
+/* Copies of some layers' weights are bf16 as a whole or in part, of others not at all. */
+static void narrow_layers(struct ps_profile *profile, struct random_key key) {
+    uint64_t n = 0;
+    for (struct ps_profile *type = profile; type; type = type->other_device)
+        for (int l = 0; l < type->tables[0].layer_count; l++) {
+            struct layer_sizes *size = &type->tables[0].layers[l].size;
+            size->narrow_bytes = 64 * (int64_t)random_below(key, n++, 1 + (uint64_t)size->parameter_bytes / 64);
+            size->delta_bytes = 64 * (int64_t)random_below(key, n++, 3);
+        }
+}
+
 static void free_instance(struct instance *instance) {
     ps_profile_destroy(instance->profile);
     ps_cluster_destroy(instance->cluster);
@@ -128,6 +139,7 @@ static void against_brute_force(void **state) {
         int i[8] = {0}, j[8] = {0};
         struct planner_answer answer = {0};
         make_instance(&instance, number);
+        if (number % 3 == 0) narrow_layers(instance.profile, test_key(number));
         assert_ok(bipartition_open(&instance.problem, &data, &test_error));
         double best_ns = brute_force(&data, 0, i, j);
         enum ps_status status = planner_bipartition.solve(&instance.problem, &answer, &test_error);
@@ -152,14 +164,25 @@ static void against_brute_force(void **state) {
     assert_true(feasible > 700 && infeasible > 20 && split > 300);
 }
 
-/* Equal ranges are a stage, and take the memory of one. */
+/* Equal ranges are a stage, and take the memory of one: with weights in f32, in bf16 (odd numbers), and shared ones. */
 static void layer_wise_memory(void **state) {
     (void)state;
+    int tied_instances = 0;
     for (uint64_t number = 0; number < 300; number++) {
         struct instance instance;
         struct bipartition data;
         make_instance(&instance, 5000 + number);
         instance.problem.slots = instance.slots;
+        for (int k = 0; k < instance.problem.workers; k++) instance.slots[k].delta = (int)(number % 3);
+        if (number % 2) narrow_layers(instance.profile, test_key(number));
+        struct cost_table *table = &instance.profile->tables[0];
+        int shared[] = {0, 0, table->layer_count - 1};
+        struct tie tie = {.bytes = 64, .narrow = true, .layers = shared, .uses = 3};
+        struct ties ties = {.list = &tie, .count = 1};
+        const bool tied = number % 4 == 3 && !instance.profile->other_device && table->layers[0].size.narrow_bytes >= 128 &&
+                          table->layers[table->layer_count - 1].size.narrow_bytes >= (table->layer_count > 1 ? 64 : 192);
+        if (tied) table->ties = &ties;
+        tied_instances += tied;
         assert_ok(bipartition_open(&instance.problem, &data, &test_error));
         for (int first = 0; first < data.layers; first++)
             for (int last = first; last < data.layers; last++)
@@ -170,9 +193,41 @@ static void layer_wise_memory(void **state) {
                     assert_int_equal(bipartition_memory(&data, k, first, last + 1, first, last + 1, false),
                                      worker_memory_total(&memory));
                 }
+        table->ties = NULL;
         bipartition_close(&data);
         free_instance(&instance);
     }
+    assert_true(tied_instances > 3);
+}
+
+/* On one worker a plan is found with the memory of the stage, and with a byte less there is none. */
+static void limits_at_the_boundary(void **state) {
+    (void)state;
+    int larger = 0, smaller = 0;
+    for (uint64_t number = 0; number < 100; number++) {
+        struct instance instance;
+        make_instance(&instance, 7000 + number);
+        instance.problem.slots = instance.slots;
+        instance.problem.workers = 1;
+        int64_t *limit = &instance.cluster->devices[0].memory_bytes, f32_bytes = 0;
+        for (int narrow = 0; narrow < 2; narrow++) {
+            if (narrow) narrow_layers(instance.profile, test_key(number));
+            const struct cost_table *table = cost_table_on(instance.problem.costs, instance.cluster->devices[0].type);
+            struct stage_cost cost = stage_cost(table, 0, table->layer_count - 1);
+            struct worker_memory memory = stage_memory(&cost.size, &instance.slots[0], instance.problem.moments);
+            struct planner_answer answer = {0};
+            *limit = worker_memory_total(&memory);
+            assert_ok(planner_bipartition.solve(&instance.problem, &answer, &test_error));
+            planner_answer_free(&answer);
+            if (--*limit > 0)
+                assert_status(planner_bipartition.solve(&instance.problem, &answer, &test_error), PS_NO_PLAN, "no bi-");
+            if (narrow == 0) f32_bytes = *limit;
+            larger += *limit > f32_bytes;
+            smaller += narrow && *limit < f32_bytes;
+        }
+        free_instance(&instance);
+    }
+    assert_true(larger > 10 && smaller > 10);
 }
 
 /* A worker with all layers keeps once what the first and the last share: that much memory is enough where others have none, and
@@ -355,8 +410,13 @@ static void orders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders),    cmocka_unit_test(against_brute_force), cmocka_unit_test(layer_wise_memory),
-        cmocka_unit_test(tied_ends), cmocka_unit_test(worked_example),      cmocka_unit_test(published_algorithm),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(layer_wise_memory),
+        cmocka_unit_test(limits_at_the_boundary),
+        cmocka_unit_test(tied_ends),
+        cmocka_unit_test(worked_example),
+        cmocka_unit_test(published_algorithm),
         cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

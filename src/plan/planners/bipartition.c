@@ -32,11 +32,13 @@
 
 void bipartition_close(struct bipartition *data) { arena_release(&data->arena); }
 
-static void fill_workspace(struct bipartition_sums *sums, int layers) {
+static void fill_ranges(struct bipartition_sums *sums, int layers) {
     for (int last = 0; last < layers; last++) {
         struct stage_walk walk = stage_walk_start(sums->costs, last);
         for (;; stage_walk_grow(&walk)) {
-            sums->workspace_bytes[walk.first * layers + last] = stage_walk_cost(&walk).size.workspace_bytes;
+            const struct stage_sizes size = stage_walk_cost(&walk).size;
+            sums->ranges[walk.first * layers + last] = (struct bipartition_range){
+                size.parameter_bytes, size.narrow_bytes, size.repeated_gradient_bytes, size.workspace_bytes};
             if (walk.first == 0) break;
         }
     }
@@ -49,11 +51,12 @@ static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sum
     double update_share = problem->paper_cost ? 0 : problem->update_share;
     size_t layers = (size_t)costs->layer_count;
     *sums = (struct bipartition_sums){.costs = costs};
-    int64_t **parts[] = {&sums->forward_ns,  &sums->backward_ns, &sums->parameter_bytes, &sums->unchanged_bytes,
-                         &sums->stash_bytes, &sums->moved_bytes, &sums->cut_bytes};
+    int64_t **parts[] = {&sums->forward_ns,   &sums->backward_ns,     &sums->parameter_bytes,
+                         &sums->narrow_bytes, &sums->unchanged_bytes, &sums->stash_bytes,
+                         &sums->delta_bytes,  &sums->moved_bytes,     &sums->cut_bytes};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         *parts[p] = arena_take(&data->arena, layers + 1, sizeof **parts[p]);
-    if (problem->slots) sums->workspace_bytes = arena_take(&data->arena, layers * layers, sizeof *sums->workspace_bytes);
+    if (problem->slots) sums->ranges = arena_take(&data->arena, layers * layers, sizeof *sums->ranges);
     TRY(arena_check(&data->arena, "the sums of a profile", error));
     for (size_t l = 0; l < layers; l++) {
         const struct layer_cost *layer = &costs->layers[l];
@@ -61,12 +64,15 @@ static enum ps_status fill_sums(struct bipartition *data, struct bipartition_sum
         double backward_s = layer->time.backward_input_s + layer->time.backward_weight_s + update_share * layer->time.update_s;
         sums->backward_ns[l + 1] = sums->backward_ns[l] + llround(1e9 * backward_s);
         sums->parameter_bytes[l + 1] = sums->parameter_bytes[l] + layer->size.parameter_bytes;
+        sums->narrow_bytes[l + 1] = sums->narrow_bytes[l] + layer->size.narrow_bytes;
         sums->unchanged_bytes[l + 1] = sums->unchanged_bytes[l] + layer->size.statistics_bytes + layer->size.fixed_bytes;
         sums->stash_bytes[l + 1] = sums->stash_bytes[l] + layer->size.stash_bytes;
-        sums->moved_bytes[l + 1] = sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes;
+        sums->delta_bytes[l + 1] = sums->delta_bytes[l] + layer->size.delta_bytes;
+        sums->moved_bytes[l + 1] =
+            sums->moved_bytes[l] + layer->size.stash_bytes + layer->size.parameter_bytes - layer->size.narrow_bytes / 2;
         sums->cut_bytes[l + 1] = l + 1 < layers ? layer->size.output_bytes : 0;
     }
-    if (problem->slots) fill_workspace(sums, costs->layer_count);
+    if (problem->slots) fill_ranges(sums, costs->layer_count);
     return PS_OK;
 }
 
@@ -132,8 +138,17 @@ static int64_t room_ns(const struct bipartition *data, int k, double period_ns) 
     return (int64_t)floor(period_ns * data->problem->cluster->devices[k].speed);
 }
 
-static int64_t workspace(const struct bipartition_sums *sums, int layers, int first, int end) {
-    return end > first ? sums->workspace_bytes[first * layers + end - 1] : 0;
+/* Of layers first..end-1 as a stage: everything but stash and boundary blocks. Of weights that are shared each grows with the
+ * range, too, since no use adds less than nothing. */
+static struct stage_sizes range_sizes(const struct bipartition_sums *sums, int layers, int first, int end) {
+    if (end <= first) return (struct stage_sizes){0};
+    const struct bipartition_range *range = &sums->ranges[first * layers + end - 1];
+    return (struct stage_sizes){.parameter_bytes = range->parameter_bytes,
+                                .narrow_bytes = range->narrow_bytes,
+                                .fixed_bytes = sums->unchanged_bytes[end] - sums->unchanged_bytes[first],
+                                .repeated_gradient_bytes = range->repeated_gradient_bytes,
+                                .delta_bytes = sums->delta_bytes[end] - sums->delta_bytes[first],
+                                .workspace_bytes = range->workspace_bytes};
 }
 
 /* Bytes of the block that arrives at a range that begins after i layers; bytes of it that the previous layer made. */
@@ -144,37 +159,38 @@ static int64_t arriving_value(const struct bipartition_sums *sums, int i) {
     return i > 0 ? sums->costs->layers[i - 1].size.value_bytes : sums->costs->input_bytes;
 }
 
-/* Bytes to subtract for a worker k with all layers, since it holds shared weights once. */
-static int64_t kept_once(const struct bipartition *data, int k) {
-    const struct stage_slots *slots = &data->problem->slots[k];
-    const struct stage_cost whole = stage_cost(data->worker[k]->costs, 0, data->layers - 1);
-    return (slots->weights + data->problem->moments) * whole.size.repeated_gradient_bytes;
+/* A sum over the layers of i..i2-1 that are not in j..j2-1. */
+static int64_t outside(const int64_t *sum, int i, int i2, int j, int j2) {
+    const int both = (int)number_larger(i, j), both_end = (int)number_smaller(i2, j2);
+    return sum[i2] - sum[i] - (both_end > both ? sum[both_end] - sum[both] : 0);
 }
 
 int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2, int j, int j2, bool rising) {
-    const struct stage_slots *slots = &data->problem->slots[k];
     const struct bipartition_sums *sums = data->worker[k];
-    int both = (int)number_larger(i, j), both_end = (int)number_smaller(i2, j2);
-    if (both_end < both) both = both_end = i;
-    int64_t backward_weights = sums->parameter_bytes[j2] - sums->parameter_bytes[j];
-    int64_t forward_weights =
-        sums->parameter_bytes[i2] - sums->parameter_bytes[i] - (sums->parameter_bytes[both_end] - sums->parameter_bytes[both]);
-    int64_t sent_stash = sums->stash_bytes[i2] - sums->stash_bytes[i] - (sums->stash_bytes[both_end] - sums->stash_bytes[both]);
-    int64_t bytes = (slots->weights + 1 + data->problem->moments) * backward_weights + forward_weights +
-                    sums->unchanged_bytes[i2] - sums->unchanged_bytes[i] + sums->unchanged_bytes[j2] -
-                    sums->unchanged_bytes[j] - (sums->unchanged_bytes[both_end] - sums->unchanged_bytes[both]) + sent_stash;
+    struct stage_slots slots = data->problem->slots[k];
+    struct stage_slots sent_slots = {
+        .weights = 1, .stash = 1, .input = i != j || j2 == j, .output = slots.output, .forward_only = true};
+    slots.output = 0; /* the forward's */
+    struct stage_sizes kept = range_sizes(sums, data->layers, j, j2), forward = range_sizes(sums, data->layers, i, i2);
+    struct stage_sizes sent = {.parameter_bytes = outside(sums->parameter_bytes, i, i2, j, j2),
+                               .narrow_bytes = outside(sums->narrow_bytes, i, i2, j, j2),
+                               .fixed_bytes = outside(sums->unchanged_bytes, i, i2, j, j2),
+                               .stash_bytes = outside(sums->stash_bytes, i, i2, j, j2),
+                               .workspace_bytes = forward.workspace_bytes};
     if (j2 > j) {
         int64_t tail = rising ? 0 : sums->costs->layers[j2 - 1].size.tail_bytes;
-        bytes += slots->stash * number_larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);
-        bytes += (slots->input + slots->input_gradient) * arriving(sums, j);
-        if (!rising) bytes += slots->output_gradient * sums->cut_bytes[j2];
+        kept.stash_bytes = number_larger(0, sums->stash_bytes[j2] - sums->stash_bytes[j] - arriving_value(sums, j) + tail);
+        kept.input_bytes = arriving(sums, j);
+        kept.output_bytes = rising ? 0 : sums->cut_bytes[j2];
     }
     if (i2 > i) {
-        if (i != j || j2 == j) bytes += arriving(sums, i);
-        if (!rising) bytes += slots->output * sums->cut_bytes[i2];
+        sent.input_bytes = arriving(sums, i);
+        sent.output_bytes = rising ? 0 : sums->cut_bytes[i2];
     }
-    if (i == 0 && j == 0 && (rising || (i2 == data->layers && j2 == data->layers))) bytes -= kept_once(data, k);
-    return bytes + number_larger(workspace(sums, data->layers, i, i2), workspace(sums, data->layers, j, j2));
+    struct worker_memory memory = stage_memory(&kept, &slots, data->problem->moments),
+                         sent_memory = stage_memory(&sent, &sent_slots, data->problem->moments);
+    worker_memory_add(&memory, &sent_memory);
+    return worker_memory_total(&memory);
 }
 
 static double longest_load_ns(const struct bipartition *data, const int *i, const int *j) {
@@ -541,18 +557,18 @@ static void find_far(struct search *search) {
     const struct bipartition *data = &search->data;
     int far = 0;
     for (int k = 0; k < data->workers; k++) {
-        const struct stage_slots *slots = &data->problem->slots[k];
+        struct stage_slots slots = data->problem->slots[k];
         const struct bipartition_sums *sums = data->worker[k];
         int64_t limit = bipartition_limit(data, k);
-        int64_t stash = slots->stash < slots->input ? slots->stash : slots->input,
-                copies = slots->weights + 1 + data->problem->moments;
+        slots.stash = (int)number_smaller(slots.stash, slots.input);
         search->far[k] = far;
         const int begin = far;
         for (; far < data->layers; far++) {
-            int64_t least = copies * (sums->parameter_bytes[far + 1] - sums->parameter_bytes[begin]) +
-                            stash * (sums->stash_bytes[far + 1] - sums->stash_bytes[begin]);
-            if (begin == 0 && far + 1 == data->layers) least -= kept_once(data, k);
-            if (least > limit) break;
+            struct stage_sizes sizes = range_sizes(sums, data->layers, begin, far + 1);
+            sizes.stash_bytes = sums->stash_bytes[far + 1] - sums->stash_bytes[begin];
+            sizes.workspace_bytes = 0;
+            struct worker_memory memory = stage_memory(&sizes, &slots, data->problem->moments);
+            if (worker_memory_total(&memory) > limit) break;
         }
     }
 }

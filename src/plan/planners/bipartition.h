@@ -9,14 +9,19 @@
 
 #include "plan/planner.h"
 
+/* Of layers first..last as a stage, with what they share (compute/sizes.h). */
+struct bipartition_range {
+    int64_t parameter_bytes, narrow_bytes, repeated_gradient_bytes, workspace_bytes;
+};
+
 /* Of one type of device: sums over the first i layers, layers + 1 values each. */
 struct bipartition_sums {
     const struct cost_table *costs;
     int64_t *forward_ns, *backward_ns;
-    int64_t *parameter_bytes, *unchanged_bytes, *stash_bytes;
-    int64_t *moved_bytes;     /* stash and weights: transferred if forward and backward are on different workers */
-    int64_t *cut_bytes;       /* no sum: across the cut after i layers; 0 at both ends */
-    int64_t *workspace_bytes; /* [first][last] of a stage, if memory is limited; else NULL */
+    int64_t *parameter_bytes, *narrow_bytes, *unchanged_bytes, *stash_bytes, *delta_bytes;
+    int64_t *moved_bytes; /* stash and a copy of the weights: transferred if forward and backward are on different workers */
+    int64_t *cut_bytes;   /* no sum: across the cut after i layers; 0 at both ends */
+    struct bipartition_range *ranges; /* [first][last], if memory is limited; else NULL */
 };
 
 struct bipartition {
