@@ -385,8 +385,29 @@ static void published_grid(void **state) {
     assert_true(plans > 20 && worse >= better);
 }
 
+/* Groups of 1F1B* by hand, for periods in which ever more fits: a group per stage and transfer, one transfer that fills a group
+ * alone, stages alone, everything in one group; and a single stage. */
+static void groups_by_hand(void **state) {
+    (void)state;
+    static const double stage_s[] = {3, 2, 4, 1, 2}, transfer_s[] = {0, 1, 4, 1};
+    static const struct {
+        int stages;
+        double period_s;
+        int in_flight[5];
+    } cases[] = {
+        {5, 4, {5, 4, 3, 1, 1}}, {5, 8, {3, 2, 2, 1, 1}}, {5, 17, {2, 1, 1, 1, 1}}, {5, 18, {1, 1, 1, 1, 1}}, {1, 3, {1}}};
+    assert_true(groups_period_s(5, stage_s, transfer_s) == 4);
+    assert_true(groups_period_s(1, stage_s, transfer_s) == 3);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int in_flight[5] = {-1, -1, -1, -1, -1};
+        groups_find(cases[c].stages, stage_s, transfer_s, cases[c].period_s, in_flight);
+        for (int s = 0; s < cases[c].stages; s++) assert_int_equal(in_flight[s], cases[c].in_flight[s]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_by_hand),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),

@@ -195,17 +195,6 @@ static void test_groups(void **state) {
     }
 }
 
-/* Groups by hand; one transfer fills a group alone. */
-static void test_groups_by_hand(void **state) {
-    (void)state;
-    static const double stage_s[] = {3, 2, 4, 1, 2}, transfer_s[] = {0, 1, 4, 1};
-    static const int wanted[] = {5, 4, 3, 1, 1};
-    int in_flight[5];
-    assert_true(groups_period_s(5, stage_s, transfer_s) == 4);
-    groups_find(5, stage_s, transfer_s, 4, in_flight);
-    for (int s = 0; s < 5; s++) assert_int_equal(in_flight[s], wanted[s]);
-}
-
 static void test_naive_runs_one_worker_at_a_time(void **state) {
     (void)state;
     struct ps_simulation *simulation = simulate_balanced("naive", "sync", 4, 3, 2);
@@ -356,7 +345,6 @@ int main(void) {
         cmocka_unit_test(test_hanayo),
         cmocka_unit_test(test_overlapped),
         cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_groups_by_hand),
         cmocka_unit_test(test_naive_runs_one_worker_at_a_time),
         cmocka_unit_test(test_asynchronous_period),
         cmocka_unit_test(test_slowest_stage_sets_the_period),

@@ -273,6 +273,15 @@ static void test_memory_limits(void **state) {
     char first[96], wanted[128];
     snprintf(wanted, sizeof wanted, "worker 1: %.90s ", instruction_text(&programs->worker[1].code[0], first));
     assert_status(ps_programs_check_memory(programs, plan, profile, cluster, &test_error), PS_NO_PLAN, wanted);
+    /* Where types of devices have profiles of their own, each type needs one. */
+    struct ps_profile *other = make_profile();
+    strcpy(other->device, "other");
+    assert_ok(profile_add_device(profile, other, &test_error));
+    cluster->devices[1].memory_bytes = 0;
+    assert_ok(ps_programs_check_memory(programs, plan, profile, cluster, &test_error));
+    strcpy(cluster->devices[2].type, "another");
+    assert_status(ps_programs_check_memory(programs, plan, profile, cluster, &test_error), PS_USAGE,
+                  "devices[2].type: 'another' has no profile");
     ps_programs_destroy(programs);
     ps_simulation_destroy(simulation);
     ps_plan_destroy(plan);

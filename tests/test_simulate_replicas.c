@@ -231,6 +231,54 @@ static void test_lanes_wait_for_updates(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* When the computation of this kind ended; 0: there is none. */
+static double ended(const struct timeline *timeline, int op, int worker, int micro_batch) {
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *event = &timeline->events[i];
+        if (event->instruction.op == op && event->worker == worker && event->instruction.micro_batch == micro_batch)
+            return event->end_s;
+    }
+    return 0;
+}
+
+/* And without transfers a backward waits for nothing but its forward, its gradient and the backward before it: not for the
+ * forwards beside it. */
+static void test_lanes_wait_for_nothing_else(void **state) {
+    (void)state;
+    for (int workers = 2; workers <= 4; workers++)
+        for (int forward_s = 1; forward_s <= 3; forward_s++) {
+            const int micro_batches = 2 * workers;
+            struct ps_programs *programs;
+            struct ps_cluster *cluster;
+            struct ps_simulation *simulation;
+            struct stage_cost costs[4];
+            struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
+            int backwards = 0;
+            assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+            assert_ok(lower_plain("fbp-as", "sync", workers, micro_batches, 1, &programs));
+            for (int s = 0; s < workers; s++)
+                costs[s] =
+                    (struct stage_cost){.time = {.forward_s = forward_s, .backward_input_s = 0.5, .backward_weight_s = 0.5}};
+            struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
+            assert_ok(simulate_programs(&work, &simulation, &test_error));
+            const struct timeline *timeline = &simulation->timeline;
+            for (int i = 0; i < timeline->event_count; i++) {
+                const struct timeline_event *event = &timeline->events[i];
+                const int worker = event->worker, micro_batch = event->instruction.micro_batch;
+                if (event->instruction.op != OP_B) continue;
+                double ready_s = ended(timeline, OP_F, worker, micro_batch);
+                ready_s = fmax(ready_s, ended(timeline, OP_B, worker + 1, micro_batch));
+                ready_s = fmax(ready_s, ended(timeline, OP_B, worker, micro_batch - 1));
+                assert_true(event->start_s == ready_s);
+                backwards++;
+            }
+            assert_int_equal(backwards, workers * micro_batches);
+            ps_simulation_destroy(simulation);
+            ps_programs_destroy(programs);
+            ps_cluster_destroy(cluster);
+        }
+}
+
 /* Sums in the timeline that begin and end so, each part of which sends so much. */
 static int sums_between(const struct scene *scene, double start_s, double end_s, int64_t bytes) {
     const struct timeline *timeline = &scene->simulation->timeline;
@@ -286,6 +334,28 @@ static void test_tied(void **state) {
         }
 }
 
+/* Over one bus the same sums run one after another: two own ones of 2 (2 - 1) steps, in each of which two blocks of 1/2 take
+ * turns, then the shared one of 2 (4 - 1), each of four blocks of 3/64. */
+static void test_tied_over_a_bus(void **state) {
+    (void)state;
+    static const int replicas[] = {2, 2};
+    for (int buses = 0; buses < 2; buses++) {
+        struct scene scene;
+        struct ps_cluster_options options = {.bandwidth_bytes_per_s = WEIGHT_BYTES, .latency_s = 0.125};
+        scene_make(&scene, "gpipe", replicas, 2, 2, options);
+        scene.plan->tied = true;
+        for (int s = 0; s < 2; s++) {
+            scene.costs[s].size.tied_bytes = 3 * WEIGHT_BYTES / 16;
+            scene.costs[s].size.output_bytes = scene.costs[s].size.input_bytes = 0;
+        }
+        if (buses) strcpy(scene.cluster->links[0].shared_link, "bus");
+        const double own_s = 2 * (0.125 + 0.5), tied_s = 6 * (0.125 + 3.0 / 64), plain_s = 2 * 3;
+        const double sums_s = buses ? 2 * (2 * own_s) + 4 * tied_s : own_s + tied_s;
+        assert_float_equal(scene_run(&scene, 1), plain_s + sums_s + 0.25, 1e-9);
+        scene_free(&scene);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
                                        cmocka_unit_test(test_shared_links),
@@ -294,6 +364,8 @@ int main(void) {
                                        cmocka_unit_test(test_chimera),
                                        cmocka_unit_test(test_chimera_hides_sums),
                                        cmocka_unit_test(test_lanes_wait_for_updates),
-                                       cmocka_unit_test(test_tied)};
+                                       cmocka_unit_test(test_lanes_wait_for_nothing_else),
+                                       cmocka_unit_test(test_tied),
+                                       cmocka_unit_test(test_tied_over_a_bus)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
