@@ -434,6 +434,51 @@ static void test_replicas(void **state) {
     }
 }
 
+/* The samples per second that no plan of a case exceeds, where each worker computes all layers at the most speed that its type
+ * has for any. Layers of 2 s on the first type; on the other a quarter of it but for one part. */
+static void test_bound_of_types(void **state) {
+    (void)state;
+    static const struct {
+        bool other[2], recompute;
+        double speed, samples_per_s;
+    } cases[] = {{{false, false}, false, 1, 2 / 4.0},
+                 {{false, false}, true, 1, 2 / 6.0},
+                 {{false, true}, false, 1, 2 / (8.0 / 5)},
+                 {{true, true}, false, 0.5, 2 / 2.0}};
+    struct ps_profile *profiles[2];
+    struct ps_cluster *cluster;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2};
+    struct search_case tried = {.workers = 2};
+    for (int p = 0; p < 2; p++) assert_ok(profile_create(1, 4, &profiles[p], &test_error));
+    /* Whichever lies first is the first type. */
+    const int first = (uintptr_t)profiles[0]->tables < (uintptr_t)profiles[1]->tables ? 0 : 1;
+    struct ps_profile *profile = profiles[first], *other = profiles[1 - first];
+    strcpy(other->device, "other");
+    profile->tables[0].micro_batch = other->tables[0].micro_batch = 2;
+    for (int l = 0; l < 4; l++) {
+        profile->tables[0].layers[l].time =
+            (struct layer_times){.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5};
+        other->tables[0].layers[l].time =
+            (struct layer_times){.forward_s = 0.25, .backward_input_s = 0.25, .backward_weight_s = 0.125};
+    }
+    assert_ok(profile_add_device(profile, other, &test_error));
+    assert_ok(schedule_find("1f1b", &tried.choice.schedule, &test_error));
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    const struct search search = {.cluster = cluster};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int w = 0; w < 2; w++) {
+            strcpy(cluster->devices[w].type, cases[c].other[w] ? "other" : "");
+            cluster->devices[w].speed = cases[c].speed;
+        }
+        tried.costs = &profile->tables[0];
+        tried.recompute = cases[c].recompute;
+        assert_float_equal(search_case_bound(&search, &tried), cases[c].samples_per_s, 1e-12);
+        assert_float_equal(search_case_least_s(&search, &tried), 2 / cases[c].samples_per_s, 1e-12);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_worse),
@@ -448,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_pipedream_profiles),
         cmocka_unit_test(test_idle_workers),
         cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_bound_of_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
