@@ -111,6 +111,16 @@ static void test_flops(void **state) {
     struct ps_network *model = create("vgg16,input=224,classes=1000");
     double flops = ps_network_info(model).forward_flops;
     assert_true(flops > 2 * 15.47e9 && flops < 2 * 15.5e9 + 1e8);
+    int pools = 0;
+    for (int l = 0, side = 112, channels = 64; l < ps_network_info(model).layers; l++) {
+        const struct ps_layer_info layer = ps_network_layer(model, l);
+        if (strcmp(layer.kind, "max_pool") != 0) continue;
+        assert_true(layer.forward_flops == 4.0 * channels * side * side); /* each window has four elements */
+        side /= 2;
+        channels = channels < 512 ? 2 * channels : 512;
+        pools++;
+    }
+    assert_int_equal(pools, 5);
     ps_network_destroy(model);
 }
 

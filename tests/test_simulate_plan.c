@@ -216,6 +216,11 @@ static void test_refusals(void **state) {
     plan->micro_batch = 3;
     assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "3");
     plan->micro_batch = 16;
+    strcpy(plan->network, "0123456789abcdef");
+    strcpy(profile->network, "fedcba9876543210");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE,
+                  "the plan is for the network six (0123");
+    plan->network[0] = '\0';
     strcpy(plan->weights, "spectrain");
     strcpy(plan->optimizer, "adam");
     assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "spectrain");
