@@ -95,6 +95,7 @@ void stop_on_signals(void) {
  * process.h.
  */
 
+#define GUARD_NAME "penstock-guard"
 /* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
 enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3, BESIDE_MS = 1000 };
 
@@ -177,6 +178,19 @@ static void forward_signals(void) {
     }
 }
 
+/* Whether a process beside this one is stopped that no guard looks after, which would end it and say so. */
+static bool stopped_without_guard(void) {
+    char path[64], name[32] = "";
+    pid_t parent = 0;
+    const pid_t stopped = process_stopped_below(getppid());
+    if (stopped == 0 || process_state(stopped, &parent) == '\0') return false;
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)parent);
+    FILE *file = fopen(path, "re");
+    if (file != NULL && fgets(name, sizeof name, file) == NULL) name[0] = '\0';
+    if (file != NULL) fclose(file);
+    return strncmp(name, GUARD_NAME, strlen(GUARD_NAME)) != 0;
+}
+
 /* Waits until the child has closed its end of the pipe, ended or lost. True: its work had ended. */
 static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
     /* Counted in turns of this loop: the time in which the guard itself is stopped does not count. */
@@ -202,7 +216,7 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
         if (ready != 0 || *phase == LAUNCH_MET) continue;
         const int limit_ms = phase_limits_ms[*phase];
         /* A rank beside this one may have been stopped before it had a guard: it never comes. */
-        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = process_stopped_below(getppid()) > 0;
+        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = stopped_without_guard();
         stopped_ms = process_state(child, NULL) == 'T' || beside ? stopped_ms + POLL_MS : 0;
         in_phase_ms += POLL_MS;
         if (stopped_ms > STOPPED_MAX_MS || (limit_ms > 0 && in_phase_ms > limit_ms)) kill(child, SIGKILL);
@@ -234,7 +248,7 @@ static bool end_stopped(void) {
 static _Noreturn void guard(pid_t child, int done) {
     int status = 0;
     enum launch_phase phase;
-    prctl(PR_SET_NAME, "penstock-guard");
+    prctl(PR_SET_NAME, GUARD_NAME);
     bool ended = watch_child(child, done, &phase);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     child_of_guard = 0;

@@ -553,9 +553,11 @@ static void give_number(const struct far_device *far) {
 
 static enum ps_status start(struct far_device *far, const struct device_options *options, struct ps_error *error) {
     const char *kernels = getenv("PENSTOCK_FAR_KERNELS");
-    TRY(device_open(kernels && *kernels ? kernels : "cpu", options, &far->inner, error));
-    if (!far->inner->type->real || !device_in_host(far->inner))
+    const struct device_class *inner;
+    TRY(device_find(kernels && *kernels ? kernels : "cpu", &inner, error));
+    if (!inner->real || inner->memory != NULL)
         return error_set(error, PS_USAGE, "PENSTOCK_FAR_KERNELS: device %s does not compute in the host's memory", kernels);
+    TRY(device_open(inner->name, options, &far->inner, error));
     TRY(take_number(far, error));
     far->delay_key = random_key((uint64_t)number_of("PENSTOCK_FAR_SEED", 1), RANDOM_SYNTHETIC, (uint64_t)far->number, 0);
     far->delay_s = number_of("PENSTOCK_FAR_DELAY_MS", 0.5) * 1e-3;

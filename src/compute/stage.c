@@ -85,7 +85,8 @@ static enum ps_status make_runs(struct stage *stage, struct ps_error *error) {
     TRY(memory_new(&stage->runs, stage->input_runs + stage->output_runs + 1, "a stage", error));
     list_runs(stage, stage->first, stage->runs);
     list_runs(stage, stage->last + 1, stage->runs + stage->input_runs);
-    stage->sizes.input = wire_count(stage->runs, stage->input_runs);
+    /* The data cross no cut. */
+    if (stage->first > 0) stage->sizes.input = wire_count(stage->runs, stage->input_runs);
     stage->sizes.output = wire_count(stage->runs + stage->input_runs, stage->output_runs);
     return PS_OK;
 }

@@ -102,12 +102,13 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
             TRY(write_line(trainer, step, record.done_at, error));
     }
     /* As the line of the epoch will say it. */
-    char detail[96] = "", accuracy[32];
+    char detail[128] = "", accuracy[32];
     if (trainer->job.device->real && trainer->epoch.sum.counted > 0) {
         const struct log_entry entry = make_entry(trainer, &trainer->epoch, trainer->step + done, NAN, clock_now());
         const double seconds = clock_now() - executor->segment_started_s;
-        number_print(detail, sizeof detail, "epoch %lld: loss %.4f%s, %.1f samples/s", (long long)entry.epoch, entry.loss,
-                     figures_accuracy_text(entry.accuracy, accuracy), (double)done * trainer->job.batch / seconds);
+        number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f%s; %.1f samples/s", (long long)entry.epoch,
+                     (long long)entry.step, entry.loss, figures_accuracy_text(entry.accuracy, accuracy),
+                     (double)done * trainer->job.batch / seconds);
     }
     log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", detail);
     return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;
