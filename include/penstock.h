@@ -387,6 +387,10 @@ enum ps_status ps_programs_lower(const struct ps_plan *plan, const struct ps_pro
                                  struct ps_programs **programs, struct ps_error *error);
 enum ps_status ps_programs_parse(const char *text, struct ps_programs **programs, struct ps_error *error);
 char *ps_programs_print(const struct ps_programs *programs);
+/* One mini-batch as the CSV that _PipelineScheduleRuntime of torch.distributed.pipelining loads ("compute_only"): a line for
+ * each worker with its forwards (F) and backwards (B, or I and W apart), as STAGE F MICRO-BATCH without blanks. free().
+ * PS_USAGE: why these programs cannot be written so. */
+enum ps_status ps_programs_torch_csv(const struct ps_programs *programs, char **csv, struct ps_error *error);
 /* Proves order, freedom from deadlock under rendezvous sends, weight versions and buffer use; the message names the first
  * instruction that is wrong. */
 enum ps_status ps_programs_verify(const struct ps_programs *programs, struct ps_error *error);

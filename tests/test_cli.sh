@@ -183,6 +183,9 @@ refused 5 "--output: nowhere/p.json: cannot write: No such" profile --model resn
 done_by program --plan plan.json --batches 5 && says "^worker 3: "
 cp out program.txt
 done_by program --check program.txt && says "verified" && says "largest staleness" && says "^ *0 .* 3$"
+refused 2 "schedule 1f1b-async: weights are updated while" program --plan plan.json --format torch-csv
+done_by plan --profile even.csv --workers 2 --schedule gpipe --weights sync --micro-batches 2 -o flushing.json
+done_by program --plan flushing.json --format torch-csv && says "^0F0,0F1,0B0,0B1$" && says "^1F0,1F1,1B0,1B1$"
 done_by program --plan plan.json --batches 5 --json && cp out printed.json
 says_json program
 done_by program --check program.txt --json && cmp -s out printed.json ||

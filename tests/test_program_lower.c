@@ -66,6 +66,34 @@ static struct ps_programs *lower_ok(const char *schedule, const char *policy, in
     return programs;
 }
 
+/* The schedule for PyTorch: all computations of each worker in their order, or the reason why there is none. */
+static void test_torch_csv(void **state) {
+    (void)state;
+    struct ps_programs *programs = lower_ok("zb-h1", "sync", 2, 2, 1, false);
+    char *csv;
+    assert_ok(ps_programs_torch_csv(programs, &csv, &test_error));
+    assert_string_equal(csv, "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n");
+    free(csv);
+    ps_programs_destroy(programs);
+    static const struct {
+        const char *schedule, *policy;
+        int batches;
+        bool recompute;
+        const char *reason;
+    } refused[] = {
+        {"1f1b-async", "pipeoptim", 1, false, "schedule 1f1b-async: "},
+        {"chimera", "sync", 1, false, "stage 0 is on 2 workers"},
+        {"gpipe", "sync", 3, false, "3 mini-batches"},
+        {"1f1b", "sync", 1, true, "stage 0 recomputes"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        programs = lower_ok(refused[i].schedule, refused[i].policy, 4, 4, refused[i].batches, refused[i].recompute);
+        assert_int_equal(ps_programs_torch_csv(programs, &csv, &test_error), PS_USAGE);
+        assert_non_null(strstr(test_error.message, refused[i].reason));
+        ps_programs_destroy(programs);
+    }
+}
+
 /* Copies of the weights and stashes in the steady state, stage p of P (PipeOptim, table of section II). */
 static void test_slots_are_the_papers(void **state) {
     (void)state;
@@ -353,6 +381,7 @@ static void test_bad_listings(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_combination_verifies),
+        cmocka_unit_test(test_torch_csv),
         cmocka_unit_test(test_slots_are_the_papers),
         cmocka_unit_test(test_pipeoptim_counts_s_while_filling),
         cmocka_unit_test(test_spectrain_distances),

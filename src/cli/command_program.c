@@ -11,22 +11,26 @@ struct program_arguments {
     struct common_arguments common;
     struct cluster_arguments cluster;
     const char *plan, *profile, *check;
-    int batches;
+    int batches, format;
 };
 
 #define OF(member) offsetof(struct program_arguments, member)
 
+enum { TORCH_CSV = 1 };
+static const char *const formats[] = {"text", "torch-csv", NULL};
+
 static const struct argument rows[] = {
     OPTION("plan", 'p', "FILE", text, plan, "the plan whose programs are printed", .excludes = "check"),
-    OPTION("batches", 'n', "N", integer, batches, "mini-batches in the segment; 4 where nothing is said", RANGE(1, 100000),
-           .excludes = "check"),
+    OPTION("batches", 'n', "N", integer, batches, "mini-batches in the segment; 4 where nothing is said, 1 with torch-csv",
+           RANGE(1, 100000), .excludes = "check"),
     OPTION("profile", 'P', "FILE", text, profile,
            "costs of its layers: with them the memory is held against --memory or --cluster", .excludes = "check"),
+    OPTION("format", 0, "NAME", choice, format,
+           "torch-csv: one mini-batch as the schedule that torch.distributed.pipelining loads", .choices = formats,
+           .excludes = "check json"),
     OPTION("check", 0, "FILE", text, check, "verify a listing; - reads standard input"),
 };
 static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
-
-static void defaults(void *values) { ((struct program_arguments *)values)->batches = 4; }
 
 static bool has_limits(const struct program_arguments *arguments) {
     return arguments->cluster.path != NULL || arguments->cluster.options.memory_bytes > 0;
@@ -48,7 +52,8 @@ static enum ps_status lower(const struct program_arguments *arguments, struct ps
     CHECK(ps_plan_read(arguments->plan, &plan, error));
     enum ps_status status = PS_OK;
     if (arguments->profile != NULL) status = ps_profile_read(arguments->profile, &profile, error);
-    if (status == PS_OK) status = ps_programs_lower(plan, profile, arguments->batches, programs, error);
+    const int batches = arguments->batches > 0 ? arguments->batches : arguments->format == TORCH_CSV ? 1 : 4;
+    if (status == PS_OK) status = ps_programs_lower(plan, profile, batches, programs, error);
     if (status == PS_OK && has_limits(arguments)) {
         status = check_memory(arguments, plan, profile, *programs, error);
         if (status != PS_OK) ps_programs_destroy(*programs);
@@ -119,6 +124,10 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     CHECK(arguments->plan != NULL ? lower(arguments, &programs, error) : parse(arguments->check, &programs, error));
     if (arguments->common.json) {
         status = output_text(ps_programs_json(programs), error);
+    } else if (arguments->format == TORCH_CSV) {
+        char *csv;
+        status = ps_programs_torch_csv(programs, &csv, error);
+        if (status == PS_OK) status = output_text(csv, error);
     } else if (arguments->check == NULL) {
         status = output_text(ps_programs_print(programs), error);
     } else {
@@ -132,7 +141,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_program = {
     .name = "program",
     .summary = "prints the lowered programs of a plan, or verifies a listing",
-    .usage = "(--plan FILE [--batches N] [--profile FILE --memory SIZE] | --check FILE)",
+    .usage = "(--plan FILE [--batches N] [--format NAME] [--profile FILE --memory SIZE] | --check FILE)",
     .description = {"Prints the instructions of every worker, one line each. What is printed is proved first: the "
                     "order of computations, that no worker can wait for ever, which version of the weights each "
                     "computation reads, and that no block is used twice. --check proves the same of a listing from a "
@@ -142,6 +151,5 @@ const struct command command_program = {
                "  penstock program --check program.txt",
     .size = sizeof(struct program_arguments),
     .groups = {{&group, 0}, {&memory_group, OF(cluster)}, {&common_group, 0}},
-    .defaults = defaults,
     .run = run,
 };

@@ -98,6 +98,59 @@ char *ps_programs_print(const struct ps_programs *programs) {
     return text_take(&text);
 }
 
+/* PyTorch executes one mini-batch, after which the caller updates the weights; each stage is on one rank, and each rank has a
+ * stage. It has no action that recomputes or encodes. */
+static enum ps_status check_torch(const struct ps_programs *programs, struct ps_error *error) {
+    static const char cannot[] = "PyTorch's schedules cannot say it";
+    if (!programs->flush) {
+        error_set(error, PS_USAGE, "schedule %s: weights are updated while other mini-batches are in the pipeline; %s",
+                  programs->schedule->name, cannot);
+        error_hint(error, "plan with --weights sync and a schedule that flushes, such as 1f1b or zb-h1");
+        return PS_USAGE;
+    }
+    if (programs->batches != 1)
+        return error_set(error, PS_USAGE, "%d mini-batches: a schedule of PyTorch's is of 1", programs->batches);
+    for (int stage = 0; stage < programs->stages; stage++) {
+        const int instances = programs->first_instance[stage + 1] - programs->first_instance[stage];
+        const struct cut_wire *wire = &programs->wire[stage];
+        if (instances != 1)
+            return error_set(error, PS_USAGE, "stage %d is on %d workers (schedule %s); %s, where a stage is on one rank",
+                             stage, instances, programs->schedule->name, cannot);
+        if (programs->recompute[stage])
+            return error_set(error, PS_USAGE,
+                             "stage %d recomputes its forward; %s: plan without, and use "
+                             "torch.utils.checkpoint in the module",
+                             stage, cannot);
+        if (wire->activation.codec != WIRE_NONE || wire->gradient.codec != WIRE_NONE)
+            return error_set(error, PS_USAGE, "the cut after stage %d encodes what it sends; %s: plan with --wire none", stage,
+                             cannot);
+    }
+    for (int worker = 0; worker < programs->workers; worker++)
+        if (programs->worker[worker].count == 0)
+            return error_set(error, PS_USAGE, "worker %d of %d has no stage; PyTorch needs one on each rank", worker,
+                             programs->workers);
+    return PS_OK;
+}
+
+enum ps_status ps_programs_torch_csv(const struct ps_programs *programs, char **csv, struct ps_error *error) {
+    TRY(check_torch(programs, error));
+    struct text text = {0};
+    for (int worker = 0; worker < programs->workers; worker++) {
+        const struct program *program = &programs->worker[worker];
+        const char *separator = "";
+        for (int i = 0; i < program->count; i++) {
+            const struct instruction *at = &program->code[i];
+            if (at->op > OP_W) continue;
+            text_add(&text, "%s%d%s%d", separator, at->stage, opcode_table[at->op].text, at->micro_batch);
+            separator = ",";
+        }
+        text_add(&text, "\n");
+    }
+    TRY(text_status(&text, "the schedule", error));
+    *csv = text_take(&text);
+    return PS_OK;
+}
+
 /* ------------------------------------------------------------------- parsing */
 
 struct reader {
