@@ -2,6 +2,7 @@
 #include "compute/kernel.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "compute/device.h"
 
@@ -21,8 +22,8 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
         made->parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
     enum ps_status status = PS_OK;
-    if (device->type->real && kernel_is_narrow(made) && !(type->native != NULL && type->native(made)))
-        status = adapter_begin(made, error);
+    const bool narrow = device->type->real && kernel_is_narrow(made), pieces = narrow && pieces_serve(made);
+    if (narrow && !pieces && !(type->native != NULL && type->native(made))) status = adapter_begin(made, error);
     if (status == PS_OK && type->prepare != NULL) status = type->prepare(made, error);
     if (status != PS_OK) {
         kernel_destroy(made);
@@ -30,6 +31,7 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
     }
     if (type->set_sizes != NULL) type->set_sizes(made);
     if (made->adapter != NULL) adapter_end(made);
+    if (pieces) pieces_end(made);
     *kernel = made;
     return PS_OK;
 }
@@ -62,11 +64,29 @@ struct loop_run {
     const struct kernel *kernel;
     const struct kernel_call *call;
     kernel_body *body;
+    size_t count;
 };
+
+static void run_piece(const void *context, const struct kernel_call *call, size_t first, size_t end) {
+    const struct loop_run *run = context;
+    run->body(run->kernel, call, first, end);
+}
 
 static void run_range(const void *context, size_t first, size_t end) {
     const struct loop_run *run = context;
-    run->body(run->kernel, run->call, first, end);
+    kernel_pieces(run->kernel, run->call, run->count, first, end, 1, run_piece, run);
+}
+
+static void run_columns(const void *context, size_t first, size_t end) {
+    const struct loop_run *run = context;
+    kernel_column_pieces(run->kernel, run->call, first, end, run_piece, run);
+}
+
+static void sum_columns(const struct kernel *kernel, const struct kernel_call *call, const struct kernel_loop *loop) {
+    const struct loop_run run = {kernel, call, loop->body, kernel_features(kernel)};
+    for (int p = 0; p < kernel->node->parameter_count; p++)
+        if (call->gradients[p] != NULL) memset(call->gradients[p], 0, (size_t)kernel->parameter_bytes[p]);
+    device_parallel(kernel->device, run.count, loop->grain > 0 ? loop->grain : 1, run_columns, &run);
 }
 
 static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
@@ -76,6 +96,7 @@ static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
     case OVER_ROWS:
         return kernel_rows(kernel);
     case OVER_FEATURES:
+    case OVER_SUMS:
         return kernel_features(kernel);
     case OVER_SAMPLES:
         return (size_t)kernel->samples;
@@ -91,13 +112,16 @@ enum ps_status kernel_run_own(struct kernel *kernel, enum kernel_part part, cons
     struct kernel_loop loop;
     kernel_function *function = part_of(kernel->type, part, &loop);
     if (function != NULL) return function(kernel, call);
-    kernel_parallel(kernel, call, loop_count(kernel, loop.over), loop.grain > 0 ? loop.grain : 1, loop.body);
+    if (loop.over == OVER_SUMS)
+        sum_columns(kernel, call, &loop);
+    else
+        kernel_parallel(kernel, call, loop_count(kernel, loop.over), loop.grain > 0 ? loop.grain : 1, loop.body);
     return PS_OK;
 }
 
 void kernel_parallel(const struct kernel *kernel, const struct kernel_call *call, size_t count, size_t grain,
                      kernel_body *body) {
-    device_parallel(kernel->device, count, grain, run_range, &(struct loop_run){kernel, call, body});
+    device_parallel(kernel->device, count, grain, run_range, &(struct loop_run){kernel, call, body, count});
 }
 
 void device_parallel(const struct device *device, size_t count, size_t grain, parallel_body *body, const void *context) {

@@ -39,10 +39,11 @@ struct kernel_call {
     /* For the clock device. adds (backward_weight): the caller adds the result to earlier gradients; split (both halves): the
      * halves run at different times. */
     bool adds, split;
-    double *loss;           /* loss only: sum over what counts, times its weights, is added here */
-    int64_t *correct;       /* of labels only: hits of the top guess are added here */
-    int64_t *correct5;      /* of labels only: those with fewer than five classes of higher probability */
-    struct ps_error *error; /* of a part that fails */
+    size_t first_row, end_row; /* of loops OVER_SUMS: the rows that the body adds */
+    double *loss;              /* loss only: sum over what counts, times its weights, is added here */
+    int64_t *correct;          /* of labels only: hits of the top guess are added here */
+    int64_t *correct5;         /* of labels only: those with fewer than five classes of higher probability */
+    struct ps_error *error;    /* of a part that fails */
 };
 
 struct kernel {
@@ -59,6 +60,9 @@ struct kernel {
     int64_t inner_bytes;
     int64_t workspace_bytes; /* largest of forward, backward_input and backward_weight */
     int64_t state_floats;    /* of a sample, carried from position to position; 0: none */
+    /* Of piecewise kernels on values in bf16: where their buffers are in the workspace, and how many floats each one holds.
+     * set_sizes may set the latter, to more than it is by default. */
+    int64_t piece_offset, piece_floats;
 };
 
 typedef enum ps_status kernel_function(struct kernel *kernel, const struct kernel_call *call);
@@ -70,6 +74,8 @@ enum loop_over {
     OVER_ELEMENTS, /* of the output, all samples together */
     OVER_ROWS,     /* of the output as a matrix of kernel_rows x kernel_features */
     OVER_FEATURES, /* its columns */
+    OVER_SUMS,     /* its columns, too, for sums over rows: the body adds the rows from call->first_row to call->end_row to the
+                      gradients of the parameters, which are 0 before */
     OVER_SAMPLES,
 };
 struct kernel_loop {
@@ -84,6 +90,10 @@ struct kernel_class {
     /* Can it compute on the node's own types, bf16 among them? NULL: it cannot. Then it gets the network in f32 (graph.wide),
      * and what it reads and writes is converted before and after, in its workspace (adapter.c). */
     bool (*native)(const struct kernel *kernel);
+    /* Do its loops, given to kernel_parallel or kernel_pieces, touch of each value only the share of their index, where all
+     * indices have equal shares? Then they compute in f32 also where values are bf16: a body is called for pieces of its range,
+     * and the shares of a piece are widened before and rounded after it in a buffer that stays in the cache (pieces.c). */
+    bool piecewise;
     /* Completes a kernel whose members up to relu_follows are set, and parameter_bytes to those of the canonical layout; the
      * rest of `size` is zero. After an error `release` follows. NULL: it is complete. */
     enum ps_status (*prepare)(struct kernel *kernel, struct ps_error *error);
@@ -123,6 +133,19 @@ enum ps_status adapter_run(struct kernel *kernel, enum kernel_part part, const s
 /* The kernel's own part, in the types that it computes in. */
 enum ps_status kernel_run_own(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
 enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call);
+
+/* Calls `body` for pieces of [first, end), in order, all but the last multiples of `step`, of a loop over `count` indices. The
+ * call that it gets has f32 where `call` has bf16: what a forward reads and writes, or a backward, which is a call with a
+ * gradient of a value. Without bf16 there is one piece. One thread's part; pieces.c, as the functions below. */
+typedef void piece_body(const void *context, const struct kernel_call *call, size_t first, size_t end);
+void kernel_pieces(const struct kernel *kernel, const struct kernel_call *call, size_t count, size_t first, size_t end,
+                   size_t step, piece_body *body, const void *context);
+/* The same for columns [first, end) of the rows; `body` finds the rows of a piece in its call. */
+void kernel_column_pieces(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end,
+                          piece_body *body, const void *context);
+/* Can and must a kernel be computed in pieces? Adds their buffers to its workspace. */
+bool pieces_serve(const struct kernel *kernel);
+void pieces_end(struct kernel *kernel);
 
 /* The shape of an input (of one sample), and of the output as a matrix: rows, of all samples, of so many features (channels).
  */

@@ -37,6 +37,7 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 
 const struct kernel_class cpu_add = {
     .set_sizes = set_sizes,
+    .piecewise = true,
     .forward_loop = {OVER_ELEMENTS, forward, 4096},
     .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
 };

@@ -153,4 +153,4 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 }
 
 const struct kernel_class cpu_cross_entropy = {
-    .set_sizes = set_sizes, .forward = forward, .backward_input_loop = {OVER_ROWS, backward, 16}};
+    .piecewise = true, .set_sizes = set_sizes, .forward = forward, .backward_input_loop = {OVER_ROWS, backward, 16}};

@@ -42,27 +42,34 @@ static void drop_part(const void *context, size_t first, size_t end) {
     }
 }
 
+static struct dropout dropout_of(struct random_key key, float rate, const float *from, float *to) {
+    return (struct dropout){.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
+}
+
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to) {
-    struct dropout dropout = {.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
+    const struct dropout dropout = dropout_of(key, rate, from, to);
     device_parallel(device, count, 4096, drop_part, &dropout);
 }
 
-static enum ps_status apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to) {
-    float rate = kernel->node->attributes.rate;
-    size_t count = kernel_elements(kernel);
-    if (call->training && rate != 0)
-        cpu_drop(kernel->device, call->key, rate, count, from, to);
+static void apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to, size_t first,
+                  size_t end) {
+    const struct dropout dropout = dropout_of(call->key, kernel->node->attributes.rate, from, to);
+    if (call->training && dropout.rate != 0)
+        drop_part(&dropout, first, end);
     else if (to != from)
-        memcpy(to, from, count * sizeof *to);
-    return PS_OK;
+        memcpy(to + first, from + first, (end - first) * sizeof *to);
 }
 
-static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
-    return apply(kernel, call, call->input[0], call->output);
+static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    apply(kernel, call, call->input[0], call->output, first, end);
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
-    return apply(kernel, call, call->output_gradient, call->input_gradient[0]);
+static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    apply(kernel, call, call->output_gradient, call->input_gradient[0], first, end);
 }
 
-const struct kernel_class cpu_dropout = {.forward = forward, .backward_input = backward_input};
+const struct kernel_class cpu_dropout = {
+    .piecewise = true,
+    .forward_loop = {OVER_ELEMENTS, forward, 4096},
+    .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
+};

@@ -128,9 +128,7 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
     size_t channels = kernel_features(kernel), positions = positions_of(kernel), count = end - first;
     if (call->gradients[0] == NULL) return;
     float *dgamma = call->gradients[0] + first, *dbeta = call->gradients[1] != NULL ? call->gradients[1] + first : NULL;
-    memset(dgamma, 0, count * sizeof *dgamma);
-    if (dbeta != NULL) memset(dbeta, 0, count * sizeof *dbeta);
-    for (size_t row = 0; row < kernel_rows(kernel); row++) {
+    for (size_t row = call->first_row; row < call->end_row; row++) {
         size_t at = row * channels + first;
         const float *mean = call->inner + 2 * (row / positions) * channels + first;
         add_row(count, call->input[0] + at, call->output_gradient + at, mean, mean + channels, dgamma, dbeta);
@@ -139,7 +137,8 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 
 const struct kernel_class cpu_group_norm = {
     .set_sizes = set_sizes,
+    .piecewise = true,
     .forward_loop = {OVER_SAMPLES, forward},
     .backward_input_loop = {OVER_SAMPLES, backward_input},
-    .backward_weight_loop = {OVER_FEATURES, backward_weight, 16},
+    .backward_weight_loop = {OVER_SUMS, backward_weight, 16},
 };

@@ -3,7 +3,6 @@
  * for the gradients of gamma and beta they share the features, and each reads all rows.
  */
 #include <math.h>
-#include <string.h>
 
 #include "compute/cpu/cpu.h"
 
@@ -81,9 +80,7 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
     const float *means = call->inner, *inverses = means + rows;
     if (call->gradients[0] == NULL) return;
     float *dgamma = call->gradients[0] + first, *dbeta = call->gradients[1] != NULL ? call->gradients[1] + first : NULL;
-    memset(dgamma, 0, (end - first) * sizeof *dgamma);
-    if (dbeta != NULL) memset(dbeta, 0, (end - first) * sizeof *dbeta);
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = call->first_row; row < call->end_row; row++) {
         size_t at = row * features + first;
         add_row(end - first, dgamma, dbeta, call->input[0] + at, call->output_gradient + at, means[row], inverses[row]);
     }
@@ -91,14 +88,16 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 
 const struct kernel_class cpu_layer_norm = {
     .set_sizes = set_sizes,
+    .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 16},
     .backward_input_loop = {OVER_ROWS, backward_input, 16},
-    .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},
+    .backward_weight_loop = {OVER_SUMS, backward_weight, 64},
 };
 
 const struct kernel_class cpu_rms_norm = {
     .set_sizes = set_sizes,
+    .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 16},
     .backward_input_loop = {OVER_ROWS, backward_input, 16},
-    .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},
+    .backward_weight_loop = {OVER_SUMS, backward_weight, 64},
 };

@@ -107,6 +107,7 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 
 const struct kernel_class cpu_local_response_norm = {
     .set_sizes = set_sizes,
+    .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 16},
     .backward_input_loop = {OVER_ROWS, backward, 16},
 };

@@ -79,14 +79,15 @@ static void set_sizes(struct kernel *kernel) {
     kernel->workspace_bytes = (int64_t)(pieces_of(kernel_elements(kernel)) * sizeof(double));
 }
 
-/* Pieces [first, end). Of padding only the output is wanted; its targets are not read. */
+/* The pieces of the elements [first, end), where a piece begins. Of padding only the output is wanted; its targets are not
+ * read. */
 static void forward_pieces(loss_forward *rule, const struct kernel *kernel, const struct kernel_call *call, size_t first,
                            size_t end) {
-    const size_t all = kernel_elements(kernel), labelled = counted_elements(kernel, call);
+    const size_t labelled = counted_elements(kernel, call);
     const float *x = call->input[0], *t = call->target;
     double *losses = call->workspace;
-    for (size_t p = first; p < end; p++) {
-        const size_t start = p * PIECE, last = start + PIECE < all ? start + PIECE : all;
+    for (size_t p = first / PIECE; p < pieces_of(end); p++) {
+        const size_t start = p * PIECE, last = start + PIECE < end ? start + PIECE : end;
         const size_t counted = labelled < start ? start : labelled < last ? labelled : last;
         losses[p] = counted > start ? rule(counted - start, x + start, t + start, call->output + start) : 0;
         if (counted < last) rule(last - counted, x + counted, x + counted, call->output + counted);
@@ -95,7 +96,7 @@ static void forward_pieces(loss_forward *rule, const struct kernel *kernel, cons
 
 static enum ps_status forward(kernel_body *pieces, struct kernel *kernel, const struct kernel_call *call) {
     const double *losses = call->workspace;
-    kernel_parallel(kernel, call, pieces_of(kernel_elements(kernel)), 1, pieces);
+    kernel_parallel(kernel, call, kernel_elements(kernel), PIECE, pieces);
     for (size_t p = 0; p < pieces_of(counted_elements(kernel, call)); p++) *call->loss += losses[p];
     return PS_OK;
 }
@@ -120,8 +121,10 @@ static void backward_elements(loss_slope *rule, const struct kernel *kernel, con
     static void NAME##_backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {       \
         backward_elements(NAME##_slope, kernel, call, first, end);                                                             \
     }                                                                                                                          \
-    const struct kernel_class cpu_##NAME = {                                                                                   \
-        .set_sizes = set_sizes, .forward = NAME##_kernel, .backward_input_loop = {OVER_ELEMENTS, NAME##_backward, PIECE}}
+    const struct kernel_class cpu_##NAME = {.piecewise = true,                                                                 \
+                                            .set_sizes = set_sizes,                                                            \
+                                            .forward = NAME##_kernel,                                                          \
+                                            .backward_input_loop = {OVER_ELEMENTS, NAME##_backward, PIECE}}
 LOSS(mse);
 LOSS(l1);
 LOSS(bce);

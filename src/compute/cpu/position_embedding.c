@@ -21,27 +21,24 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
     }
 }
 
-static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
-    float *dx = call->input_gradient[0];
-    if (dx != call->output_gradient) memcpy(dx, call->output_gradient, kernel_elements(kernel) * sizeof *dx);
-    return PS_OK;
+static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const size_t features = kernel_features(kernel), at = first * features;
+    if (call->input_gradient[0] != call->output_gradient)
+        memcpy(call->input_gradient[0] + at, call->output_gradient + at, (end - first) * features * sizeof(float));
 }
 
 static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    size_t features = kernel_features(kernel), rows = kernel_rows(kernel);
-    size_t vectors = (size_t)kernel->node->attributes.count;
+    size_t features = kernel_features(kernel);
     float *gradient = call->gradients[0] + first;
-    for (size_t vector = 0; vector < vectors; vector++) {
-        memset(gradient + vector * features, 0, (end - first) * sizeof *gradient);
-    }
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = call->first_row; row < call->end_row; row++) {
         float *to = gradient + vector_of(kernel, row) * features;
         vector_add(end - first, to, call->output_gradient + row * features + first);
     }
 }
 
 const struct kernel_class cpu_position_embedding = {
+    .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 32},
-    .backward_input = backward_input,
-    .backward_weight_loop = {OVER_FEATURES, backward_weight, 64},
+    .backward_input_loop = {OVER_ROWS, backward_input, 32},
+    .backward_weight_loop = {OVER_SUMS, backward_weight, 64},
 };

@@ -8,6 +8,7 @@ ELEMENTWISE(forward, y[i] = x[i] < 0 ? 0 : x[i])
 ELEMENTWISE(backward, float gradient = dy[i]; dx[i] = y[i] > 0 ? gradient : 0)
 
 const struct kernel_class cpu_relu = {
+    .piecewise = true,
     .forward_loop = {OVER_ELEMENTS, forward, 4096},
     .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
 };

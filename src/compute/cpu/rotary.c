@@ -110,6 +110,7 @@ const struct kernel_class cpu_rotary = {
     .size = sizeof(struct rotary_kernel),
     .prepare = prepare,
     .release = release,
+    .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 4},
     .backward_input_loop = {OVER_ROWS, backward_input, 4},
 };

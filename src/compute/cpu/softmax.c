@@ -81,7 +81,8 @@ static void log_softmax_backward(const struct kernel *kernel, const struct kerne
     }
 }
 
-const struct kernel_class cpu_softmax = {.forward_loop = {OVER_ROWS, softmax, 8},
-                                         .backward_input_loop = {OVER_ROWS, softmax_backward, 8}};
-const struct kernel_class cpu_log_softmax = {.forward_loop = {OVER_ROWS, log_softmax, 8},
+const struct kernel_class cpu_softmax = {
+    .piecewise = true, .forward_loop = {OVER_ROWS, softmax, 8}, .backward_input_loop = {OVER_ROWS, softmax_backward, 8}};
+const struct kernel_class cpu_log_softmax = {.piecewise = true,
+                                             .forward_loop = {OVER_ROWS, log_softmax, 8},
                                              .backward_input_loop = {OVER_ROWS, log_softmax_backward, 8}};

@@ -44,6 +44,7 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 }
 
 const struct kernel_class cpu_unary = {
+    .piecewise = true,
     .forward_loop = {OVER_ELEMENTS, forward, 1024},
     .backward_input_loop = {OVER_ELEMENTS, backward, 1024},
 };
