@@ -616,7 +616,7 @@ struct ps_train_options {
     /* data */
     const struct ps_dataset *data, *valid; /* to train and to evaluate on; valid may be NULL */
     int batch;                             /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
-    /* how long: steps > 0 wins over epochs */
+    /* how long, in all: steps > 0 wins over epochs; with both 0 it is one epoch */
     int epochs, steps;
     int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch */
     int valid_bleu;      /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
@@ -648,7 +648,10 @@ struct ps_train_options {
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
      * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
-     * threads and trace. A run that had ended keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
+     * threads, emulate, trace and keep_checkpoints; and as far as they are not their defaults epochs and steps (the total:
+     * PS_USAGE where the run has reached it), evaluate_every, checkpoint_every and all from lr to groups, with which the steps
+     * that follow are trained. The run's configuration keeps what was changed and when. A run that had ended, and is not asked
+     * for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */

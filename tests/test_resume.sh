@@ -186,8 +186,8 @@ begins "nothing to go on from"
 [ $? -eq 7 ] && grep -q '^penstock: --resume: nowhere holds no run' err || complain "--resume of nothing is not status 7"
 "$PENSTOCK" train --resume full >out 2>err
 [ $? -eq 7 ] || complain "--resume without a checkpoint is not status 7"
-"$PENSTOCK" train --resume whole --lr 0.1 >out 2>err
-[ $? -eq 2 ] && grep -q -- '--resume and --lr contradict' err || complain "--resume with another learning rate is not status 2"
+"$PENSTOCK" train --resume whole --batch 16 >out 2>err
+[ $? -eq 2 ] && grep -q -- '--resume and --batch contradict' err || complain "--resume with another batch is not status 2"
 "$PENSTOCK" train --resume whole -q >out 2>err || complain "--resume of a finished run: status $?"
 same whole
 

@@ -236,8 +236,6 @@ static void test_refusals_by_plan(void **state) {
     refuse(options, PS_USAGE, "`beta1`: optimizer sgdm has no such setting");
     options = good, options.plan.optimizer = "adam", options.o.momentum = 0.5;
     refuse(options, PS_USAGE, "`momentum`: optimizer adam has no such setting");
-    options = good, options.o.steps = 0, options.o.epochs = 0;
-    refuse(options, PS_USAGE, "in epochs or steps");
     options = good, options.o.trace = true;
     refuse(options, PS_USAGE, "`trace`");
     options = good, options.plan_path = "no/such/plan.json";

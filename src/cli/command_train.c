@@ -27,8 +27,10 @@ static const struct argument data_rows[] = {
     OPTION("valid", 0, "SPEC", text, valid, "data to evaluate on after each segment"),
     OPTION("batch", 'b', "N", integer, options.batch, "samples in a mini-batch; the micro-batches must divide it",
            RANGE(1, 1 << 24)),
-    OPTION("epochs", 'e', "N", integer, options.epochs, "passes over the data", RANGE(1, 1000000), .excludes = "steps"),
-    OPTION("steps", 0, "N", integer, options.steps, "mini-batches, instead of epochs", RANGE(1, 1000000000)),
+    OPTION("epochs", 'e', "N", integer, options.epochs,
+           "passes over the data in all, with --resume those before included; 1 where nothing is said", RANGE(1, 1000000),
+           .excludes = "steps"),
+    OPTION("steps", 0, "N", integer, options.steps, "mini-batches in all, instead of epochs", RANGE(1, 1000000000)),
     OPTION("evaluate-every", 0, "N", integer, options.evaluate_every,
            "steps between evaluations, counted from the beginning of an epoch; without it an epoch", RANGE(1, 1000000000)),
     OPTION("valid-bleu", 0, "N", integer, options.valid_bleu,
@@ -84,11 +86,8 @@ static const struct argument lasting_rows[] = {
            RANGE(1, 1000000000)),
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
-           "go on from the newest whole checkpoint of a run; plan, workers, device and transport may be others",
-           .excludes =
-               "model init freeze lora batch epochs steps evaluate-every valid-bleu lengths checkpoint-every optimizer lr "
-               "momentum dampening "
-               "weight-decay betas eps lr-schedule lr-per-epoch warmup clip label-smoothing decay-exclude groups seed out"),
+           "go on from the newest whole checkpoint of a run; plan, workers, device, transport, rates and length may be others",
+           .excludes = "model init freeze lora batch valid-bleu lengths optimizer seed out"),
     OPTION("restarts", 0, "N", integer, restarts,
            "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs "
            "--out",

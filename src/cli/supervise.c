@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ struct supervisor {
     char program[4096], launch[4096], workers_text[16];
     int workers;     /* of the next start; 0: those of the run */
     int64_t reached; /* newest checkpoint when it was last started; -1: none */
+    int64_t before;  /* of the run that was to be resumed, which configuration it had; 0: there was none */
     const char *words[WORDS_MAX];
 };
 
@@ -149,9 +151,18 @@ static void write_words(struct supervisor *supervisor, bool again) {
     words[count] = NULL;
 }
 
+/* A number for the run's configuration as it stands, which changes when that is written; 0: there is none. */
+static int64_t configuration(const struct supervisor *supervisor) {
+    char path[4096];
+    struct stat file;
+    snprintf(path, sizeof path, "%s/config.json", run_dir_of(supervisor));
+    if (stat(path, &file) != 0) return 0;
+    return (int64_t)file.st_ino + 1000000000 * (int64_t)file.st_mtim.tv_sec + file.st_mtim.tv_nsec;
+}
+
 static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct ps_error *error) {
-    /* Without a configuration nothing was trained yet: starts from the beginning. */
-    write_words(supervisor, has_file(supervisor, "config.json"));
+    /* Until the run has written its configuration the words that were given say what is to be done. */
+    write_words(supervisor, configuration(supervisor) != supervisor->before);
     fflush(NULL);
     pid_t parent = getpid();
     *child = fork();
@@ -253,6 +264,7 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
     if (run_dir_of(&supervisor) == NULL)
         return message_set(error, PS_USAGE, "--restarts: needs a run directory (--out) to resume from");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (arguments->options.resume != NULL) supervisor.before = configuration(&supervisor);
     if (readlink("/proc/self/exe", supervisor.program, sizeof supervisor.program - 1) < 0)
         return message_set(error, PS_FAILED, "--restarts: cannot find this program: %s", strerror(errno));
     for (int left = arguments->restarts;; left--) {

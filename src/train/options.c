@@ -8,7 +8,6 @@
 void ps_train_options_init(struct ps_train_options *options) {
     *options = (struct ps_train_options){
         .struct_size = sizeof *options,
-        .epochs = 1,
         .lr = NAN,
         .momentum = NAN,
         .dampening = NAN,

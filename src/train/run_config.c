@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/object.h"
 #include "graph/lora.h"
 #include "train/run_result.h"
@@ -167,7 +168,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_data(config, "data", options->data, job->checksums[0]);
     set_data(config, "valid", options->valid, job->checksums[1]);
     set_integer(config, "batch", job->batch);
-    set_integer(config, "epochs", options->epochs);
+    set_integer(config, "epochs", options->epochs > 0 || options->steps > 0 ? options->epochs : 1);
     set_integer(config, "steps", steps);
     set_integer(config, "evaluate_every", options->evaluate_every);
     set_integer(config, "valid_bleu", options->valid_bleu);
@@ -183,11 +184,91 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     return config;
 }
 
-enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule, int64_t steps,
-                            const struct resumption *before, struct ps_error *error) {
+/* -------------------------------------------------------------------------- history */
+
+/* The settings that may change where a run goes on. */
+static const char *const changing[] = {"steps",
+                                       "evaluate_every",
+                                       "checkpoint_every",
+                                       "lr",
+                                       "momentum",
+                                       "dampening",
+                                       "weight_decay",
+                                       "betas",
+                                       "eps",
+                                       "lr_schedule",
+                                       "lr_per_epoch",
+                                       "warmup_steps",
+                                       "clip",
+                                       "label_smoothing",
+                                       "decay_exclude",
+                                       "groups",
+                                       "data",
+                                       "data_checksum",
+                                       "valid",
+                                       "valid_checksum"};
+enum { CHANGING = sizeof changing / sizeof *changing };
+
+static void add_change(const char *name, const json_t *from, const json_t *to, struct text *text) {
+    char *values[2] = {NULL, NULL};
+    for (int v = 0; v < 2; v++) {
+        const json_t *value = v == 0 ? from : to;
+        if (value) values[v] = json_dump_text(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    }
+    text_add(text, "%s%s %s, was %s", text->length > 0 ? "; " : "", name, values[1] ? values[1] : "not set",
+             values[0] ? values[0] : "not set");
+    for (int v = 0; v < 2; v++) free(values[v]);
+}
+
+/* Says what differs from the run's earlier settings, and makes the entry that keeps those. NULL: nothing. */
+static json_t *find_changes(const json_t *old, const json_t *config, int64_t step) {
+    struct text text = {0};
+    for (int c = 0; c < CHANGING; c++) {
+        const json_t *from = json_object_get(old, changing[c]), *to = json_object_get(config, changing[c]);
+        /* Files of earlier versions lack some. */
+        const bool unsaid = !from && (json_is_false(to) || strstr(changing[c], "_checksum"));
+        if ((from || to) && !unsaid && !json_equal(from, to)) add_change(changing[c], from, to, &text);
+    }
+    if (text.length == 0) return NULL;
+    char *said = text_take(&text);
+    if (said) log_info("from step %lld on: %s", (long long)step, said);
+    free(said);
+    json_t *entry = json_pack("{s:I}", "until_step", (json_int_t)step);
+    for (int c = 0; c < CHANGING; c++) {
+        json_t *value = json_object_get(old, changing[c]);
+        if (value) json_object_set(entry, changing[c], value);
+    }
+    return entry;
+}
+
+/* history[]: with what settings the run was trained until which step, where it went on with others. What was trained with them
+ * and lost since is not told. */
+static void set_history(json_t *config, const json_t *old, int64_t step) {
+    json_t *history = json_array(), *entry = find_changes(old, config, step);
+    size_t i;
+    json_t *before;
+    json_int_t reached = 0;
+    json_array_foreach(json_object_get(old, "history"), i, before) {
+        json_int_t until = json_integer_value(json_object_get(before, "until_step"));
+        if (until > step) until = step;
+        if (until <= reached) continue;
+        json_t *copy = json_copy(before);
+        json_object_set_new(copy, "until_step", json_integer(until));
+        json_array_append_new(history, copy);
+        reached = until;
+    }
+    if (entry && step > reached) json_array_append(history, entry);
+    json_decref(entry);
+    if (json_array_size(history) > 0) json_object_set(config, "history", history);
+    json_decref(history);
+}
+
+enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule,
+                            const struct segment_lengths *lengths, int64_t step, const struct resumption *before,
+                            struct ps_error *error) {
     static const char *const planning[] = {"cluster", "plan_options", "cluster_options"};
     char path[PATH_SIZE];
-    json_t *config = make_config(job, rule, steps);
+    json_t *config = make_config(job, rule, lengths->steps);
     enum ps_status status = set_said(config, job, error);
     if (status != PS_OK) {
         json_decref(config);
@@ -199,6 +280,7 @@ enum ps_status config_write(const char *run_dir, const struct job *job, const st
         json_object_del(config, planning[i]);
         if (old) json_object_set(config, planning[i], old);
     }
+    if (before && before->document) set_history(config, before->document, step);
     return json_write_file(config, file_join(path, run_dir, "config.json"), error);
 }
 
@@ -338,6 +420,32 @@ static void merge_manner(const struct ps_train_options *requested, struct ps_tra
     options->trace = requested->trace;
     options->observer = requested->observer;
     options->out = options->resume = requested->resume;
+}
+
+/* What the steps from here on are to be trained with. */
+static void merge_settings(const struct ps_train_options *requested, struct ps_train_options *options) {
+    static const size_t numbers[] = {
+        offsetof(struct ps_train_options, lr),        offsetof(struct ps_train_options, momentum),
+        offsetof(struct ps_train_options, dampening), offsetof(struct ps_train_options, weight_decay),
+        offsetof(struct ps_train_options, beta1),     offsetof(struct ps_train_options, beta2),
+        offsetof(struct ps_train_options, eps),       offsetof(struct ps_train_options, label_smoothing)};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        double value;
+        memcpy(&value, (const char *)requested + numbers[n], sizeof value);
+        if (!isnan(value)) memcpy((char *)options + numbers[n], &value, sizeof value);
+    }
+    if (requested->steps || requested->epochs) {
+        options->steps = requested->steps;
+        options->epochs = requested->epochs;
+    }
+    TAKE(evaluate_every);
+    TAKE(checkpoint_every);
+    TAKE(lr_schedule);
+    TAKE(lr_per_epoch);
+    TAKE(warmup_steps);
+    TAKE(clip);
+    TAKE(decay_exclude);
+    TAKE(groups);
 }
 
 #undef TAKE
@@ -480,6 +588,7 @@ static enum ps_status merge(const struct ps_train_options *requested, int proces
     struct ps_train_options *options = &resumption->request.options;
     char path[PATH_SIZE];
     merge_manner(requested, options);
+    merge_settings(requested, options);
     TRY(read_network(requested, resumption, error));
     if (requested->plan) {
         resumption->planned_anew = true;
@@ -557,7 +666,10 @@ enum ps_status resumption_parse(const char *text, size_t size, const struct ps_t
     static const char source[] = "the configuration from rank 0";
     TRY(json_parse(text, size, source, "penstock-config", &resumption->document, error));
     enum ps_status status = take_document(source, resumption, error);
-    if (status == PS_OK) merge_manner(requested, &resumption->request.options);
+    if (status == PS_OK) {
+        merge_manner(requested, &resumption->request.options);
+        merge_settings(requested, &resumption->request.options);
+    }
     if (status == PS_OK) status = check_data(resumption, error);
     if (status != PS_OK) resumption_free(resumption);
     return status;

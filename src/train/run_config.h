@@ -1,12 +1,14 @@
 /*
- * config.json: all that is needed to repeat a run, and to go on with it where it was interrupted. What decides the numbers
- * (network, data, batch, steps, segments, optimizer, seed) stays as it is; plan, workers, device and transport may change.
+ * config.json: all that is needed to repeat a run, and to go on with it where it was interrupted. Network, batch, optimizer and
+ * seed stay as they are. The rest may change: plan, workers, device and transport, and how the steps that follow are trained
+ * (how many, data, rates), of which the file keeps a history.
  */
 #ifndef PENSTOCK_TRAIN_RUN_CONFIG_H
 #define PENSTOCK_TRAIN_RUN_CONFIG_H
 
 #include <jansson.h>
 
+#include "exec/program_set.h"
 #include "exec/update_rule.h"
 #include "train/job.h"
 #include "train/options.h"
@@ -40,8 +42,10 @@ void resumption_free(struct resumption *resumption);
 enum ps_status resumption_check_data(const struct resumption *resumption, const struct ps_train_options *requested,
                                      const uint64_t checksums[2], struct ps_error *error);
 
-/* Writes RUN_DIR/config.json; `before` is the run's old one where it goes on, else NULL. */
-enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule, int64_t steps,
-                            const struct resumption *before, struct ps_error *error);
+/* Writes RUN_DIR/config.json; `before` is the run's old one where it goes on, after `step`, else NULL. Settings that have
+ * changed are logged, and the earlier ones kept in its `history`. */
+enum ps_status config_write(const char *run_dir, const struct job *job, const struct update_rule *rule,
+                            const struct segment_lengths *lengths, int64_t step, const struct resumption *before,
+                            struct ps_error *error);
 
 #endif

@@ -114,7 +114,11 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     origin = values_origin(job->values, &size);
     if (origin) TRY(file_write(file_join(place, path, "network.onnx"), origin, size, error));
     file_join(place, path, "log.jsonl");
-    if (before->document) return open_log_again(directory, place, step, error);
+    if (before->document) {
+        char summary[PATH_SIZE]; /* of the run that had ended and goes on */
+        unlink(file_join(summary, path, "summary.json"));
+        return open_log_again(directory, place, step, error);
+    }
     directory->log = fopen(place, "we");
     return directory->log ? PS_OK : cannot_write_log(directory, error);
 }

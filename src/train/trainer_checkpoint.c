@@ -133,7 +133,7 @@ static enum ps_status fill_directory(struct ps_trainer *trainer, struct run_dire
     TRY(start_writer(trainer, directory, writer, error));
     TRY(take_state(trainer, writer, error));
     TRY(checkpoint_writer_wait(writer, error));
-    return config_write(directory->path, &trainer->job, &trainer->rule, trainer->lengths.steps, NULL, error);
+    return config_write(directory->path, &trainer->job, &trainer->rule, &trainer->lengths, trainer->step, NULL, error);
 }
 
 /* In another, as rank 0 writes it. */

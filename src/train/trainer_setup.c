@@ -84,9 +84,8 @@ static enum ps_status count_steps(struct ps_trainer *trainer, int64_t batch, int
         return error_set(error, PS_USAGE, "`steps`: device %s reads no data, so steps and not epochs must be given",
                          trainer->job.device->name);
     }
-    if (options->steps == 0 && options->epochs == 0)
-        return error_set(error, PS_USAGE, "`epochs`: how long to train must be said, in epochs or steps");
-    lengths->steps = options->steps > 0 ? options->steps : options->epochs * lengths->epoch;
+    const int epochs = options->epochs > 0 ? options->epochs : 1;
+    lengths->steps = options->steps > 0 ? options->steps : epochs * lengths->epoch;
     if (lengths->steps > INT32_MAX)
         return error_set(error, PS_USAGE, "`epochs`: %lld steps are more than a run can have", (long long)lengths->steps);
     return PS_OK;
@@ -301,6 +300,16 @@ static enum ps_status check_requested(const struct ps_train_options *requested, 
     return PS_OK;
 }
 
+/* A total that a run has reached leaves nothing to train. */
+static enum ps_status check_total(const struct ps_trainer *trainer, struct ps_error *error) {
+    const struct ps_train_options *requested = &trainer->request.options;
+    const long long done = (long long)trainer->checkpoint.state.step, total = (long long)trainer->lengths.steps;
+    const bool steps = requested->steps > 0;
+    if (!requested->resume || (!steps && requested->epochs == 0) || done < total) return PS_OK;
+    return error_set(error, PS_USAGE, "`%s`: %d in all are reached, as %s has trained %lld steps; a larger total goes on",
+                     steps ? "steps" : "epochs", steps ? requested->steps : requested->epochs, requested->resume, done);
+}
+
 /* What can be checked of steps and rates before a plan says the rest of them. */
 static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
@@ -310,6 +319,7 @@ static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *e
                           : planning->weights && !search_is_auto(planning->weights) ? planning->weights
                                                                                     : POLICY_SYNCHRONOUS;
     TRY(count_steps(trainer, job_requested_batch(job), 1, error));
+    TRY(check_total(trainer, error));
     return choose_rule(trainer, optimizer, weights, job->device->real ? job->network->graph : NULL, error);
 }
 
@@ -445,8 +455,8 @@ enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error)
     trainer->started_s = clock_now() - trainer->figures.elapsed_s;
     TRY(trainer_checkpoints_start(trainer, error));
     if (!trainer->directory.path || trainer->directory.complete) return PS_OK;
-    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, trainer->lengths.steps, &trainer->resumption,
-                        error);
+    return config_write(trainer->directory.path, &trainer->job, &trainer->rule, &trainer->lengths, trainer->step,
+                        &trainer->resumption, error);
 }
 
 void trainer_free(struct ps_trainer *trainer) {

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Going on with a run as users mean to: for longer, with other rates, after Ctrl-C, with the best checkpoint. By threads, and over each
+# MPI library in PENSTOCK_MPIS. (What PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
+. "$(dirname "$0")/support.sh"
+
+begins "the runs that were never interrupted"
+# An epoch has 12 steps.
+common="--data synthetic:images,samples=100 --valid synthetic:images,samples=16 --device reference --seed 3 -q"
+"$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o profile.json >out 2>err || complain "no profile"
+for plan in "async 1f1b-async pipeoptim" "flush 1f1b sync"; do
+    # Words on purpose, here and below.
+    # shellcheck disable=SC2086
+    set -- $plan
+    "$PENSTOCK" plan --profile profile.json --workers 3 --method uniform --schedule "$2" --weights "$3" --micro-batches 2 \
+        --optimizer adam -q -o "$1.json" >out 2>err || complain "no plan $1"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan "$1.json" $common --epochs 3 --transport threads --out "$1" >out 2>err || complain "threads: $1"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan "$1.json" $common --epochs 2 --transport threads --out "$1_short" >out 2>err || complain "threads: $1"
+done
+
+# short PLAN: a copy of its shorter run, in `run`
+short() { rm -rf run && cp -r "$1_short" run; }
+
+for way in "=$PENSTOCK" $(usable_mpis); do
+    program=${way#*=}
+    start=
+    [ -z "${way%%=*}" ] || start="${way%%=*} -n 3"
+
+    for plan in async flush; do
+        begins "more epochs: $plan ${start:-threads}"
+        short $plan
+        $start "$program" train --resume run --epochs 3 -q >out 2>err || complain "--epochs 3: status $?"
+        [ "$(sum run)" = "$(sum $plan)" ] || complain "two epochs and one more are not three"
+        grep -q '"until_step": 24' run/config.json && grep -q '"step": 36' run/summary.json || complain "the record of the run that went on"
+        [ "$(sed 's/, "samples_per_s.*//' run/log.jsonl)" = "$(sed 's/, "samples_per_s.*//' $plan/log.jsonl)" ] || complain "another log"
+    done
+
+    begins "other rates: ${start:-threads}"
+    short flush
+    $start "$program" train --resume run --steps 30 --lr 0.5 --lr-schedule cosine --weight-decay 0.25 >out 2>err ||
+        complain "other rates: status $?"
+    grep -q 'from step 24 on: steps 30, was 24; lr 0.5, was 0.001; weight_decay 0.25, was 0.*; lr_schedule "cosine", was "constant"' err ||
+        complain "does not say what has changed"
+    record=$(tr -d ' \n' <run/config.json)
+    case ${record#*\"history\":} in *'"until_step":24,'*'"steps":24,'*'"lr":0.001,'*'"lr_schedule":"constant"'*) ;; *) complain "history: $record" ;; esac
+    case ${record%%\"history\"*} in *'"steps":30,'*'"lr":0.5,'*'"weight_decay":0.25,'*) ;; *) complain "settings: $record" ;; esac
+    [ "$(sum run)" != "$(sum flush)" ] || complain "other rates change nothing"
+    # With the same settings nothing is added.
+    rm -r run/checkpoints/000030 run/summary.json
+    cp run/config.json before.json
+    $start "$program" train --resume run -q >out 2>err || complain "the same once more: status $?"
+    [ "$(grep -c until_step run/config.json)" -eq 1 ] || complain "the same settings are a change"
+done
+
+begins "a total that is reached"
+cp -r flush_short reached
+find reached -type f -exec cksum {} + >files
+for option in "epochs 2" "epochs 1" "steps 24"; do
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --resume reached --$option -q >out 2>err
+    [ $? -eq 2 ] && grep -q "^penstock: --${option% *}: ${option#* } in all are reached, as reached has trained 24 steps" err &&
+        [ "$(grep -c ^penstock err)" -eq 1 ] || complain "--$option"
+done
+"$PENSTOCK" train --resume reached --lr 0.1 -q >out 2>err || complain "--lr on a run that has ended: status $?"
+"$PENSTOCK" train --resume reached --optimizer sgd -q >out 2>err
+[ $? -eq 2 ] && grep -q -- '--resume and --optimizer contradict' err || complain "--resume with another optimizer is not status 2"
+find reached -type f -exec cksum {} + | cmp -s - files || complain "a run that has ended was changed"
+
+begins "more, supervised"
+short flush
+"$PENSTOCK" train --resume run --epochs 3 --restarts 2 -q >out 2>err || complain "supervised: status $?"
+[ "$(sum run)" = "$(sum flush)" ] || complain "supervised, two epochs and one more are not three"
+
+finish
