@@ -1,7 +1,7 @@
 #!/bin/sh
 # One training of three ranks, with a replica, checkpoints and an evaluation, by each way that ranks exchange blocks: its weights,
-# its log and what goes on from it are those of threads. (test_mpi.sh tries all methods. What PENSTOCK and PENSTOCK_MPIS are stands
-# in support.sh.)
+# its log and what goes on from it are those of threads. And what a run on several hosts should come to. (test_mpi.sh tries all
+# methods. What PENSTOCK and PENSTOCK_MPIS are stands in support.sh.)
 . "$(dirname "$0")/support.sh"
 needs_mpi
 
@@ -33,6 +33,33 @@ both() {
     over 3 train --resume mpi -q
     [ $status -eq 0 ] || complain "resume: status $status"
     [ "$(sum mpi)" = "$(sum threads)" ] || complain "resume: other weights than with threads"
+
+    begins "$mpi: links between hosts are predicted, those of a cluster that this host does not play are not"
+    # Every cut sends at least 100 numbers of 4 samples: over 4 kB/s no more than 10 samples per second.
+    linked="train --plan plan.json --profile profile.json --data synthetic:images,samples=24 --steps 1 --bandwidth 4kB/s --json -q"
+    # shellcheck disable=SC2086
+    over 3 $linked
+    [ $status -eq 0 ] || complain "one host: status $status"
+    predicted=$(field predicted_samples_per_s <out)
+    awk -v p="$predicted" 'BEGIN { exit !(p > 20) }' || complain "one host: $predicted samples/s predicted"
+    [ -n "$hosts" ] || return 0
+    # shellcheck disable=SC2086
+    prefix=./host over 3 $linked
+    [ $status -eq 0 ] || complain "three hosts: status $status"
+    predicted=$(field predicted_samples_per_s <out)
+    awk -v p="$predicted" 'BEGIN { exit !(p > 0 && p < 10) }' || complain "three hosts: $predicted samples/s predicted"
 }
+field() { sed -n "s/.*\"$1\": \([^,]*\).*/\1/p"; }
+"$PENSTOCK" profile --model $model --micro-batch 2 --repeats 1 -q -o profile.json >/dev/null 2>err || complain "no profile"
+
+# A host is told by its name: each rank gets one of its own.
+cat >host <<END
+#!/bin/sh
+exec unshare --uts sh -c 'hostname "penstock\$\$" && exec "\$@"' host "\$@"
+END
+chmod +x host
+hosts=
+! unshare --uts hostname penstock 2>/dev/null || hosts=yes
+[ -n "$hosts" ] || echo "unshare --uts is not allowed: several hosts are not tried"
 each_mpi both
 finish

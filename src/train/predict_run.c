@@ -23,6 +23,15 @@ int predict_at_once(const struct job *job) {
     return workers > 1 ? workers : 1;
 }
 
+/* Does the run take the links of its cluster: emulated ones, or those between the hosts of its processes? */
+static bool takes_links(const struct job *job) {
+    if (job->options->emulate) return true;
+    int hosts = 0;
+    for (int rank = 0; job_is_several(job) && rank < job->processes->count; rank++)
+        hosts += processes_first_on_host(job->processes, rank) == rank;
+    return hosts > 1;
+}
+
 static enum ps_status segment_seconds(const struct job *job, const struct ps_cluster *machine, int batches, double *seconds,
                                       struct ps_error *error) {
     const int most = job->profile->length_count > 0 ? SIMULATED_LENGTHS : SIMULATED_BATCHES;
@@ -43,19 +52,17 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
     }
     struct ps_cluster_options options = {
         .struct_size = sizeof options, .workers = job->plan->workers, .cores = predict_at_once(job)};
-    struct ps_cluster *machine, emulated;
+    struct ps_cluster *machine, linked = *job->cluster;
+    linked.cores = options.cores;
+    const bool links = takes_links(job);
     TRY(ps_cluster_uniform(&options, &machine, error));
     for (int w = 0; w < machine->workers && job->profile->other_device; w++)
         memcpy(machine->devices[w].type, job->cluster->devices[w].type, sizeof machine->devices[w].type);
-    if (job->options->emulate) {
-        emulated = *job->cluster;
-        emulated.cores = options.cores;
-    }
     double seconds = 0, samples = 0;
     enum ps_status status = PS_OK;
     for (int i = 0; status == PS_OK && i < set->count; i++) {
         double segment = 0;
-        status = segment_seconds(job, job->options->emulate ? &emulated : machine, set->entries[i].batches, &segment, error);
+        status = segment_seconds(job, links ? &linked : machine, set->entries[i].batches, &segment, error);
         seconds += segment * (double)set->entries[i].uses;
         samples += (double)set->entries[i].uses * set->entries[i].batches * job->batch;
     }
