@@ -1,7 +1,7 @@
 /*
- * exp, log, tanh and the logistic function as a few multiplications, so that compilers vectorise loops over them (the C library's
- * functions would be called for each element). Polynomials of Cephes' expf, logf and tanhf (S. Moshier, 1992); errors below 3 units
- * in the last place. The same bits on every CPU, since nothing is contracted to fused multiply-add.
+ * exp, log, tanh and the logistic function as a few multiplications, so that compilers vectorise loops over them (the C
+ * library's functions would be called for each element). Polynomials of Cephes' expf, logf and tanhf (S. Moshier, 1992); errors
+ * below 3 units in the last place. The same bits on every CPU, since nothing is contracted to fused multiply-add.
  */
 #ifndef PENSTOCK_COMPUTE_CPU_ACTIVATION_H
 #define PENSTOCK_COMPUTE_CPU_ACTIVATION_H

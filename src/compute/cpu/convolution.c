@@ -8,6 +8,9 @@
  * faster on large images, two to four times slower on small ones.) The gradient of the input needs the blocks transposed: the
  * weights are reordered into the workspace at each call, which takes under one percent of a VGG-16's step. There, too, small
  * images do not get the layout that oneDNN 3.x would choose.
+ *
+ * In bf16 (convolutions alone) the weights have the layout of their gradient, too, which is f32. The forward and the gradient
+ * of the input read pairs of bf16 that lie together, so both reorder the weights.
  */
 #include <string.h>
 
@@ -19,8 +22,9 @@ enum {
     FORWARD,
     INPUT,
     WEIGHTS,
-    INPUT_REORDER,  /* from the kernel's layout to what INPUT reads, where they differ */
-    WEIGHT_REORDER, /* from what WEIGHTS writes to the kernel's layout, where they differ */
+    FORWARD_REORDER, /* from the kernel's layout to what FORWARD reads, where they differ */
+    INPUT_REORDER,   /* from the kernel's layout to what INPUT reads, where they differ */
+    WEIGHT_REORDER,  /* from what WEIGHTS writes to the kernel's layout, where they differ */
     PRIMITIVES
 };
 
@@ -30,9 +34,10 @@ struct convolution {
     const int64_t *in, *out;      /* of one sample: sides of x and of y */
     struct layout canonical, own; /* of the weights */
     struct primitive primitives[PRIMITIVES];
-    int64_t reordered_bytes[2]; /* sizes of the reordered weights, at the start of the workspace */
-    struct taps *taps;          /* computes the gradient of the weights instead, where not NULL */
-    bool depthwise;             /* so does depthwise_gradient */
+    int64_t rounded_bytes;                /* of x in bf16, at the start of the workspace, where it is given in f32 */
+    int64_t reordered_bytes[WEIGHTS + 1]; /* by primitive: of the reordered weights, after x */
+    struct taps *taps;                    /* computes the gradient of the weights instead, where not NULL */
+    bool depthwise;                       /* so does depthwise_gradient */
 };
 
 static void release(struct kernel *kernel) {
@@ -44,11 +49,14 @@ static void release(struct kernel *kernel) {
 }
 
 /* Weights (O, C, kernel_h, kernel_w), or (groups, O / groups, C / groups, kernel_h, kernel_w), which is the same memory. */
-static const struct layout *weights_layout(struct draft *draft, const struct convolution *c, bool any) {
+static const struct layout *weights_layout(struct draft *draft, const struct convolution *c, dnnl_format_tag_t tag) {
     const struct attributes *a = &c->kernel.node->attributes;
     int64_t dims[5] = {a->groups, c->out[0] / a->groups, c->in[0] / a->groups, a->kernel_h, a->kernel_w};
-    if (a->groups == 1) return draft_layout(draft, 4, dims + 1, any ? dnnl_format_tag_any : dnnl_oihw);
-    return draft_layout(draft, 5, dims, any ? dnnl_format_tag_any : dnnl_goihw);
+    return a->groups == 1 ? draft_layout(draft, 4, dims + 1, tag) : draft_layout(draft, 5, dims, tag);
+}
+
+static const struct layout *canonical_layout(struct draft *draft, const struct convolution *c) {
+    return weights_layout(draft, c, c->kernel.node->attributes.groups == 1 ? dnnl_oihw : dnnl_goihw);
 }
 
 /* A bias that oneDNN adds. */
@@ -62,7 +70,7 @@ static bool is_depthwise(const struct convolution *c) {
 
 struct plans {
     dnnl_primitive_desc_t forward, input, weights;
-    const struct layout *canonical, *own;
+    const struct layout *canonical, *own, *copy; /* copy: own, in the type in which it is read */
 };
 
 /* Images with so short rows that oneDNN's row-by-row kernels (brgconv) are slow. */
@@ -82,7 +90,8 @@ static dnnl_primitive_desc_t plan_input(struct draft *draft, const struct convol
 static struct plans make_plans(struct draft *draft, const struct convolution *c) {
     const struct attributes *a = &c->kernel.node->attributes;
     const int64_t *in = c->in, *out = c->out, n = c->kernel.samples;
-    const struct layout *any = weights_layout(draft, c, !kernel_shares(&c->kernel, 0));
+    const struct layout *any =
+        kernel_shares(&c->kernel, 0) ? canonical_layout(draft, c) : weights_layout(draft, c, dnnl_format_tag_any);
     struct window window = window_of(a);
     struct arrays arrays = {
         .source = draft_layout(draft, 4, (int64_t[]){n, in[0], in[1], in[2]}, dnnl_nhwc),
@@ -90,7 +99,7 @@ static struct plans make_plans(struct draft *draft, const struct convolution *c)
         .bias = has_bias(c) ? draft_layout(draft, 1, (int64_t[]){out[0]}, dnnl_a) : NULL,
         .destination = draft_layout(draft, 4, (int64_t[]){n, out[0], out[1], out[2]}, dnnl_nhwc),
     };
-    struct plans plans = {.canonical = weights_layout(draft, c, false)};
+    struct plans plans = {.canonical = canonical_layout(draft, c)};
     dnnl_primitive_desc_t favourite = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
     plans.input = plan_input(draft, c, arrays, &window, favourite);
     if (is_depthwise(c)) { /* its gradient comes in any layout */
@@ -108,6 +117,55 @@ static struct plans make_plans(struct draft *draft, const struct convolution *c)
     return plans;
 }
 
+/* The layout of the weights in bf16: that in which their gradient `made` comes, in f32 and in bf16; canonical order where it is
+ * none of these. */
+static void find_narrow_layout(struct draft *draft, const struct convolution *c, const struct layout *made,
+                               struct plans *plans) {
+    static const dnnl_format_tag_t known[2][3] = {{dnnl_OIhw16i16o, dnnl_IOhw16i16o, dnnl_Ohwi16o},
+                                                  {dnnl_gOIhw16i16o, dnnl_gOhwi16o, dnnl_Goihw16g}};
+    const bool grouped = c->kernel.node->attributes.groups > 1;
+    plans->own = plans->canonical;
+    dnnl_format_tag_t tag = grouped ? dnnl_goihw : dnnl_oihw;
+    draft->type = TYPE_F32;
+    for (int i = 0; i < 3 && !kernel_shares(&c->kernel, 0) && plans->own == plans->canonical; i++) {
+        const struct layout *layout = weights_layout(draft, c, known[grouped][i]);
+        if (draft_differ(draft, layout, made)) continue;
+        plans->own = layout;
+        tag = known[grouped][i];
+    }
+    draft->type = TYPE_BF16;
+    plans->copy = weights_layout(draft, c, tag);
+}
+
+static struct plans make_narrow_plans(struct draft *draft, const struct convolution *c) {
+    const struct attributes *a = &c->kernel.node->attributes;
+    const int64_t n = c->kernel.samples, in[] = {n, c->in[0], c->in[1], c->in[2]}, out[] = {n, c->out[0], c->out[1], c->out[2]};
+    struct window window = window_of(a);
+    struct plans plans = {.canonical = canonical_layout(draft, c)};
+    const struct layout *bias = a->bias ? draft_layout(draft, 1, (int64_t[]){out[1]}, dnnl_a) : NULL,
+                        *gradient = weights_layout(draft, c, dnnl_format_tag_any);
+    draft->type = kernel_input(&c->kernel, 0)->type;
+    const struct layout *dx = draft_layout(draft, 4, in, dnnl_nhwc);
+    draft->type = TYPE_BF16;
+    struct arrays arrays = {.source = draft_layout(draft, 4, in, dnnl_nhwc),
+                            .weights = weights_layout(draft, c, dnnl_format_tag_any),
+                            .bias = bias,
+                            .destination = draft_layout(draft, 4, out, dnnl_nhwc)};
+    plans.forward = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
+    struct arrays back = arrays;
+    back.source = dx;
+    plans.input = draft_convolution(draft, PASS_INPUT, &back, &window, false, plans.forward);
+    back = arrays;
+    back.weights = gradient;
+    plans.weights = draft_convolution(draft, PASS_WEIGHTS, &back, &window, false, plans.forward);
+    find_narrow_layout(draft, c, draft_layout_of(draft, plans.weights, DNNL_ARG_DIFF_WEIGHTS), &plans);
+    if (a->groups > 1 || !small_images(c) || draft_has_tiles(draft, plans.forward)) return plans;
+    arrays.weights = weights_layout(draft, c, dnnl_OIhw8i16o2i);
+    dnnl_primitive_desc_t blocked = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
+    if (!draft_slow(draft, blocked)) plans.forward = blocked;
+    return plans;
+}
+
 /* Creates `primitive` as the reorder from one layout to the other, if they differ; returns the bytes of `sized`, or 0. */
 static int64_t make_reorder(struct draft *draft, const struct layout *from, const struct layout *to, const struct layout *sized,
                             struct primitive *primitive) {
@@ -120,8 +178,9 @@ static int64_t make_reorder(struct draft *draft, const struct layout *from, cons
 /* What computes the gradient of the weights; `in` is a sample of the node's input. */
 static void make_gradient(struct draft *draft, struct convolution *c, const struct plans *plans, const struct shape *in) {
     const struct attributes *a = &c->kernel.node->attributes;
-    c->depthwise = is_depthwise(c);
-    if (!c->turned && taps_fit(c->kernel.node, in, c->kernel.samples)) {
+    const bool narrow = cpu_is_narrow(&c->kernel);
+    c->depthwise = is_depthwise(c) && !narrow;
+    if (!c->turned && in->type == c->kernel.node->shape.type && taps_fit(c->kernel.node, in, c->kernel.samples)) {
         c->taps = taps_make(draft, c->kernel.node, in, c->kernel.samples, plans->own);
         return;
     }
@@ -135,27 +194,32 @@ static void make_gradient(struct draft *draft, struct convolution *c, const stru
             &c->primitives[WEIGHTS]);
         made = draft_layout_of(draft, plans->weights, DNNL_ARG_DIFF_WEIGHTS);
     }
-    c->reordered_bytes[1] = make_reorder(draft, made, plans->own, made, &c->primitives[WEIGHT_REORDER]);
+    c->reordered_bytes[WEIGHTS] = make_reorder(draft, made, plans->own, made, &c->primitives[WEIGHT_REORDER]);
 }
 
 static void make(struct draft *draft, struct convolution *c, const struct shape *in) {
-    struct plans plans = make_plans(draft, c);
+    const bool narrow = cpu_is_narrow(&c->kernel);
+    struct plans plans = narrow ? make_narrow_plans(draft, c) : make_plans(draft, c);
+    const struct layout *copy = narrow ? plans.copy : plans.own;
     bool bias = has_bias(c);
     draft_primitive(draft, plans.forward, "forward",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
                     &c->primitives[FORWARD]);
     draft_primitive(draft, plans.input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
                     &c->primitives[INPUT]);
-    const struct layout *wanted = draft_layout_of(draft, plans.input, DNNL_ARG_WEIGHTS);
-    c->reordered_bytes[0] = make_reorder(draft, plans.own, wanted, wanted, &c->primitives[INPUT_REORDER]);
+    const struct layout *wanted = draft_layout_of(draft, plans.forward, DNNL_ARG_WEIGHTS);
+    c->reordered_bytes[FORWARD] = make_reorder(draft, copy, wanted, wanted, &c->primitives[FORWARD_REORDER]);
+    wanted = draft_layout_of(draft, plans.input, DNNL_ARG_WEIGHTS);
+    c->reordered_bytes[INPUT] = make_reorder(draft, copy, wanted, wanted, &c->primitives[INPUT_REORDER]);
+    c->rounded_bytes = cpu_rounded_bytes(&c->kernel, 0);
     make_gradient(draft, c, &plans, in);
     draft_keep(draft, plans.canonical, &c->canonical);
     draft_keep(draft, plans.own, &c->own);
     c->kernel.parameter_bytes[0] = layout_bytes(plans.own);
     c->kernel.workspace_bytes = c->taps != NULL ? taps_workspace(c->taps) : 0;
     for (int p = 0; p < PRIMITIVES; p++) {
-        int64_t reordered = p == FORWARD ? 0 : c->reordered_bytes[p == WEIGHTS || p == WEIGHT_REORDER];
-        int64_t needed = reordered + c->primitives[p].scratchpad_bytes;
+        static const int user[] = {FORWARD, INPUT, WEIGHTS, FORWARD, INPUT, WEIGHTS};
+        int64_t needed = c->rounded_bytes + c->reordered_bytes[user[p]] + c->primitives[p].scratchpad_bytes;
         if (needed > c->kernel.workspace_bytes) c->kernel.workspace_bytes = needed;
     }
 }
@@ -173,22 +237,46 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     return draft_finish(&draft, error);
 }
 
+static bool native(const struct kernel *kernel) {
+    struct convolution c;
+    struct draft draft;
+    if (!cpu_multiplies_narrow(kernel)) return false;
+    c = (struct convolution){.kernel = *kernel, .in = kernel_input(kernel, 0)->dim, .out = kernel->node->shape.dim};
+    const struct attributes *a = &kernel->node->attributes;
+    if (is_depthwise(&c) && a->kernel_h * a->kernel_w > 9) return false;
+    draft_start(&draft, kernel->device, kernel->node);
+    const struct plans plans = make_narrow_plans(&draft, &c);
+    const bool slow = draft_slow(&draft, plans.forward) || draft_slow(&draft, plans.input) || draft_slow(&draft, plans.weights);
+    struct ps_error ignored;
+    return draft_finish(&draft, &ignored) == PS_OK && !slow;
+}
+
+/* The weights as FORWARD or INPUT reads them; its scratchpad begins behind them. */
+static enum ps_status take_weights(struct convolution *c, int reader, const struct kernel_call *call, const void **weights,
+                                   char **scratchpad) {
+    struct primitive *reorder = &c->primitives[reader == FORWARD ? FORWARD_REORDER : INPUT_REORDER];
+    char *room = (char *)call->workspace + c->rounded_bytes;
+    *scratchpad = room + c->reordered_bytes[reader];
+    *weights = reorder->handle != NULL ? room : (const void *)call->weights[0];
+    if (reorder->handle == NULL) return PS_OK;
+    return primitive_run(reorder, cpu_of(&c->kernel), (const void *[]){call->weights[0], room}, *scratchpad, call->error);
+}
+
 /* y = convolution of x, with `bias` where there is one */
 static enum ps_status run_forward(struct convolution *c, const struct kernel_call *call, const float *x, const float *bias,
                                   float *y) {
-    const void *addresses[] = {x, call->weights[0], y, bias};
-    return primitive_run(&c->primitives[FORWARD], cpu_of(&c->kernel), addresses, call->workspace, call->error);
+    const void *weights;
+    char *scratchpad;
+    TRY(take_weights(c, FORWARD, call, &weights, &scratchpad));
+    const void *addresses[] = {x, weights, y, bias};
+    return primitive_run(&c->primitives[FORWARD], cpu_of(&c->kernel), addresses, scratchpad, call->error);
 }
 
 /* dx of dy */
 static enum ps_status run_input(struct convolution *c, const struct kernel_call *call, const float *dy, float *dx) {
-    const void *weights = call->weights[0];
-    char *scratchpad = (char *)call->workspace + c->reordered_bytes[0];
-    if (c->primitives[INPUT_REORDER].handle != NULL) {
-        const void *addresses[] = {weights, call->workspace};
-        TRY(primitive_run(&c->primitives[INPUT_REORDER], cpu_of(&c->kernel), addresses, scratchpad, call->error));
-        weights = call->workspace;
-    }
+    const void *weights;
+    char *scratchpad;
+    TRY(take_weights(c, INPUT, call, &weights, &scratchpad));
     const void *addresses[] = {dy, weights, dx};
     return primitive_run(&c->primitives[INPUT], cpu_of(&c->kernel), addresses, scratchpad, call->error);
 }
@@ -196,8 +284,8 @@ static enum ps_status run_input(struct convolution *c, const struct kernel_call 
 /* dw, and db where oneDNN computes it */
 static enum ps_status run_weights(struct convolution *c, const struct kernel_call *call, const float *x, const float *dy) {
     bool reorders = c->primitives[WEIGHT_REORDER].handle != NULL;
-    void *made = reorders ? call->workspace : call->gradients[0];
-    char *scratchpad = (char *)call->workspace + c->reordered_bytes[1];
+    char *room = (char *)call->workspace + c->rounded_bytes, *scratchpad = room + c->reordered_bytes[WEIGHTS];
+    void *made = reorders ? (void *)room : (void *)call->gradients[0];
     if (c->depthwise) {
         struct depthwise depthwise = {c->kernel.device, &c->kernel.node->attributes, c->kernel.samples, c->in, c->out};
         depthwise_gradient(&depthwise, x, dy, made);
@@ -214,14 +302,15 @@ static enum ps_status run_weights(struct convolution *c, const struct kernel_cal
 static void sum_pixels(const struct convolution *c, const struct kernel_call *call) {
     const struct shape *shape = &c->kernel.node->shape;
     if (call->gradients[1] == NULL) return;
-    cpu_sum_rows(c->kernel.device, shape_rows(shape, c->kernel.samples), shape_channels(shape), call->output_gradient,
-                 call->gradients[1]);
+    cpu_sum_rows(c->kernel.device, shape_rows(shape, c->kernel.samples), shape_channels(shape), shape->type,
+                 call->output_gradient, call->gradients[1]);
 }
 
 /* ------------------------------------------------------------- convolution */
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
-    return run_forward((struct convolution *)kernel, call, call->input[0], call->weights[1], call->output);
+    const float *x = cpu_rounded(kernel, 0, call->input[0], call->workspace);
+    return run_forward((struct convolution *)kernel, call, x, call->weights[1], call->output);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
@@ -231,7 +320,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct convolution *c = (struct convolution *)kernel;
     if (c->taps != NULL) return taps_run(c->taps, call);
-    TRY(run_weights(c, call, call->input[0], call->output_gradient));
+    TRY(run_weights(c, call, cpu_rounded(kernel, 0, call->input[0], call->workspace), call->output_gradient));
     if (c->depthwise) sum_pixels(c, call);
     return PS_OK;
 }
@@ -287,6 +376,7 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
 
 const struct kernel_class cpu_convolution = {
     .size = sizeof(struct convolution),
+    .native = native,
     .prepare = prepare,
     .release = release,
     .forward = forward,

@@ -61,7 +61,20 @@ static inline int64_t largest_scratchpad(const struct primitive *primitives, int
 /* Dropout (operators/dropout.c) of `count` elements by `key`; `from` may be `to`. */
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to);
 
-/* sums (columns) of the columns of x (rows, columns) */
-void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums);
+/* sums (columns) of the columns of x (rows, columns), which is f32 or bf16 */
+void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, enum number_type type, const void *x, float *sums);
+
+/*
+ * Products in bf16: values and weights are bf16, sums, biases and the gradients of weights f32. A kernel's `native`: are its
+ * output and its matrices bf16, and does the processor multiply bf16? The values that it reads may be f32 (data); they are
+ * rounded into the workspace, and their gradients are f32.
+ */
+bool cpu_multiplies_narrow(const struct kernel *kernel);
+/* Does a kernel that was made compute so? */
+static inline bool cpu_is_narrow(const struct kernel *kernel) { return kernel->node->shape.type == TYPE_BF16; }
+/* Bytes of an input that is rounded into the workspace; 0: it is not. */
+int64_t cpu_rounded_bytes(const struct kernel *kernel, int input);
+/* The input `value`: rounded into `room`, or as it is. */
+const float *cpu_rounded(const struct kernel *kernel, int input, const float *value, void *room);
 
 #endif

@@ -14,7 +14,7 @@
 
 struct columns {
     size_t rows, columns;
-    const float *x;
+    const void *x;
     float *sums;
 };
 
@@ -22,16 +22,60 @@ static VECTOR_CLONES void add_rows(const struct columns *c, size_t first, size_t
     float *restrict sums = c->sums;
     for (size_t i = first; i < end; i++) sums[i] = 0;
     for (size_t r = 0; r < c->rows; r++) {
-        const float *restrict x = c->x + r * c->columns;
+        const float *restrict x = (const float *)c->x + r * c->columns;
         for (size_t i = first; i < end; i++) sums[i] += x[i];
     }
 }
 
-static void sum_part(const void *context, size_t first, size_t end) { add_rows(context, first, end); }
+static VECTOR_CLONES void add_narrow_rows(const struct columns *c, size_t first, size_t end) {
+    float *restrict sums = c->sums;
+    for (size_t i = first; i < end; i++) sums[i] = 0;
+    for (size_t r = 0; r < c->rows; r++) {
+        const uint16_t *restrict x = (const uint16_t *)c->x + r * c->columns;
+        for (size_t i = first; i < end; i++) sums[i] += bf16_value(x[i]);
+    }
+}
 
-void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, const float *x, float *sums) {
+static void sum_part(const void *context, size_t first, size_t end) { add_rows(context, first, end); }
+static void sum_narrow_part(const void *context, size_t first, size_t end) { add_narrow_rows(context, first, end); }
+
+void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, enum number_type type, const void *x, float *sums) {
     struct columns all = {rows, columns, x, sums};
-    device_parallel(device, columns, 64, sum_part, &all);
+    device_parallel(device, columns, 64, type == TYPE_BF16 ? sum_narrow_part : sum_part, &all);
+}
+
+/* --------------------------------------------------------- products in bf16 */
+
+bool cpu_multiplies_narrow(const struct kernel *kernel) {
+    bool narrow = cpu_multiplies_bf16() && cpu_is_narrow(kernel);
+    for (int p = kernel->node->parameter_first; graph_has_parameter(kernel->node, p); p++) {
+        const struct parameter *parameter = &kernel->graph->parameters[p];
+        narrow = narrow && (parameter->shape.rank == 1 || parameter->copy == TYPE_BF16);
+    }
+    return narrow;
+}
+
+int64_t cpu_rounded_bytes(const struct kernel *kernel, int input) {
+    const struct shape *shape = kernel_input(kernel, input);
+    if (!cpu_is_narrow(kernel) || shape->type == TYPE_BF16) return 0;
+    return (int64_t)memory_align((size_t)(kernel->samples * shape_elements(shape)) * sizeof(uint16_t));
+}
+
+struct rounding {
+    const float *from;
+    uint16_t *to;
+};
+
+static void round_part(const void *context, size_t first, size_t end) {
+    const struct rounding *r = context;
+    numbers_convert(end - first, TYPE_BF16, r->to + first, TYPE_F32, r->from + first);
+}
+
+const float *cpu_rounded(const struct kernel *kernel, int input, const float *value, void *room) {
+    if (cpu_rounded_bytes(kernel, input) == 0) return value;
+    const size_t count = (size_t)(kernel->samples * shape_elements(kernel_input(kernel, input)));
+    device_parallel(kernel->device, count, 4096, round_part, &(struct rounding){value, room});
+    return room;
 }
 
 /* ------------------------------------------------------------------- updates */

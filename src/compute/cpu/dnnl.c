@@ -44,6 +44,10 @@ enum ps_status layout_convert(struct cpu_device *device, const struct layout *fr
     return error_set(error, PS_FAILED, "oneDNN could not change the layout of weights: %s", dnnl_status2str(status));
 }
 
+bool cpu_multiplies_bf16(void) {
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
+
 /* -------------------------------------------------------------- primitives */
 
 enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *device, const void *const *addresses,
@@ -77,6 +81,7 @@ void draft_start(struct draft *draft, struct device *device, const struct node *
     memset(draft, 0, sizeof *draft);
     draft->device = (struct cpu_device *)device;
     draft->node = node;
+    draft->type = TYPE_F32;
     omp_set_num_threads(device->threads);
 }
 
@@ -95,18 +100,21 @@ static const struct layout *take_layout(struct draft *draft, dnnl_status_t statu
     return status == dnnl_success ? &draft->layouts[draft->layout_count++] : NULL;
 }
 
+/* Of the layouts that are made next. */
+static dnnl_data_type_t data_type(const struct draft *draft) { return draft->type == TYPE_BF16 ? dnnl_bf16 : dnnl_f32; }
+
 const struct layout *draft_layout(struct draft *draft, int rank, const int64_t *dims, dnnl_format_tag_t tag) {
     if (draft->status != dnnl_success) return NULL;
     assert(draft->layout_count < DRAFT_MAX);
     dnnl_memory_desc_t *made = &draft->layouts[draft->layout_count].descriptor;
-    return take_layout(draft, dnnl_memory_desc_create_with_tag(made, rank, dims, dnnl_f32, tag));
+    return take_layout(draft, dnnl_memory_desc_create_with_tag(made, rank, dims, data_type(draft), tag));
 }
 
 const struct layout *draft_layout_strided(struct draft *draft, int rank, const int64_t *dims, const int64_t *strides) {
     if (draft->status != dnnl_success) return NULL;
     assert(draft->layout_count < DRAFT_MAX);
     dnnl_memory_desc_t *made = &draft->layouts[draft->layout_count].descriptor;
-    return take_layout(draft, dnnl_memory_desc_create_with_strides(made, rank, dims, dnnl_f32, strides));
+    return take_layout(draft, dnnl_memory_desc_create_with_strides(made, rank, dims, data_type(draft), strides));
 }
 
 const struct layout *draft_layout_weights(struct draft *draft, int64_t rows, int64_t features, int64_t columns) {
@@ -138,17 +146,18 @@ struct window window_of(const struct attributes *a) {
                            .dilation = {a->dilation_h - 1, a->dilation_w - 1}};
 }
 
-/* The attributes of every primitive: the caller's scratchpad and, on request, a ReLU on the result. NULL once something failed.
- */
-static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
+/* The attributes of every primitive: the caller's scratchpad and, on request, a factor and a ReLU on the result. NULL once
+ * something failed. */
+static dnnl_primitive_attr_t start_scaled_plan(struct draft *draft, float scale, bool relu) {
     if (draft->status != dnnl_success) return NULL;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t after = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-    if (status == dnnl_success && relu) {
+    if (status == dnnl_success && (relu || scale != 1)) {
         status = dnnl_post_ops_create(&after);
-        if (status == dnnl_success) status = dnnl_append_relu(after);
+        if (status == dnnl_success && scale != 1) status = dnnl_append(after, dnnl_eltwise_linear, scale);
+        if (status == dnnl_success && relu) status = dnnl_append(after, dnnl_eltwise_relu, 0);
         if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
         dnnl_post_ops_destroy(after);
     }
@@ -159,6 +168,8 @@ static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
     draft->status = status;
     return attributes;
 }
+
+static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) { return start_scaled_plan(draft, 1, relu); }
 
 /* Records the plan that a call created, or its failure. */
 static dnnl_primitive_desc_t take_plan(struct draft *draft, dnnl_primitive_attr_t attributes, dnnl_status_t status,
@@ -245,11 +256,16 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
 
 dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                     const struct layout *product) {
-    dnnl_primitive_attr_t attributes = start_plan(draft, false);
+    return draft_product_finished(draft, left, right, NULL, product, 1, false);
+}
+
+dnnl_primitive_desc_t draft_product_finished(struct draft *draft, const struct layout *left, const struct layout *right,
+                                             const struct layout *bias, const struct layout *product, float scale, bool relu) {
+    dnnl_primitive_attr_t attributes = start_scaled_plan(draft, scale, relu);
     if (attributes == NULL) return NULL;
     dnnl_primitive_desc_t plan = NULL;
     dnnl_status_t status = dnnl_matmul_primitive_desc_create(&plan, draft->device->engine, descriptor(left), descriptor(right),
-                                                             NULL, descriptor(product), attributes);
+                                                             descriptor(bias), descriptor(product), attributes);
     return take_plan(draft, attributes, status, plan);
 }
 
@@ -273,6 +289,10 @@ static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_
 
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
     return strncmp(code_of(draft, plan), "ref", 3) == 0;
+}
+
+bool draft_has_tiles(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+    return strstr(code_of(draft, plan), "amx") != NULL;
 }
 
 bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan) {

@@ -19,7 +19,10 @@ struct cpu_device {
     dnnl_stream_t stream;
 };
 
-/* How an array of floats lies in memory. */
+/* Has the processor instructions that multiply bf16 and sum in f32? oneDNN does without them, too, but slower than in f32. */
+bool cpu_multiplies_bf16(void);
+
+/* How an array lies in memory, and the type of its elements. */
 struct layout {
     dnnl_memory_desc_t descriptor;
 };
@@ -50,7 +53,8 @@ void primitive_release(struct primitive *primitive);
 struct draft {
     struct cpu_device *device;
     const struct node *node;
-    dnnl_status_t status; /* of the first call that failed */
+    enum number_type type; /* f32 or bf16, of the layouts that are made next; f32 at the start */
+    dnnl_status_t status;  /* of the first call that failed */
     struct layout layouts[DRAFT_MAX];
     dnnl_primitive_desc_t plans[DRAFT_MAX];
     int layout_count, plan_count;
@@ -103,10 +107,16 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
 /* product = left right, all matrices, or stacks of as many. */
 dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                     const struct layout *product);
+/* The same with a bias (1 x columns of the product; NULL: none), times a factor, with a ReLU on the result. */
+dnnl_primitive_desc_t draft_product_finished(struct draft *draft, const struct layout *left, const struct layout *right,
+                                             const struct layout *bias, const struct layout *product, float scale, bool relu);
 dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *from, const struct layout *to);
 
 /* Whether the plan is oneDNN's slow reference code. */
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan);
+
+/* Whether the plan uses AMX. */
+bool draft_has_tiles(const struct draft *draft, const_dnnl_primitive_desc_t plan);
 
 /* Whether the plan is oneDNN's plain product, which allocates memory while it runs. */
 bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan);

@@ -12,8 +12,8 @@
 
 static inline const_dnnl_memory_desc_t dnnl_descriptor(const dnnl_memory_desc_t *descriptor) { return *descriptor; }
 
-static inline dnnl_status_t dnnl_append_relu(dnnl_post_ops_t operations) {
-    return dnnl_post_ops_append_eltwise(operations, dnnl_eltwise_relu, 0, 0);
+static inline dnnl_status_t dnnl_append(dnnl_post_ops_t operations, dnnl_alg_kind_t kind, float alpha) {
+    return dnnl_post_ops_append_eltwise(operations, kind, alpha, 0);
 }
 
 #else
@@ -22,8 +22,8 @@ typedef const dnnl_memory_desc_t *const_dnnl_memory_desc_t;
 
 static inline const_dnnl_memory_desc_t dnnl_descriptor(const dnnl_memory_desc_t *descriptor) { return descriptor; }
 
-static inline dnnl_status_t dnnl_append_relu(dnnl_post_ops_t operations) {
-    return dnnl_post_ops_append_eltwise(operations, 1, dnnl_eltwise_relu, 0, 0);
+static inline dnnl_status_t dnnl_append(dnnl_post_ops_t operations, dnnl_alg_kind_t kind, float alpha) {
+    return dnnl_post_ops_append_eltwise(operations, 1, kind, alpha, 0);
 }
 
 static inline dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t *made, int rank, const dnnl_dims_t dims,

@@ -10,6 +10,9 @@
  * oneDNN's plain product reorders a part of the weights, of all features at once, into memory of its own: 4 MiB for 4,000
  * features, 15 MiB at most, on each thread, which no plan counts. With many features the forward therefore computes PIECE of
  * them at a time, in about the same time.
+ *
+ * In bf16 the weights lie in plain rows, too, and all three are products of oneDNN's batch-reduced kind: the layouts in which
+ * it keeps pairs of bf16 together differ from those of f32 gradients, and to pack plain rows takes less than to reorder these.
  */
 #include <dnnl_debug.h>
 #include <stdlib.h>
@@ -27,6 +30,7 @@ struct linear {
     int64_t piece;            /* features of the forward's plain products; 0: it is `forward` */
     struct layout plain, own; /* of the weights, features x D: plain rows; the kernel's */
     struct primitive primitives[PRIMITIVES];
+    int64_t rounded_bytes; /* of x in bf16, at the start of the workspace, where it is given in f32 */
 };
 
 static void release(struct kernel *kernel) {
@@ -85,6 +89,46 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     linear->kernel.workspace_bytes = largest_scratchpad(linear->primitives, PRIMITIVES);
 }
 
+/* The products in bf16, y = x W', dx = dy W and dW = dy' x: the same arrays in the same order as in f32. */
+static void make_narrow(struct draft *draft, struct linear *linear) {
+    const struct kernel *kernel = &linear->kernel;
+    const int64_t n = (int64_t)shape_rows(kernel_input(kernel, 0), kernel->samples), d = kernel_input(kernel, 0)->dim[0],
+                  features = kernel->node->shape.dim[0];
+    const bool transposed = kernel->node->attributes.transposed && kernel_shares(kernel, 0),
+               bias = kernel->node->attributes.bias;
+    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d},
+                                              kernel->node->attributes.transposed ? dnnl_ba : dnnl_ab),
+                        *gradient =
+                            draft_layout(draft, 2, transposed ? (int64_t[]){d, features} : (int64_t[]){features, d}, dnnl_ab),
+                        *own = transposed ? plain : gradient,
+                        *biases = bias ? draft_layout(draft, 2, (int64_t[]){1, features}, dnnl_ab) : NULL;
+    draft->type = kernel_input(kernel, 0)->type;
+    const struct layout *dx = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab);
+    draft->type = TYPE_BF16;
+    const struct layout *x = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
+                        *x_turned = draft_layout(draft, 2, (int64_t[]){d, n}, dnnl_ba),
+                        *y = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
+                        *y_turned = draft_layout(draft, 2, (int64_t[]){features, n}, dnnl_ba),
+                        *weights = draft_layout(draft, 2, (int64_t[]){features, d}, transposed ? dnnl_ba : dnnl_ab),
+                        *turned = draft_layout(draft, 2, (int64_t[]){d, features}, transposed ? dnnl_ab : dnnl_ba);
+    draft_primitive(draft, draft_product_finished(draft, x, turned, biases, y, 1, kernel->fuses_relu), "forward",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
+                    &linear->primitives[FORWARD]);
+    draft_primitive(draft, draft_product(draft, y, weights, dx), "backward",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &linear->primitives[INPUT]);
+    draft_primitive(draft,
+                    transposed ? draft_product(draft, x_turned, y, gradient) : draft_product(draft, y_turned, x, gradient),
+                    "gradient of the weights",
+                    transposed ? (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}
+                               : (int[]){DNNL_ARG_WEIGHTS, DNNL_ARG_SRC, DNNL_ARG_DST, 0},
+                    &linear->primitives[WEIGHTS]);
+    draft_keep(draft, plain, &linear->plain);
+    draft_keep(draft, own, &linear->own);
+    linear->kernel.parameter_bytes[0] = layout_bytes(own);
+    linear->rounded_bytes = cpu_rounded_bytes(kernel, 0);
+    linear->kernel.workspace_bytes = linear->rounded_bytes + largest_scratchpad(linear->primitives, PRIMITIVES);
+}
+
 /* Do features have another order in memory than canonically? */
 static bool turned(const struct linear *linear) {
     int64_t channels = kernel_input(&linear->kernel, 0)->image[0];
@@ -100,7 +144,10 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
                          kernel->node->name);
     kernel->fuses_relu = kernel->relu_follows;
     draft_start(&draft, kernel->device, kernel->node);
-    make(&draft, (struct linear *)kernel, cpu_layout_shape(kernel->graph, kernel->node));
+    if (cpu_is_narrow(kernel))
+        make_narrow(&draft, (struct linear *)kernel);
+    else
+        make(&draft, (struct linear *)kernel, cpu_layout_shape(kernel->graph, kernel->node));
     return draft_finish(&draft, error);
 }
 
@@ -146,23 +193,31 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
     return PS_OK;
 }
 
+static enum ps_status run(struct linear *linear, int which, const struct kernel_call *call, const void *const *addresses) {
+    char *scratchpad = (char *)call->workspace + linear->rounded_bytes;
+    return primitive_run(&linear->primitives[which], cpu_of(&linear->kernel), addresses, scratchpad, call->error);
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
     if (linear->piece > 0) return forward_in_pieces(linear, call);
-    const void *addresses[] = {call->input[0], call->weights[0], call->output, call->weights[1]};
-    return primitive_run(&linear->primitives[FORWARD], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
+    const float *x = cpu_rounded(kernel, 0, call->input[0], call->workspace);
+    return run(linear, FORWARD, call, (const void *[]){x, call->weights[0], call->output, call->weights[1]});
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
-    struct linear *linear = (struct linear *)kernel;
     const void *addresses[] = {call->output_gradient, call->weights[0], call->input_gradient[0]};
-    return primitive_run(&linear->primitives[INPUT], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
+    return run((struct linear *)kernel, INPUT, call, addresses);
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
-    const void *addresses[] = {call->input[0], call->output_gradient, call->gradients[0], call->gradients[1]};
-    return primitive_run(&linear->primitives[WEIGHTS], cpu_of(&linear->kernel), addresses, call->workspace, call->error);
+    const float *x = cpu_rounded(kernel, 0, call->input[0], call->workspace);
+    TRY(run(linear, WEIGHTS, call, (const void *[]){x, call->output_gradient, call->gradients[0], call->gradients[1]}));
+    if (cpu_is_narrow(kernel) && call->gradients[1] != NULL)
+        cpu_sum_rows(kernel->device, kernel_rows(kernel), kernel_features(kernel), TYPE_BF16, call->output_gradient,
+                     call->gradients[1]);
+    return PS_OK;
 }
 
 /* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */
@@ -222,6 +277,7 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
 
 const struct kernel_class cpu_linear = {
     .size = sizeof(struct linear),
+    .native = cpu_multiplies_narrow,
     .prepare = prepare,
     .release = release,
     .forward = forward,

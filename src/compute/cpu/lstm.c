@@ -18,6 +18,10 @@
  * A GRU keeps, in place of the cells, the state's part of its new value (u). Before the activation the gradients of the input's
  * part and of the state's part are not the same, since r multiplies the latter: two arrays (T, N, 3H). In place of the cells'
  * gradient the state's, as far as it does not come through the gates, goes from step to step.
+ *
+ * In bf16 what products read is bf16: x, the weights, the outputs, which are the states of the next steps, and the gradients
+ * before the activation. Gates, cells, the sums that go from step to step and all loops are f32; a step's loop works on rows in
+ * the workspace, which are converted as they are used. The weights lie in plain rows (linear.c says why).
  */
 #include <string.h>
 
@@ -31,10 +35,15 @@ struct lstm {
     int64_t steps, features, hidden; /* T, D, H */
     int64_t gates;                   /* 4H, of a GRU 3H */
     bool gru, padded;                /* padded: the tokens are an input */
+    bool narrow;                     /* in bf16 */
     struct layout plain[2], own[2];  /* of weight_ih and weight_hh: rows; the kernels' */
     struct primitive primitives[PRIMITIVES];
     /* Where the parts of the workspace begin, in floats; the gradients of the input's part are the first: 0. */
-    int64_t state_part, turned, rows, state, cells, scratch;
+    int64_t state_part, turned, rows, state, cells;
+    /* Narrow alone, of a step's samples: gradients of the input's and of the state's part, two rows of values, state in bf16.
+     */
+    int64_t wide, wide_state, values, before, narrow_state;
+    int64_t scratch;
 };
 
 static void release(struct kernel *kernel) {
@@ -102,18 +111,62 @@ static void make_step(struct draft *draft, struct lstm *lstm, int64_t samples, i
     draft_keep(draft, arrays.weights, &lstm->own[1]);
 }
 
+/* All products in bf16, with weights in plain rows: of x and weight_ih (part 0), of the state and weight_hh (part 1). */
+static void make_narrow(struct draft *draft, struct lstm *lstm, int part, int64_t samples, int64_t rows) {
+    static const int forward[] = {INPUT, STEP}, back[] = {INPUT_BACK, STEP_BACK}, weights[] = {WEIGHTS, STATE_WEIGHTS};
+    const int64_t columns = part == 0 ? lstm->features : lstm->hidden, gates = lstm->gates, some = part == 0 ? rows : samples;
+    const struct layout *sums = draft_layout(draft, 2, (int64_t[]){some, gates}, dnnl_ab),
+                        *bias = part == 0 ? draft_layout(draft, 2, (int64_t[]){1, gates}, dnnl_ab) : NULL,
+                        *dh = draft_layout(draft, 2, (int64_t[]){some, columns}, dnnl_ab),
+                        *own = draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_ab);
+    draft->type = TYPE_BF16;
+    const struct layout *x = draft_layout(draft, 2, (int64_t[]){some, columns}, dnnl_ab),
+                        *all = draft_layout(draft, 2, (int64_t[]){rows, columns}, dnnl_ab),
+                        *d = draft_layout(draft, 2, (int64_t[]){some, gates}, dnnl_ab),
+                        *d_turned = draft_layout(draft, 2, (int64_t[]){gates, rows}, dnnl_ba),
+                        *matrix = draft_layout(draft, 2, (int64_t[]){gates, columns}, dnnl_ab),
+                        *turned = draft_layout(draft, 2, (int64_t[]){columns, gates}, dnnl_ba);
+    draft->type = TYPE_F32;
+    draft_primitive(draft, draft_product_finished(draft, x, turned, bias, sums, 1, false), part == 0 ? "forward" : "step",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, part == 0 ? DNNL_ARG_BIAS : 0, 0},
+                    &lstm->primitives[forward[part]]);
+    draft_primitive(draft, draft_product(draft, d, matrix, part == 0 ? x : dh), part == 0 ? "backward" : "backward step",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &lstm->primitives[back[part]]);
+    draft_primitive(draft, draft_product(draft, d_turned, all, own), "gradient of the weights",
+                    (int[]){DNNL_ARG_WEIGHTS, DNNL_ARG_SRC, DNNL_ARG_DST, 0}, &lstm->primitives[weights[part]]);
+    draft_keep(draft, own, &lstm->own[part]);
+}
+
 static void plan_memory(struct lstm *lstm) {
     int64_t samples = lstm->kernel.samples, hidden = lstm->hidden, rows = samples * lstm->steps;
     int64_t widest = hidden > lstm->features ? hidden : lstm->features;
-    int64_t gates = lstm->gates, second = lstm->gru ? rows * gates : 0;
+    const int64_t gates = lstm->gates, step = samples * gates, states = samples * hidden, per_float = lstm->narrow ? 2 : 1;
     lstm->kernel.inner_bytes = rows * (gates + hidden) * (int64_t)sizeof(float);
-    int64_t used = 0, parts[] = {rows * gates, second, rows * widest, samples * gates, samples * hidden, samples * hidden};
-    int64_t *starts[] = {&lstm->state_part, &lstm->turned, &lstm->rows, &lstm->state, &lstm->cells, &lstm->scratch};
-    for (int i = 0; i < 6; i++) {
-        used += (parts[i] + 15) / 16 * 16;
-        *starts[i] = used;
+    struct {
+        int64_t *end, elements, per_float; /* where the next part begins */
+        bool skipped;
+    } parts[] = {{&lstm->state_part, rows * gates, per_float, false},
+                 {&lstm->turned, rows * gates, per_float, !lstm->gru},
+                 {&lstm->rows, rows * widest, per_float, false},
+                 {&lstm->state, step, 1, false},
+                 {&lstm->cells, states, 1, false},
+                 {&lstm->wide, states, 1, false},
+                 {&lstm->wide_state, step, 1, !lstm->narrow},
+                 {&lstm->values, step, 1, !lstm->narrow || !lstm->gru},
+                 {&lstm->before, states, 1, !lstm->narrow},
+                 {&lstm->narrow_state, states, 1, !lstm->narrow},
+                 {&lstm->scratch, states, per_float, !lstm->narrow}};
+    int64_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const int64_t floats = parts[i].skipped ? 0 : (parts[i].elements + parts[i].per_float - 1) / parts[i].per_float;
+        used += (floats + 15) / 16 * 16;
+        *parts[i].end = used;
     }
     lstm->kernel.workspace_bytes = used * (int64_t)sizeof(float) + largest_scratchpad(lstm->primitives, PRIMITIVES);
+}
+
+static bool native(const struct kernel *kernel) {
+    return cpu_multiplies_narrow(kernel) && kernel_input(kernel, 0)->type == TYPE_BF16;
 }
 
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
@@ -124,14 +177,16 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     lstm->padded = node->input_count > 1;
     lstm->gru = node->id == OPERATOR_GRU;
     lstm->gates = (lstm->gru ? 3 : 4) * lstm->hidden;
+    lstm->narrow = cpu_is_narrow(kernel);
     kernel->state_floats = (lstm->gru ? 1 : 2) * lstm->hidden;
     struct draft draft;
     draft_start(&draft, kernel->device, node);
     int64_t samples = kernel->samples, columns[] = {lstm->features, lstm->hidden}, gates = lstm->gates;
     int64_t layout_rows = (int64_t)shape_rows(cpu_layout_shape(kernel->graph, node), kernel->samples);
-    make_input(&draft, lstm, samples * lstm->steps, layout_rows);
-    make_step(&draft, lstm, samples, samples * lstm->steps);
+    if (!lstm->narrow) make_input(&draft, lstm, samples * lstm->steps, layout_rows);
+    if (!lstm->narrow) make_step(&draft, lstm, samples, samples * lstm->steps);
     for (int i = 0; i < 2; i++) {
+        if (lstm->narrow) make_narrow(&draft, lstm, i, samples, samples * lstm->steps);
         draft_keep(&draft, draft_layout(&draft, 2, (int64_t[]){gates, columns[i]}, dnnl_ab), &lstm->plain[i]);
         kernel->parameter_bytes[i] = layout_bytes(&lstm->own[i]);
     }
@@ -142,26 +197,26 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
 /* ------------------------------------------------------------------ turning */
 
 struct turn {
-    const float *from;
-    float *to;
+    const char *from;
+    char *to;
     int64_t samples, steps;
-    size_t features;
-    int shift; /* source position minus destination position */
+    size_t bytes; /* of a vector */
+    int shift;    /* source position minus destination position */
 };
 
 /* (N, T, F) to (T, N, F); 0 where `shift` leads out of the sequence. */
 static void positions_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
-    size_t bytes = turn->features * sizeof(float);
+    const size_t bytes = turn->bytes;
     for (int64_t t = (int64_t)first; t < (int64_t)end; t++) {
         int64_t from = t + turn->shift;
-        float *to = turn->to + (size_t)(t * turn->samples) * turn->features;
+        char *to = turn->to + (size_t)(t * turn->samples) * bytes;
         if (from < 0 || from >= turn->steps) {
             memset(to, 0, (size_t)turn->samples * bytes);
             continue;
         }
-        for (int64_t n = 0; n < turn->samples; n++, to += turn->features) {
-            memcpy(to, turn->from + (size_t)(n * turn->steps + from) * turn->features, bytes);
+        for (int64_t n = 0; n < turn->samples; n++, to += bytes) {
+            memcpy(to, turn->from + (size_t)(n * turn->steps + from) * bytes, bytes);
         }
     }
 }
@@ -170,15 +225,16 @@ static void positions_first(const void *context, size_t first, size_t end) {
 static void samples_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
     for (size_t n = first; n < end; n++) {
-        float *to = turn->to + n * (size_t)turn->steps * turn->features;
-        for (int64_t t = 0; t < turn->steps; t++, to += turn->features) {
-            memcpy(to, turn->from + ((size_t)(t * turn->samples) + n) * turn->features, turn->features * sizeof(float));
+        char *to = turn->to + n * (size_t)turn->steps * turn->bytes;
+        for (int64_t t = 0; t < turn->steps; t++, to += turn->bytes) {
+            memcpy(to, turn->from + ((size_t)(t * turn->samples) + n) * turn->bytes, turn->bytes);
         }
     }
 }
 
 static struct turn turn_of(const struct lstm *lstm, const float *from, float *to, int64_t features) {
-    return (struct turn){from, to, lstm->kernel.samples, lstm->steps, (size_t)features, 0};
+    const size_t bytes = (size_t)features * number_types[lstm->kernel.node->shape.type].bytes;
+    return (struct turn){(const char *)from, (char *)to, lstm->kernel.samples, lstm->steps, bytes, 0};
 }
 
 /* `values` with positions first, in the workspace; if `before`, those of the position before in time. */
@@ -186,7 +242,7 @@ static const float *turned(const struct lstm *lstm, float *workspace, const floa
     struct turn turn = turn_of(lstm, values, workspace + lstm->turned, features);
     if (before) turn.shift = lstm->kernel.node->attributes.reverse ? 1 : -1;
     device_parallel(lstm->kernel.device, (size_t)lstm->steps, 1, positions_first, &turn);
-    return turn.to;
+    return workspace + lstm->turned;
 }
 
 /* ------------------------------------------------------------------- a step */
@@ -220,13 +276,20 @@ static float *cells_of(const struct step *step, int64_t position, size_t n) {
     return step->call->inner + gates + inner_row(lstm, position, n) * (size_t)lstm->hidden;
 }
 
-/* Where the gradients before the step's activations begin, (N, 4H); those of the state's part. */
-static float *gradients_of(const struct step *step) {
-    return step->workspace + inner_row(step->lstm, step->position, 0) * (size_t)step->lstm->gates;
+/* Where the gradients before the step's activations begin, (N, 4H), as products read them; those of the state's part. */
+static char *gradients_of(const struct step *step) {
+    const size_t bytes = number_types[step->lstm->kernel.node->shape.type].bytes;
+    return (char *)step->workspace + inner_row(step->lstm, step->position, 0) * (size_t)step->lstm->gates * bytes;
 }
 
-static float *state_gradients_of(const struct step *step) {
-    return gradients_of(step) + (step->lstm->gru ? step->lstm->state_part : 0);
+static char *state_gradients_of(const struct step *step) {
+    return gradients_of(step) + (step->lstm->gru ? step->lstm->state_part * (int64_t)sizeof(float) : 0);
+}
+
+/* Vector `row` of a narrow value, in f32 at `to`. */
+static const float *widen(size_t hidden, const float *value, size_t row, float *to) {
+    numbers_convert(hidden, TYPE_F32, to, TYPE_BF16, (const uint16_t *)value + row * hidden);
+    return to;
 }
 
 /* `gates` (4H) hold the input's part, `state_part` that of the state. */
@@ -259,28 +322,46 @@ VECTOR_CLONES static void gru_loop(size_t hidden, float *restrict gates, const f
     }
 }
 
-static void forward_samples(const void *context, size_t first, size_t end) {
-    const struct step *step = context;
+/* Sample n's output is its state, rounded; so is the state, from which the next step and a later call continue. */
+static void round_state(const struct step *step, size_t n) {
+    const struct lstm *lstm = step->lstm;
+    const size_t hidden = (size_t)lstm->hidden;
+    uint16_t *output = (uint16_t *)step->call->output + outer_row(step, n) * hidden;
+    float *state = step->workspace + lstm->state + n * hidden;
+    numbers_convert(hidden, TYPE_BF16, output, TYPE_F32, state);
+    memcpy((uint16_t *)(step->workspace + lstm->narrow_state) + n * hidden, output, hidden * sizeof *output);
+    numbers_convert(hidden, TYPE_F32, state, TYPE_BF16, output);
+}
+
+static void forward_sample(const struct step *step, size_t n) {
     const struct lstm *lstm = step->lstm;
     size_t hidden = (size_t)lstm->hidden;
+    float *gates = gates_of(step, n), *cells = cells_of(step, step->position, n), *state = step->workspace + lstm->state;
+    float *output =
+        lstm->narrow ? step->workspace + lstm->values + n * hidden : step->call->output + outer_row(step, n) * hidden;
+    state += n * hidden;
+    if (is_padding(step, n)) {
+        memset(gates, 0, (size_t)lstm->gates * sizeof(float));
+        memset(cells, 0, hidden * sizeof(float));
+        memset(output, 0, hidden * sizeof(float));
+        memset(state, 0, hidden * sizeof(float));
+        return;
+    }
+    const float *state_part = step->workspace + lstm->rows + n * (size_t)lstm->gates;
+    if (lstm->gru) {
+        gru_loop(hidden, gates, state_part, step->call->weights[3], cells, output, state);
+        return;
+    }
+    const float *zero = step->workspace + lstm->cells + n * hidden;
+    const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
+    forward_loop(hidden, gates, state_part, step->call->weights[3], before, cells, output, state);
+}
+
+static void forward_samples(const void *context, size_t first, size_t end) {
+    const struct step *step = context;
     for (size_t n = first; n < end; n++) {
-        float *gates = gates_of(step, n), *cells = cells_of(step, step->position, n);
-        float *output = step->call->output + outer_row(step, n) * hidden, *state = step->workspace + lstm->state + n * hidden;
-        if (is_padding(step, n)) {
-            memset(gates, 0, (size_t)lstm->gates * sizeof(float));
-            memset(cells, 0, hidden * sizeof(float));
-            memset(output, 0, hidden * sizeof(float));
-            memset(state, 0, hidden * sizeof(float));
-            continue;
-        }
-        const float *state_part = step->workspace + lstm->rows + n * (size_t)lstm->gates;
-        if (lstm->gru) {
-            gru_loop(hidden, gates, state_part, step->call->weights[3], cells, output, state);
-            continue;
-        }
-        const float *zero = step->workspace + lstm->cells + n * hidden;
-        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
-        forward_loop(hidden, gates, state_part, step->call->weights[3], before, cells, output, state);
+        forward_sample(step, n);
+        if (step->lstm->narrow) round_state(step, n);
     }
 }
 
@@ -298,6 +379,8 @@ static void take_state(const struct lstm *lstm, const struct kernel_call *call) 
         const float *from = call->state + n * (size_t)lstm->kernel.state_floats;
         memcpy(workspace + lstm->state + n * hidden, from, bytes);
         if (!lstm->gru) memcpy(workspace + lstm->cells + n * hidden, from + hidden, bytes);
+        if (lstm->narrow)
+            numbers_convert(hidden, TYPE_BF16, (uint16_t *)(workspace + lstm->narrow_state) + n * hidden, TYPE_F32, from);
     }
 }
 
@@ -324,7 +407,8 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     memset(workspace + lstm->cells, 0, state);
     if (call->state != NULL) take_state(lstm, call);
     for (int64_t k = 0; k < lstm->steps; k++) {
-        const void *rows[] = {workspace + lstm->state, call->weights[1], workspace + lstm->rows};
+        const float *before = workspace + (lstm->narrow ? lstm->narrow_state : lstm->state);
+        const void *rows[] = {before, call->weights[1], workspace + lstm->rows};
         if (k > 0 || call->state != NULL)
             TRY(primitive_run(&lstm->primitives[STEP], cpu_of(&lstm->kernel), rows, scratch, call->error));
         struct step step = step_of(lstm, call, k);
@@ -368,31 +452,50 @@ VECTOR_CLONES static void gru_back_loop(size_t hidden, const float *restrict gat
     }
 }
 
+static void backward_sample(const struct step *step, size_t n, float *d, float *ds) {
+    const struct lstm *lstm = step->lstm;
+    size_t hidden = (size_t)lstm->hidden, gates = (size_t)lstm->gates;
+    float *workspace = step->workspace;
+    const float *zero =
+        workspace + lstm->rows; /* zeros: the cells before the first step (the backward does not use the rows) */
+    float *dc = workspace + lstm->cells + n * hidden, *dh = workspace + lstm->state + n * hidden;
+    if (is_padding(step, n)) {
+        memset(d, 0, gates * sizeof(float));
+        memset(ds, 0, gates * sizeof(float));
+        memset(dc, 0, hidden * sizeof(float));
+        return;
+    }
+    const float *dy = step->call->output_gradient;
+    dy = lstm->narrow ? widen(hidden, dy, outer_row(step, n), workspace + lstm->values + n * hidden)
+                      : dy + outer_row(step, n) * hidden;
+    if (!lstm->gru) {
+        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
+        backward_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d);
+        return;
+    }
+    struct step earlier = {lstm, step->call, step->neighbour, -1, workspace};
+    const float *before = zero, *output = step->call->output;
+    if (step->neighbour >= 0)
+        before = lstm->narrow ? widen(hidden, output, outer_row(&earlier, n), workspace + lstm->before + n * hidden)
+                              : output + outer_row(&earlier, n) * hidden;
+    gru_back_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d, ds);
+}
+
 static void backward_samples(const void *context, size_t first, size_t end) {
     const struct step *step = context;
     const struct lstm *lstm = step->lstm;
-    size_t hidden = (size_t)lstm->hidden;
-    const float *zero =
-        step->workspace + lstm->rows; /* zeros: the cells before the first step (the backward does not use the rows) */
+    const size_t gates = (size_t)lstm->gates;
     for (size_t n = first; n < end; n++) {
-        size_t gates = (size_t)lstm->gates;
-        float *d = gradients_of(step) + n * gates, *ds = state_gradients_of(step) + n * gates;
-        float *dc = step->workspace + lstm->cells + n * hidden, *dh = step->workspace + lstm->state + n * hidden;
-        if (is_padding(step, n)) {
-            memset(d, 0, gates * sizeof(float));
-            memset(ds, 0, gates * sizeof(float));
-            memset(dc, 0, hidden * sizeof(float));
+        char *to = gradients_of(step), *state_to = state_gradients_of(step);
+        if (!lstm->narrow) {
+            backward_sample(step, n, (float *)(void *)to + n * gates, (float *)(void *)state_to + n * gates);
             continue;
         }
-        const float *dy = step->call->output_gradient + outer_row(step, n) * hidden;
-        if (lstm->gru) {
-            struct step earlier = {lstm, step->call, step->neighbour, -1, step->workspace};
-            const float *before = step->neighbour >= 0 ? step->call->output + outer_row(&earlier, n) * hidden : zero;
-            gru_back_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d, ds);
-            continue;
-        }
-        const float *before = step->neighbour >= 0 ? cells_of(step, step->neighbour, n) : zero;
-        backward_loop(hidden, gates_of(step, n), cells_of(step, step->position, n), before, dy, dh, dc, d);
+        float *d = step->workspace + lstm->wide + n * gates,
+              *ds = lstm->gru ? step->workspace + lstm->wide_state + n * gates : d;
+        backward_sample(step, n, d, ds);
+        numbers_convert(gates, TYPE_BF16, to + n * gates * sizeof(uint16_t), TYPE_F32, d);
+        if (lstm->gru) numbers_convert(gates, TYPE_BF16, state_to + n * gates * sizeof(uint16_t), TYPE_F32, ds);
     }
 }
 
@@ -435,9 +538,10 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     const float *gradients = workspace + (lstm->gru ? lstm->state_part : 0);
     const void *state[] = {before, gradients, call->gradients[1]};
     TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, call->error));
+    const size_t all = (size_t)(kernel->samples * lstm->steps);
+    if (lstm->narrow) cpu_sum_rows(kernel->device, all, (size_t)lstm->gates, TYPE_BF16, workspace, call->gradients[2]);
     if (lstm->gru)
-        cpu_sum_rows(kernel->device, (size_t)(kernel->samples * lstm->steps), (size_t)lstm->gates, gradients,
-                     call->gradients[3]);
+        cpu_sum_rows(kernel->device, all, (size_t)lstm->gates, kernel->node->shape.type, gradients, call->gradients[3]);
     else
         memcpy(call->gradients[3], call->gradients[2], (size_t)kernel->parameter_bytes[3]);
     return PS_OK;
@@ -467,7 +571,7 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
 
 #define RECURRENT                                                                                                              \
     {                                                                                                                          \
-        .size = sizeof(struct lstm), .prepare = prepare, .release = release, .forward = forward,                               \
+        .size = sizeof(struct lstm), .native = native, .prepare = prepare, .release = release, .forward = forward,             \
         .backward_shared = backward_shared, .backward_input = backward_input, .backward_weight = backward_weight,              \
         .from_canonical = from_canonical, .to_canonical = to_canonical                                                         \
     }

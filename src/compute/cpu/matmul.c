@@ -1,10 +1,8 @@
 /*
  * Products of matrices by oneDNN, see compute/reference/matmul.c: all of them in one call, transposed where they lie by their
  * strides, repeated ones as sides of 1. The gradient of a value whose matrices are repeated is computed for each repetition in
- * the workspace, and then summed.
+ * the workspace, in f32, and then summed.
  */
-#include <string.h>
-
 #include "base/memory.h"
 #include "compute/broadcast.h"
 #include "compute/cpu/cpu.h"
@@ -70,6 +68,22 @@ static size_t repeated_bytes(const struct matmul *m, int operand) {
     return is_repeated(m, operand) ? memory_align(count * matrix_elements(&m->kernel, operand) * sizeof(float)) : 0;
 }
 
+static bool native(const struct kernel *kernel) {
+    return cpu_multiplies_narrow(kernel) && kernel_input(kernel, 0)->type == TYPE_BF16 &&
+           kernel_input(kernel, 1)->type == TYPE_BF16;
+}
+
+static dnnl_primitive_desc_t plan(struct draft *draft, const struct matmul *m, int result) {
+    const struct product product = product_of(&m->kernel, result);
+    const bool narrow = cpu_is_narrow(&m->kernel), sums = result != OUTPUT && is_repeated(m, result);
+    draft->type = m->kernel.node->shape.type;
+    const struct layout *left = layout_of(draft, m, product.left, product.left_turned, false),
+                        *right = layout_of(draft, m, product.right, product.right_turned, false);
+    if (sums) draft->type = TYPE_F32;
+    const struct layout *made = layout_of(draft, m, result, false, true);
+    return draft_product_finished(draft, left, right, NULL, made, narrow ? m->kernel.node->attributes.scale : 1, false);
+}
+
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     static const char *const parts[] = {"gradient of the first value", "gradient of the second value", "forward"};
     struct matmul *m = (struct matmul *)kernel;
@@ -77,11 +91,8 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     m->batch = matmul_batch(kernel);
     draft_start(&draft, kernel->device, kernel->node);
     for (int p = 0; p < PRODUCTS; p++) {
-        const struct product product = product_of(kernel, p);
-        dnnl_primitive_desc_t plan = draft_product(&draft, layout_of(&draft, m, product.left, product.left_turned, false),
-                                                   layout_of(&draft, m, product.right, product.right_turned, false),
-                                                   layout_of(&draft, m, p, false, true));
-        draft_primitive(&draft, plan, parts[p], (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &m->products[p]);
+        draft_primitive(&draft, plan(&draft, m, p), parts[p], (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0},
+                        &m->products[p]);
         const int64_t bytes = m->products[p].scratchpad_bytes + (p == OUTPUT ? 0 : (int64_t)repeated_bytes(m, p));
         if (bytes > kernel->workspace_bytes) kernel->workspace_bytes = bytes;
     }
@@ -101,7 +112,7 @@ static enum ps_status multiply(struct matmul *m, const struct kernel_call *call,
     const void *addresses[] = {values[product.left], values[product.right], result};
     TRY(primitive_run(&m->products[which], cpu_of(&m->kernel), addresses, scratchpad, call->error));
     const struct { float *values, factor; } scaled = {result, m->kernel.node->attributes.scale};
-    if (scaled.factor != 1) device_parallel(m->kernel.device, count, 4096, scale_part, &scaled);
+    if (scaled.factor != 1 && !cpu_is_narrow(&m->kernel)) device_parallel(m->kernel.device, count, 4096, scale_part, &scaled);
     return PS_OK;
 }
 
@@ -110,23 +121,23 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return multiply(m, call, OUTPUT, call->output, kernel_elements(kernel), call->workspace);
 }
 
-/* Adds up the gradients of all repetitions, which lie like the output. */
-static void sum_repetitions(const struct matmul *m, int operand, const float *each, float *result) {
+/* Adds up the gradients of all repetitions, which lie like the output, to the first one, and writes the sum. */
+static void sum_repetitions(const struct matmul *m, int operand, float *each, void *result) {
+    const enum number_type type = m->kernel.node->shape.type;
     struct broadcast kept, repeated;
     const size_t size = matrix_elements(&m->kernel, operand);
     broadcast_split(&m->batch, operand, &kept, &repeated);
     const int64_t count = broadcast_count(&kept, kept.rank), times = broadcast_count(&repeated, repeated.rank);
     struct cursor at = {0};
     for (int64_t i = 0; i < count; i++, cursor_next(&kept, kept.rank, &at)) {
-        float *sum = result + (size_t)at.offset[operand] * size;
+        float *sum = each + (size_t)at.offset[OUTPUT] * size;
         struct cursor again = {0};
         for (int64_t t = 0; t < times; t++, cursor_next(&repeated, repeated.rank, &again)) {
             const float *from = each + (size_t)(at.offset[OUTPUT] + again.offset[OUTPUT]) * size;
-            if (t == 0)
-                memcpy(sum, from, size * sizeof *sum);
-            else
-                vector_add(size, sum, from);
+            if (t > 0) vector_add(size, sum, from);
         }
+        numbers_convert(size, type, (char *)result + (size_t)at.offset[operand] * size * number_types[type].bytes, TYPE_F32,
+                        sum);
     }
 }
 
@@ -144,6 +155,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 }
 
 const struct kernel_class cpu_matmul = {.size = sizeof(struct matmul),
+                                        .native = native,
                                         .prepare = prepare,
                                         .release = release,
                                         .forward = forward,
