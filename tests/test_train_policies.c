@@ -3,6 +3,12 @@
  * oracle that knows no programs: it takes the micro-batches one by one through all stages and back, keeps every version of
  * weights and moments, and puts together for each forward and backward the versions and predictions that the definition of the
  * policy names, stage by stage.
+ *
+ * With PENSTOCK_TEST_PRECISION=bf16 the versions are those of an f32 master, predictions are made from master and moments in
+ * f32, and what a stage reads is rounded here, matrix element by matrix element, to the nearest bf16. The tolerance that
+ * follows from bf16's rounding is none: a run and the oracle round the same f32 numbers at the same places, once each, and
+ * rounding is a function; a policy that reads another version, predicts from the rounded copy (off by up to 2^-9 of a weight)
+ * or rounds twice has other bits.
  */
 #include "compute/stage.h"
 #include "data/loader.h"
@@ -23,17 +29,17 @@ struct oracle {
     struct run_case work;
     struct ps_network *model;
     struct device *device;
-    struct stage *whole; /* names and places of all parameters */
-    struct stage_sizes sizes;
     struct stage *stages[WORKERS_MAX];
+    struct stage_sizes sizes[WORKERS_MAX];
     struct stage_blocks blocks[WORKERS_MAX];
-    size_t first[WORKERS_MAX + 1];      /* float of the flat blocks where each stage begins */
+    void *forward[WORKERS_MAX], *backward[WORKERS_MAX]; /* the copies of the weights that they read */
+    size_t first[WORKERS_MAX + 1];      /* float of the flat blocks, those of all stages after each other, where each begins */
     size_t statistics[WORKERS_MAX + 1]; /* likewise of the statistics */
     const struct optimizer *rule, *adam;
     struct optimizer_settings settings;
     struct version versions[VERSIONS_MAX];
     int newest;
-    float *forward, *backward; /* put together */
+    float *chosen; /* put together */
     float *gradients, *all_statistics;
     struct samples samples;
     struct loader *loader;
@@ -46,14 +52,37 @@ static void *take(int64_t bytes) {
     return block;
 }
 
-/* The plan's stages. A stage's parts of the flat blocks are those of the whole network's that its layers have. */
+/* The plan's stages. */
 static void oracle_cut(struct oracle *oracle, const struct run_case *work) {
     struct ps_plan *plan = run_case_plan(work);
     for (int s = 0; s < work->workers; s++) {
         assert_ok(stage_create(oracle->device, oracle->model->graph, plan->stages[s].first, plan->stages[s].last,
                                work->micro_batch, &oracle->stages[s], &test_error));
-        struct stage_sizes sizes = stage_sizes(oracle->stages[s]);
+        const struct stage_sizes sizes = oracle->sizes[s] = stage_sizes(oracle->stages[s]);
+        oracle->first[s + 1] = oracle->first[s] + (size_t)sizes.parameter_bytes / sizeof(float);
+        oracle->statistics[s + 1] = oracle->statistics[s] + (size_t)sizes.statistics_bytes / sizeof(float);
+    }
+    ps_plan_destroy(plan);
+}
+
+static int64_t flat_bytes(const struct oracle *oracle) {
+    return (int64_t)(oracle->first[oracle->work.workers] * sizeof(float));
+}
+
+static void oracle_take(struct oracle *oracle) {
+    const int workers = oracle->work.workers;
+    oracle->gradients = take(flat_bytes(oracle));
+    oracle->all_statistics = take((int64_t)(oracle->statistics[workers] * sizeof(float)));
+    oracle->chosen = take(flat_bytes(oracle));
+    for (int v = 0; v <= oracle->work.steps; v++) {
+        oracle->versions[v].weights = take(flat_bytes(oracle));
+        for (int i = 0; i < 4; i++) oracle->versions[v].moment[i] = take(flat_bytes(oracle));
+    }
+    for (int s = 0; s < workers; s++) {
+        const struct stage_sizes sizes = oracle->sizes[s];
         struct stage_blocks *blocks = &oracle->blocks[s];
+        oracle->forward[s] = take(stage_copy_bytes(&sizes));
+        oracle->backward[s] = take(stage_copy_bytes(&sizes));
         *blocks = (struct stage_blocks){.gradients = oracle->gradients + oracle->first[s],
                                         .statistics = oracle->all_statistics + oracle->statistics[s],
                                         .input = take(sizes.input_bytes),
@@ -62,33 +91,18 @@ static void oracle_cut(struct oracle *oracle, const struct run_case *work) {
                                         .input_gradient = s > 0 ? take(sizes.input_bytes) : NULL,
                                         .workspace = take(sizes.workspace_bytes)};
         if (s > 0) oracle->blocks[s - 1].output_gradient = blocks->input_gradient;
-        oracle->first[s + 1] = oracle->first[s] + (size_t)sizes.parameter_bytes / sizeof(float);
-        oracle->statistics[s + 1] = oracle->statistics[s] + (size_t)sizes.statistics_bytes / sizeof(float);
+        assert_ok(stage_initialize(oracle->stages[s], oracle->work.seed, oracle->versions[0].weights + oracle->first[s],
+                                   oracle->forward[s], blocks->statistics, &test_error));
     }
-    ps_plan_destroy(plan);
-    assert_int_equal(oracle->first[work->workers] * sizeof(float), oracle->sizes.parameter_bytes);
-    assert_int_equal(oracle->statistics[work->workers] * sizeof(float), oracle->sizes.statistics_bytes);
 }
 
 static void oracle_start(struct oracle *oracle, struct run_case work) {
     *oracle = (struct oracle){.work = work};
     assert_ok(ps_network_open(work.model, &oracle->model, &test_error));
-    const struct graph *graph = oracle->model->graph;
     struct device_options device = {.threads = 1};
     assert_ok(device_open(work.device, &device, &oracle->device, &test_error));
-    assert_ok(stage_create(oracle->device, graph, 0, graph->layer_count - 1, work.micro_batch, &oracle->whole, &test_error));
-    oracle->sizes = stage_sizes(oracle->whole);
-    oracle->gradients = take(oracle->sizes.parameter_bytes);
-    oracle->all_statistics = take(oracle->sizes.statistics_bytes);
     oracle_cut(oracle, &work);
-    for (int v = 0; v <= work.steps; v++) {
-        oracle->versions[v].weights = take(oracle->sizes.parameter_bytes);
-        for (int i = 0; i < 4; i++) oracle->versions[v].moment[i] = take(oracle->sizes.parameter_bytes);
-    }
-    oracle->forward = take(oracle->sizes.parameter_bytes);
-    oracle->backward = take(oracle->sizes.parameter_bytes);
-    assert_ok(
-        stage_initialize(oracle->whole, work.seed, NULL, oracle->versions[0].weights, oracle->all_statistics, &test_error));
+    oracle_take(oracle);
     assert_ok(optimizer_find(work.optimizer, &oracle->rule, &test_error));
     assert_ok(optimizer_find("adam", &oracle->adam, &test_error));
     oracle->settings = oracle->rule->defaults;
@@ -114,11 +128,12 @@ static void oracle_end(struct oracle *oracle) {
         free(oracle->versions[v].weights);
         for (int i = 0; i < 4; i++) free(oracle->versions[v].moment[i]);
     }
-    free(oracle->forward);
-    free(oracle->backward);
+    free(oracle->chosen);
     free(oracle->gradients);
     free(oracle->all_statistics);
     for (int s = 0; s < oracle->work.workers; s++) {
+        free(oracle->forward[s]);
+        free(oracle->backward[s]);
         free(oracle->blocks[s].input);
         free(oracle->blocks[s].output);
         free(oracle->blocks[s].stash);
@@ -128,7 +143,6 @@ static void oracle_end(struct oracle *oracle) {
     }
     loader_destroy(oracle->loader);
     samples_close(&oracle->samples);
-    stage_destroy(oracle->whole);
     device_close(oracle->device);
     ps_network_destroy(oracle->model);
 }
@@ -143,14 +157,24 @@ static bool adam_beside(const struct oracle *oracle) {
     return strcmp(oracle->work.weights, "xpipe") == 0 && !oracle->rule->adam_settings;
 }
 
-/* Stage `s`'s part of `out` = its weights of version `v`, predicted `ahead` updates on. */
-static void put_together(const struct oracle *oracle, int s, int v, int ahead, float *out) {
+/* What kernels read of the master's weights of stage `s`: those of f32 first, then those of bf16. */
+static void round_weights(const struct oracle *oracle, int s, void *copy) {
+    const float *master = oracle->chosen + oracle->first[s];
+    const size_t narrow = (size_t)oracle->sizes[s].narrow_bytes / sizeof(float);
+    const size_t wide = oracle->first[s + 1] - oracle->first[s] - narrow;
+    uint16_t *rounded = (uint16_t *)(void *)((float *)copy + wide);
+    memcpy(copy, master, wide * sizeof(float));
+    for (size_t i = 0; i < narrow; i++) rounded[i] = bf16_of(master[wide + i]);
+}
+
+/* Stage `s`'s part of `chosen` = its weights of version `v`, predicted `ahead` updates on. */
+static void put_together(const struct oracle *oracle, int s, int v, int ahead) {
     size_t first = oracle->first[s], count = oracle->first[s + 1] - first;
     const struct version *version = &oracle->versions[v];
     const struct optimizer *rule = adam_beside(oracle) ? oracle->adam : oracle->rule;
     struct optimizer_call call = {.count = count,
                                   .weights = version->weights + first,
-                                  .predicted = out + first,
+                                  .predicted = oracle->chosen + first,
                                   .step = v,
                                   .ahead = {.lr_sum = 0, .decay_product = 1}};
     if (ahead == 0) {
@@ -186,13 +210,15 @@ static void read_weights(const struct oracle *oracle, int s, int m, int count, i
         f.ahead = first_worker - vf;
         b.ahead = first_worker - vb;
     }
-    put_together(oracle, s, base + f.version, f.ahead, oracle->forward);
-    put_together(oracle, s, base + b.version, b.ahead, oracle->backward);
+    put_together(oracle, s, base + f.version, f.ahead);
+    round_weights(oracle, s, oracle->forward[s]);
+    put_together(oracle, s, base + b.version, b.ahead);
+    round_weights(oracle, s, oracle->backward[s]);
 }
 
 static void update(struct oracle *oracle) {
     struct version *from = &oracle->versions[oracle->newest], *to = &oracle->versions[oracle->newest + 1];
-    size_t bytes = (size_t)oracle->sizes.parameter_bytes;
+    size_t bytes = (size_t)flat_bytes(oracle);
     for (int i = 0; i < 4; i++) memcpy(to->moment[i], from->moment[i], bytes);
     struct optimizer_call call = {.count = bytes / sizeof(float),
                                   .weights = from->weights,
@@ -226,14 +252,14 @@ static void micro_batch(struct oracle *oracle, const struct loaded_batch *batch,
                               .update_statistics = true,
                               .accumulate = place > 0};
     for (int s = 0; s < work->workers; s++) {
-        oracle->blocks[s].weights = oracle->forward + oracle->first[s];
+        oracle->blocks[s].weights = oracle->forward[s];
         assert_ok(stage_forward(oracle->stages[s], &oracle->blocks[s], &step, NULL, &test_error));
         if (s + 1 < work->workers)
-            memcpy(oracle->blocks[s + 1].input, oracle->blocks[s].output, (size_t)stage_sizes(oracle->stages[s]).output_bytes);
+            memcpy(oracle->blocks[s + 1].input, oracle->blocks[s].output, (size_t)oracle->sizes[s].output_bytes);
     }
     step.update_statistics = false;
     for (int s = work->workers - 1; s >= 0; s--) {
-        oracle->blocks[s].weights = oracle->backward + oracle->first[s];
+        oracle->blocks[s].weights = oracle->backward[s];
         if (work->recompute) assert_ok(stage_forward(oracle->stages[s], &oracle->blocks[s], &step, NULL, &test_error));
         assert_ok(stage_backward(oracle->stages[s], &oracle->blocks[s], &step, STAGE_BOTH, &test_error));
     }
@@ -263,14 +289,16 @@ static struct trained oracle_train(struct run_case work) {
     for (int i = 0; i < graph->parameter_count; i++) trained.count += (size_t)shape_elements(&graph->parameters[i].shape);
     trained.values = malloc(trained.count * sizeof *trained.values);
     assert_non_null(trained.values);
-    assert_int_equal(stage_parameter_count(oracle.whole), graph->parameter_count);
     size_t place = 0;
-    for (int i = 0; i < graph->parameter_count; i++) {
-        assert_string_equal(stage_parameter(oracle.whole, i)->name, graph->parameters[i].name);
-        assert_ok(stage_export(oracle.whole, i, oracle.versions[work.steps].weights, oracle.all_statistics,
-                               trained.values + place, &test_error));
-        place += (size_t)shape_elements(&graph->parameters[i].shape);
-    }
+    int number = 0; /* of the parameter in the network */
+    for (int s = 0; s < work.workers; s++)
+        for (int i = 0; i < stage_parameter_count(oracle.stages[s]); i++, number++) {
+            assert_string_equal(stage_parameter(oracle.stages[s], i)->name, graph->parameters[number].name);
+            assert_ok(stage_export_f32(oracle.stages[s], i, oracle.versions[work.steps].weights + oracle.first[s],
+                                       oracle.blocks[s].statistics, trained.values + place, &test_error));
+            place += (size_t)shape_elements(&graph->parameters[number].shape);
+        }
+    assert_int_equal(number, graph->parameter_count);
     oracle_end(&oracle);
     return trained;
 }
