@@ -89,7 +89,8 @@ static inline void move_into_domain(struct problem *p, uint64_t number) {
     struct domain domain = {.low = -1, .high = 1};
     if (unary) domain = unary_domain(kind);
     if (kinks) domain.high = -1;
-    const bool positive = p->node->id == OPERATOR_REDUCE && (kind == REDUCE_LOG_SUM || kind == REDUCE_PROD);
+    const bool positive =
+        p->node->id == OPERATOR_REDUCE && (kind == REDUCE_LOG_SUM || kind == REDUCE_PROD || kind == REDUCE_L2);
     if (positive) domain = (struct domain){.low = 0.5f, .high = 1.5f};
     if (binary && (kind == BINARY_DIV || kind == BINARY_POWER)) domain = (struct domain){.low = 0.5f, .high = 1.5f};
     for (int i = 0; i < p->node->input_count && (unary || binary || positive); i++) {

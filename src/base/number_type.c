@@ -14,6 +14,7 @@ const struct number_type_traits number_types[TYPE_COUNT] = {
 /* Vectors of LANES elements, which compilers map to those of the processor: of plain loops they make several times as many
  * instructions. */
 enum { LANES = 16 };
+typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef uint32_t words __attribute__((vector_size(4 * LANES)));
 typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
 
@@ -21,10 +22,12 @@ typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
 VECTOR_CLONES static void narrow(size_t count, uint16_t *restrict to, const float *restrict from) {
     size_t i = 0;
     for (; i + LANES <= count; i += LANES) {
+        floats value;
         words bits;
+        memcpy(&value, from + i, sizeof value);
         memcpy(&bits, from + i, sizeof bits);
-        const words rounded = bits + 0x7fff + (bits >> 16 & 1), nan = bits | 0x400000;
-        const words is_nan = (words)((bits & 0x7fffffff) > 0x7f800000), chosen = (nan & is_nan) | (rounded & ~is_nan);
+        const words is_nan = (words)(value != value), nan = bits | 0x400000, rounded = bits + 0x7fff + (bits >> 16 & 1);
+        const words chosen = (nan & is_nan) | (rounded & ~is_nan);
         const halves result = __builtin_convertvector(chosen >> 16, halves);
         memcpy(to + i, &result, sizeof result);
     }

@@ -50,16 +50,20 @@ static int64_t share_of(const struct kernel *kernel, const struct shape *shape, 
     return elements / (loop->over == OVER_SAMPLES ? kernel->samples : (int64_t)kernel_rows(kernel));
 }
 
-/* A backward has the values, and the gradients of all. */
+/* A backward has the values, and the gradients of all. No buffer holds more than a value. */
 void pieces_end(struct kernel *kernel) {
     const struct kernel_class *type = kernel->type;
     const struct kernel_loop *loops[] = {&type->forward_loop, &type->backward_input_loop, &type->backward_weight_loop};
-    int64_t floats = number_larger(kernel->piece_floats, PIECE_FLOATS);
+    int64_t floats = number_larger(kernel->piece_floats, PIECE_FLOATS),
+            most = kernel->samples * shape_elements(&kernel->node->shape);
+    for (int i = 0; i < kernel->node->input_count; i++)
+        most = number_larger(most, kernel->samples * shape_elements(kernel_input(kernel, i)));
     for (int l = 0; l < 3; l++) {
         floats = number_larger(floats, share_of(kernel, &kernel->node->shape, loops[l]));
         for (int i = 0; i < kernel->node->input_count; i++)
             floats = number_larger(floats, share_of(kernel, kernel_input(kernel, i), loops[l]));
     }
+    floats = number_smaller(floats, most);
     kernel->piece_floats = (int64_t)memory_align((size_t)floats * sizeof(float)) / (int64_t)sizeof(float);
     kernel->piece_offset = (int64_t)memory_align((size_t)kernel->workspace_bytes);
     const int64_t buffers = (int64_t)kernel->device->threads * 2 * narrow_values(kernel);
@@ -112,7 +116,8 @@ static void point(const struct kernel *kernel, struct kernel_call *call, const s
 }
 
 /* The shares of the indices [first, end), or columns of these rows. */
-static void widen(const struct value *value, size_t first, size_t end) {
+static void widen(const struct kernel *kernel, const struct value *value, size_t first, size_t end) {
+    assert((int64_t)((end - first) * value->each) <= kernel->piece_floats);
     if (value->from == NULL) return;
     numbers_convert((end - first) * value->each, TYPE_F32, value->buffer, TYPE_BF16,
                     (const uint16_t *)value->from + first * value->each);
@@ -131,11 +136,10 @@ static void narrow(const struct value *value, size_t first, size_t end) {
 }
 
 /* Indices of a piece: as many as the buffers hold, but for few, which stay in the first cache. */
-static size_t piece_length(const struct kernel *kernel, const struct values *values, size_t step) {
+static size_t piece_length(const struct values *values, size_t step) {
     size_t most = 1;
     for (int v = 0; v < values->count; v++) most = values->of[v].each > most ? values->of[v].each : most;
     const size_t length = PIECE_FLOATS / most / step * step;
-    assert((int64_t)((length > 0 ? length : step) * most) <= kernel->piece_floats);
     return length > 0 ? length : step;
 }
 
@@ -147,11 +151,11 @@ void kernel_pieces(const struct kernel *kernel, const struct kernel_call *call, 
         body(context, call, first, end);
         return;
     }
-    const size_t length = piece_length(kernel, &values, step);
+    const size_t length = piece_length(&values, step);
     for (size_t at = first; at < end; at += length) {
         const size_t until = end - at < length ? end : at + length;
         struct kernel_call piece = *call;
-        for (int v = 0; v < values.count; v++) widen(&values.of[v], at, until);
+        for (int v = 0; v < values.count; v++) widen(kernel, &values.of[v], at, until);
         point(kernel, &piece, &values, at);
         body(context, &piece, at, until);
         for (int v = 0; v < values.count; v++) narrow(&values.of[v], at, until);
@@ -163,7 +167,7 @@ void kernel_column_pieces(const struct kernel *kernel, const struct kernel_call 
     const size_t rows = kernel_rows(kernel);
     struct values values;
     find_values(kernel, call, rows, &values);
-    const size_t length = values.count > 0 ? piece_length(kernel, &values, 1) : rows;
+    const size_t length = values.count > 0 ? piece_length(&values, 1) : rows;
     for (size_t row = 0; row < rows; row += length) {
         struct kernel_call piece = *call;
         piece.first_row = row;

@@ -44,6 +44,7 @@ struct partial {
 };
 
 struct norm {
+    const struct kernel *kernel;
     const struct kernel_call *call;
     size_t channels, block_rows;
     struct inner inner;
@@ -75,22 +76,24 @@ static struct partial partial_of(const struct kernel_call *call, int part, size_
 
 static bool is_wide(const struct kernel *kernel) { return kernel->node->attributes.double_precision; }
 
+static size_t block_rows(size_t channels) {
+    size_t rows = BLOCK_FLOATS / channels;
+    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
+}
+
 static void set_sizes(struct kernel *kernel) {
     size_t channels = kernel_features(kernel);
     size_t vector = is_wide(kernel) ? memory_align(channels * sizeof(double)) : vector_bytes(channels);
     kernel->inner_bytes = (int64_t)(4 * vector + memory_align(sizeof(int32_t)));
     kernel->workspace_bytes = kernel->device->threads * (int64_t)partial_bytes(channels);
     kernel->fuses_relu = kernel->relu_follows;
-}
-
-static size_t block_rows(size_t channels) {
-    size_t rows = BLOCK_FLOATS / channels;
-    return rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
+    kernel->piece_floats = (int64_t)(block_rows(channels) * channels);
 }
 
 static struct norm norm_of(const struct kernel *kernel, const struct kernel_call *call) {
     size_t channels = kernel_features(kernel);
-    return (struct norm){.call = call,
+    return (struct norm){.kernel = kernel,
+                         .call = call,
                          .channels = channels,
                          .block_rows = block_rows(channels),
                          .inner = inner_of(call, channels, is_wide(kernel)),
@@ -98,23 +101,33 @@ static struct norm norm_of(const struct kernel *kernel, const struct kernel_call
                          .wide = is_wide(kernel)};
 }
 
-/* Sums of the rows [first, end) into a partial that is zero. */
-typedef void sum_function(const struct norm *norm, const struct partial *partial, size_t first, size_t end);
+/* Sums of the rows [first, end), whole blocks, into a partial that has the rows from `start` on. */
+struct summing;
+typedef void sum_function(const struct summing *s, const struct kernel_call *call, size_t first, size_t end);
 struct summing {
     const struct norm *norm;
     sum_function *sum;
-    size_t rows, share; /* of all partials, of one */
+    struct partial partial;
+    size_t rows, share, start; /* of all partials, of one, where this one begins */
 };
 
-static void sum_partials(const void *context, size_t first, size_t end) {
+static void sum_piece(const void *context, const struct kernel_call *call, size_t first, size_t end) {
     const struct summing *s = context;
+    s->sum(s, call, first, end);
+}
+
+static void sum_partials(const void *context, size_t first, size_t end) {
+    struct summing s = *(const struct summing *)context;
+    struct kernel_call reads = *s.norm->call;
+    reads.output = reads.input_gradient[0] = NULL;
     for (size_t i = first; i < end; i++) {
-        size_t row = i * s->share, channels = s->norm->channels;
-        struct partial p = partial_of(s->norm->call, (int)i, channels);
-        *p.rows = row >= s->rows ? 0 : s->rows - row < s->share ? s->rows - row : s->share;
-        memset(p.first, 0, channels * sizeof *p.first);
-        memset(p.second, 0, channels * sizeof *p.second);
-        s->sum(s->norm, &p, row, row + *p.rows);
+        size_t channels = s.norm->channels;
+        s.start = i * s.share;
+        s.partial = partial_of(s.norm->call, (int)i, channels);
+        *s.partial.rows = s.start >= s.rows ? 0 : s.rows - s.start < s.share ? s.rows - s.start : s.share;
+        memset(s.partial.first, 0, channels * sizeof *s.partial.first);
+        memset(s.partial.second, 0, channels * sizeof *s.partial.second);
+        kernel_pieces(s.norm->kernel, &reads, s.rows, s.start, s.start + *s.partial.rows, s.norm->block_rows, sum_piece, &s);
     }
 }
 
@@ -122,7 +135,8 @@ static void sum_partials(const void *context, size_t first, size_t end) {
 static void add_up(const struct kernel *kernel, const struct norm *norm, sum_function *sum) {
     size_t threads = (size_t)kernel->device->threads, rows = kernel_rows(kernel), share = (rows + threads - 1) / threads;
     share = (share + ROWS_GRAIN - 1) / ROWS_GRAIN * ROWS_GRAIN;
-    device_parallel(kernel->device, threads, 1, sum_partials, &(struct summing){norm, sum, rows, share});
+    device_parallel(kernel->device, threads, 1, sum_partials,
+                    &(struct summing){.norm = norm, .sum = sum, .rows = rows, .share = share});
 }
 
 /* Adds the sums of all parts to those of part 0, which it returns. */
@@ -152,9 +166,9 @@ static VECTOR_CLONES void measure_wide(size_t rows, size_t channels, const float
     }
 }
 
-static void measure_rows_wide(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    const float *x = norm->call->input[0];
-    measure_wide(end - first, norm->channels, x + first * norm->channels, x, p->first, p->second);
+static void measure_rows_wide(const struct summing *s, const struct kernel_call *call, size_t first, size_t end) {
+    const size_t channels = s->norm->channels;
+    measure_wide(end - first, channels, call->input[0] + first * channels, s->norm->shift, s->partial.first, s->partial.second);
 }
 
 static VECTOR_CLONES void sum_wide(size_t rows, size_t channels, const float *restrict x, const float *restrict dy,
@@ -168,10 +182,10 @@ static VECTOR_CLONES void sum_wide(size_t rows, size_t channels, const float *re
     }
 }
 
-static void sum_rows_wide(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    const size_t at = first * norm->channels;
-    sum_wide(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at, norm->inner.wide[MEAN],
-             p->first, p->second);
+static void sum_rows_wide(const struct summing *s, const struct kernel_call *call, size_t first, size_t end) {
+    const size_t channels = s->norm->channels, at = first * channels;
+    sum_wide(end - first, channels, call->input[0] + at, call->output_gradient + at, s->norm->inner.wide[MEAN],
+             s->partial.first, s->partial.second);
 }
 
 static VECTOR_CLONES void normalise_wide(size_t rows, size_t channels, const float *restrict x, const double *restrict a,
@@ -221,13 +235,14 @@ static inline void join(double total, double *mean, double *distance, double cou
     *distance += other_distance + d * d * total * share;
 }
 
-static void measure_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    size_t channels = norm->channels, step = norm->block_rows;
+static void measure_rows(const struct summing *s, const struct kernel_call *call, size_t first, size_t end) {
+    size_t channels = s->norm->channels, step = s->norm->block_rows;
+    const struct partial *p = &s->partial;
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
-        measure_block(rows, channels, norm->call->input[0] + row * channels, p->block_first, p->block_second);
+        measure_block(rows, channels, call->input[0] + row * channels, p->block_first, p->block_second);
         for (size_t c = 0; c < channels; c++) {
-            join((double)(row - first), &p->first[c], &p->second[c], (double)rows, (double)p->block_first[c],
+            join((double)(row - s->start), &p->first[c], &p->second[c], (double)rows, (double)p->block_first[c],
                  (double)p->block_second[c]);
         }
     }
@@ -278,23 +293,31 @@ static VECTOR_CLONES void normalise(size_t rows, size_t channels, const float *r
     }
 }
 
-static void normalise_part(const void *context, size_t first, size_t end) {
+static void normalise_piece(const void *context, const struct kernel_call *call, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t channels = norm->channels;
     if (norm->wide)
-        normalise_wide(end - first, channels, norm->call->input[0] + first * channels, norm->factors[0], norm->factors[1],
-                       norm->relu, norm->call->output + first * channels);
+        normalise_wide(end - first, channels, call->input[0] + first * channels, norm->factors[0], norm->factors[1], norm->relu,
+                       call->output + first * channels);
     else
-        normalise(end - first, channels, norm->call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
-                  norm->relu, norm->call->output + first * channels);
+        normalise(end - first, channels, call->input[0] + first * channels, norm->inner.mean, norm->scale, norm->shift,
+                  norm->relu, call->output + first * channels);
+}
+
+static void normalise_part(const void *context, size_t first, size_t end) {
+    const struct norm *norm = context;
+    kernel_pieces(norm->kernel, norm->call, kernel_rows(norm->kernel), first, end, 1, normalise_piece, norm);
 }
 
 /* Fills the wide mean and inverse, from the micro-batch or from the running statistics. */
-static void measure_all_wide(const struct kernel *kernel, const struct norm *norm) {
+static void measure_all_wide(const struct kernel *kernel, struct norm *norm) {
     const struct kernel_call *call = norm->call;
     const double rows = (double)kernel_rows(kernel), epsilon = (double)kernel->node->attributes.epsilon;
     struct partial all = {0};
     if (call->training) {
+        float *first_row = partial_of(call, 0, norm->channels).block_first;
+        numbers_convert(norm->channels, TYPE_F32, first_row, kernel_input(kernel, 0)->type, call->input[0]);
+        norm->shift = first_row;
         add_up(kernel, norm, measure_rows_wide);
         all = join_sums(kernel, norm);
     }
@@ -302,7 +325,7 @@ static void measure_all_wide(const struct kernel *kernel, const struct norm *nor
         double mean = (double)call->statistics[2][c], variance = (double)call->statistics[3][c];
         if (call->training) {
             const double distance = fmax(all.second[c] - all.first[c] * all.first[c] / rows, 0);
-            mean = (double)call->input[0][c] + all.first[c] / rows;
+            mean = (double)norm->shift[c] + all.first[c] / rows;
             variance = distance / rows;
             if (call->update_statistics) move_statistics(kernel, call, c, mean, distance);
         }
@@ -363,12 +386,13 @@ static VECTOR_CLONES void sum_block(size_t rows, size_t channels, const float *r
     }
 }
 
-static void sum_rows(const struct norm *norm, const struct partial *p, size_t first, size_t end) {
-    size_t channels = norm->channels, step = norm->block_rows;
+static void sum_rows(const struct summing *s, const struct kernel_call *call, size_t first, size_t end) {
+    size_t channels = s->norm->channels, step = s->norm->block_rows;
+    const struct partial *p = &s->partial;
     for (size_t row = first; row < end; row += step) {
         size_t rows = end - row < step ? end - row : step;
-        sum_block(rows, channels, norm->call->input[0] + row * channels, norm->call->output_gradient + row * channels,
-                  norm->inner.mean, p->block_first, p->block_second);
+        sum_block(rows, channels, call->input[0] + row * channels, call->output_gradient + row * channels, s->norm->inner.mean,
+                  p->block_first, p->block_second);
         for (size_t c = 0; c < channels; c++) {
             p->first[c] += (double)p->block_first[c];
             p->second[c] += (double)p->block_second[c];
@@ -407,15 +431,20 @@ static VECTOR_CLONES void differentiate(size_t rows, size_t channels, const floa
     }
 }
 
-static void differentiate_part(const void *context, size_t first, size_t end) {
+static void differentiate_piece(const void *context, const struct kernel_call *call, size_t first, size_t end) {
     const struct norm *norm = context;
     size_t at = first * norm->channels;
     if (norm->wide)
-        differentiate_wide(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at,
-                           norm->factors[0], norm->factors[1], norm->factors[2], norm->call->input_gradient[0] + at);
+        differentiate_wide(end - first, norm->channels, call->input[0] + at, call->output_gradient + at, norm->factors[0],
+                           norm->factors[1], norm->factors[2], call->input_gradient[0] + at);
     else
-        differentiate(end - first, norm->channels, norm->call->input[0] + at, norm->call->output_gradient + at,
-                      norm->inner.mean, norm->scale, norm->dy_mean, norm->dyx_factor, norm->call->input_gradient[0] + at);
+        differentiate(end - first, norm->channels, call->input[0] + at, call->output_gradient + at, norm->inner.mean,
+                      norm->scale, norm->dy_mean, norm->dyx_factor, call->input_gradient[0] + at);
+}
+
+static void differentiate_part(const void *context, size_t first, size_t end) {
+    const struct norm *norm = context;
+    kernel_pieces(norm->kernel, norm->call, kernel_rows(norm->kernel), first, end, 1, differentiate_piece, norm);
 }
 
 /* dx = a dy + b x + c. With running statistics (outside of training) mean and variance do not depend on x. */
@@ -478,6 +507,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_batch_norm = {
+    .piecewise = true,
     .set_sizes = set_sizes,
     .forward = forward,
     .backward_input = backward_input,

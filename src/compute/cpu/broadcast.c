@@ -2,8 +2,9 @@
  * Functions of several values that are repeated along some sides (compute/broadcast.h), row by row: `binary`, `expand`,
  * `parameter`.
  *
- * A row is a piece of the last side. An operand that is repeated along it is copied into a buffer, so there is one loop for
- * each function. Gradients of an operand that is repeated are sums over the rows, in double.
+ * A row is a piece of the last side. An operand that is repeated along it is copied into a buffer, and one in bf16 is widened
+ * into it, so there is one loop for each function; a result in bf16 is rounded from one. Gradients of an operand that is
+ * repeated are sums over the rows, in double.
  */
 #include "compute/broadcast.h"
 
@@ -25,6 +26,8 @@ struct rows {
     const struct broadcast *b;
     const float *in[BROADCAST_OPERANDS]; /* NULL: not read */
     float *result;
+    enum number_type types[BROADCAST_OPERANDS], result_type; /* bf16, else elements are passed on as they are */
+    float scale;                                             /* forward: of the result; 0: it stays as it is */
     /* Of gradients. */
     int operand;
     enum fold fold;
@@ -38,16 +41,34 @@ static size_t piece_length(int64_t side, size_t piece) {
     return left < PIECE ? left : PIECE;
 }
 
+static const void *element(const struct rows *r, int operand, int64_t number) {
+    return (const char *)r->in[operand] + number * (int64_t)number_types[r->types[operand]].bytes;
+}
+
+/* Where `count` results are computed that belong at `number`: there, or in the room of a row. */
+static float *room_of(const struct rows *r, size_t number, float *room) {
+    return r->result_type == TYPE_BF16 ? room : r->result + number;
+}
+
+static void put(const struct rows *r, size_t number, size_t count, const float *room) {
+    if (r->result_type != TYPE_BF16) return;
+    numbers_convert(count, TYPE_BF16, (uint16_t *)(void *)r->result + number, TYPE_F32, room);
+}
+
 /* One call of the row's function, from an element of the row on; the operands' rows begin at `offset`. */
 static void run_row(const struct rows *r, float *result, const int64_t *offset, size_t from, size_t count) {
     float copies[BROADCAST_OPERANDS][PIECE];
     const float *in[BROADCAST_OPERANDS] = {NULL};
     for (int o = 0; o < r->b->operands; o++) {
         if (r->in[o] == NULL) continue;
-        in[o] = r->in[o] + offset[o] + from;
-        if (r->b->stride[o][r->b->rank - 1] != 0) continue;
-        in[o] = copies[o];
-        for (size_t i = 0; i < count; i++) memcpy(&copies[o][i], r->in[o] + offset[o], sizeof(float)); /* of any type */
+        const bool repeated = r->b->stride[o][r->b->rank - 1] == 0, narrow = r->types[o] == TYPE_BF16;
+        const void *at = element(r, o, offset[o] + (repeated ? 0 : (int64_t)from));
+        in[o] = repeated || narrow ? copies[o] : at;
+        if (narrow)
+            numbers_convert(repeated ? 1 : count, TYPE_F32, copies[o], TYPE_BF16, at);
+        else if (repeated)
+            memcpy(copies[o], at, sizeof(float)); /* of any type */
+        for (size_t i = 1; i < count && repeated; i++) memcpy(&copies[o][i], copies[o], sizeof(float));
     }
     r->row(count, result, in);
 }
@@ -59,8 +80,12 @@ static void forward_part(const void *context, size_t first, size_t end) {
     const size_t pieces = pieces_of(side);
     struct cursor at = cursor_at(r->b, outer, (int64_t)(first / pieces));
     for (size_t item = first; item < end; item++) {
-        const size_t piece = item % pieces;
-        run_row(r, r->result + (size_t)at.offset[own] + piece * PIECE, at.offset, piece * PIECE, piece_length(side, piece));
+        const size_t piece = item % pieces, count = piece_length(side, piece);
+        const size_t number = (size_t)at.offset[own] + piece * PIECE;
+        float room[PIECE], *result = room_of(r, number, room);
+        run_row(r, result, at.offset, piece * PIECE, count);
+        if (r->scale != 0) vector_scale(count, result, r->scale);
+        put(r, number, count, room);
         if (piece == pieces - 1) cursor_next(r->b, outer, &at);
     }
 }
@@ -105,7 +130,8 @@ static void fold_rows(const void *context, size_t first, size_t end) {
     for (size_t item = first; item < end; item++) {
         const size_t from = item % pieces * PIECE, count = piece_length(side, item % pieces);
         const struct cursor at = cursor_at(&r->kept, outer, (int64_t)(item / pieces));
-        float *result = r->result + (size_t)at.offset[r->operand] + from, row[PIECE];
+        const size_t number = (size_t)at.offset[r->operand] + from;
+        float room[PIECE], *result = room_of(r, number, room), row[PIECE];
         double all[PIECE];
         for (size_t i = 0; i < count; i++) all[i] = fold_start[r->fold];
         struct cursor each = {0};
@@ -116,6 +142,7 @@ static void fold_rows(const void *context, size_t first, size_t end) {
             if (times > 1) fold_row(r->fold, count, all, row);
         }
         for (size_t i = 0; i < count && times > 1; i++) result[i] = (float)all[i];
+        put(r, number, count, room);
     }
 }
 
@@ -137,7 +164,10 @@ static void fold_within_rows(const void *context, size_t first, size_t end) {
                 all = fold_whole(r->fold, piece_length(side, piece), all, row);
             }
         }
-        r->result[at.offset[r->operand]] = (float)all;
+        const size_t number = (size_t)at.offset[r->operand];
+        float room, *result = room_of(r, number, &room);
+        *result = (float)all;
+        put(r, number, 1, &room);
     }
 }
 
@@ -152,6 +182,14 @@ static void run_fold(const struct device *device, struct rows *r, int operand) {
     }
     const size_t rows = (size_t)broadcast_count(&r->kept, r->kept.rank - 1);
     device_parallel(device, rows * pieces_of(r->kept.side[r->kept.rank - 1]), 4, fold_rows, r);
+}
+
+static enum number_type output_type(const struct kernel *kernel) { return kernel->node->shape.type; }
+static enum number_type input_type(const struct kernel *kernel, int input) { return kernel_input(kernel, input)->type; }
+
+/* Values may be bf16; own parameters are f32. */
+static bool native(const struct kernel *kernel) {
+    return kernel->node->parameter_count == 0 || kernel->graph->parameters[kernel->node->parameter_first].copy == TYPE_F32;
 }
 
 /* ------------------------------------------------------------------ binary */
@@ -193,8 +231,11 @@ static const struct {
 static struct rows binary_rows(const struct kernel *kernel, const struct kernel_call *call, struct broadcast *b) {
     struct rows rows = {.b = b};
     *b = binary_shape(kernel);
-    for (int i = 0; i < 2; i++)
-        rows.in[i] = i == binary_parameter(kernel) ? call->weights[0] : call->input[binary_input(kernel, i)];
+    for (int i = 0; i < 2; i++) {
+        const bool own = i == binary_parameter(kernel);
+        rows.in[i] = own ? call->weights[0] : call->input[binary_input(kernel, i)];
+        rows.types[i] = own ? TYPE_F32 : input_type(kernel, binary_input(kernel, i));
+    }
     return rows;
 }
 
@@ -203,6 +244,7 @@ static enum ps_status binary_forward(struct kernel *kernel, const struct kernel_
     struct rows rows = binary_rows(kernel, call, &b);
     rows.row = binary_kinds[kernel->node->attributes.kind].value;
     rows.result = call->output;
+    rows.result_type = output_type(kernel);
     run_forward(kernel->device, &rows);
     return PS_OK;
 }
@@ -212,7 +254,9 @@ static void binary_gradient(const struct kernel *kernel, const struct kernel_cal
     struct rows rows = binary_rows(kernel, call, &b);
     rows.row = binary_kinds[kernel->node->attributes.kind].slopes[operand];
     rows.in[2] = call->output_gradient;
+    rows.types[2] = output_type(kernel);
     rows.result = result;
+    rows.result_type = rows.types[operand];
     run_fold(kernel->device, &rows, operand);
 }
 
@@ -231,9 +275,14 @@ static enum ps_status binary_backward_weight(struct kernel *kernel, const struct
 }
 
 const struct kernel_class cpu_binary = {
-    .forward = binary_forward, .backward_input = binary_backward, .backward_weight = binary_backward_weight};
+    .native = native, .forward = binary_forward, .backward_input = binary_backward, .backward_weight = binary_backward_weight};
 
 /* ------------------------------------------------------- parameter, expand */
+
+/* Of the input, or of the own parameter. */
+static enum number_type expanded_type(const struct kernel *kernel) {
+    return kernel->node->id == OPERATOR_PARAMETER ? TYPE_F32 : input_type(kernel, 0);
+}
 
 static void copy_first(size_t count, float *result, const float *const *in) { memcpy(result, in[0], count * sizeof *result); }
 static void copy_second(size_t count, float *result, const float *const *in) { memcpy(result, in[1], count * sizeof *result); }
@@ -248,13 +297,25 @@ static struct broadcast expanded_shape(const struct kernel *kernel) {
 static enum ps_status expand(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = expanded_shape(kernel);
     const float *from = kernel->node->id == OPERATOR_PARAMETER ? call->weights[0] : call->input[0];
-    run_forward(kernel->device, &(struct rows){.row = copy_first, .b = &b, .in = {from}, .result = call->output});
+    run_forward(kernel->device, &(struct rows){.row = copy_first,
+                                               .b = &b,
+                                               .in = {from},
+                                               .types = {expanded_type(kernel)},
+                                               .result = call->output,
+                                               .result_type = output_type(kernel)});
     return PS_OK;
 }
 
 static void sum_expanded(const struct kernel *kernel, const float *dy, float *result) {
     const struct broadcast b = expanded_shape(kernel);
-    run_fold(kernel->device, &(struct rows){.row = copy_second, .b = &b, .in = {NULL, dy}, .result = result}, 0);
+    run_fold(kernel->device,
+             &(struct rows){.row = copy_second,
+                            .b = &b,
+                            .in = {NULL, dy},
+                            .types = {TYPE_F32, output_type(kernel)},
+                            .result = result,
+                            .result_type = expanded_type(kernel)},
+             0);
 }
 
 static enum ps_status expand_backward(struct kernel *kernel, const struct kernel_call *call) {
@@ -262,7 +323,7 @@ static enum ps_status expand_backward(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-const struct kernel_class cpu_expand = {.forward = expand, .backward_input = expand_backward};
+const struct kernel_class cpu_expand = {.native = native, .forward = expand, .backward_input = expand_backward};
 
 static enum ps_status parameter_forward(struct kernel *kernel, const struct kernel_call *call) {
     TRY(expand(kernel, call));
@@ -277,7 +338,8 @@ static enum ps_status parameter_backward(struct kernel *kernel, const struct ker
     return PS_OK;
 }
 
-const struct kernel_class cpu_parameter = {.forward = parameter_forward, .backward_weight = parameter_backward};
+const struct kernel_class cpu_parameter = {
+    .native = native, .forward = parameter_forward, .backward_weight = parameter_backward};
 
 /* ------------------------------------------------------------------ reduce */
 
@@ -328,14 +390,24 @@ static const struct {
     [REDUCE_LOG_SUM_EXP] = {row_same, slope_exponential, FOLD_LARGEST}, /* the largest first */
 };
 
+/* `y` and `result` are f32. */
 static void fold_into(const struct kernel *kernel, const struct broadcast *b, row_function *row, enum fold fold, const float *y,
                       const float *x, float *result) {
-    run_fold(kernel->device, &(struct rows){.row = row, .b = b, .in = {y, x}, .result = result, .fold = fold}, 0);
+    run_fold(kernel->device,
+             &(struct rows){
+                 .row = row, .b = b, .in = {y, x}, .types = {TYPE_F32, input_type(kernel, 0)}, .result = result, .fold = fold},
+             0);
 }
 
-/* The workspace has a number for each result, or two. */
+/* The workspace has two numbers for each result; where results are bf16, three. */
 static void reduce_sizes(struct kernel *kernel) {
-    kernel->workspace_bytes = 2 * (int64_t)(kernel_elements(kernel) * sizeof(float));
+    const int64_t numbers = output_type(kernel) == TYPE_BF16 ? 3 : 2;
+    kernel->workspace_bytes = numbers * (int64_t)(kernel_elements(kernel) * sizeof(float));
+}
+
+/* The results in f32. */
+static float *wide_results(const struct kernel *kernel, const struct kernel_call *call) {
+    return output_type(kernel) == TYPE_BF16 ? (float *)call->workspace + 2 * kernel_elements(kernel) : call->output;
 }
 
 static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_call *call) {
@@ -343,7 +415,7 @@ static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_
     const struct broadcast b = reduce_shape(kernel);
     const size_t count = kernel_elements(kernel);
     const float *x = call->input[0], share = (float)((double)count / (double)broadcast_count(&b, b.rank));
-    float *y = call->output, *sums = call->workspace;
+    float *y = wide_results(kernel, call), *sums = call->workspace;
     fold_into(kernel, &b, reduce_kinds[kind].value, reduce_kinds[kind].fold, NULL, x, y);
     if (kind == REDUCE_LOG_SUM_EXP) fold_into(kernel, &b, row_exponential, FOLD_SUM, y, x, sums);
     for (size_t i = 0; i < count; i++) {
@@ -352,6 +424,7 @@ static enum ps_status reduce_forward(struct kernel *kernel, const struct kernel_
         if (kind == REDUCE_LOG_SUM) y[i] = logf(y[i]);
         if (kind == REDUCE_LOG_SUM_EXP) y[i] += logf(sums[i]);
     }
+    if (y != call->output) numbers_convert(count, TYPE_BF16, call->output, TYPE_F32, y);
     return PS_OK;
 }
 
@@ -362,7 +435,7 @@ static const float *look(const struct kernel *kernel, const struct kernel_call *
     const int kind = kernel->node->attributes.kind;
     float *number = call->workspace, *product = number + kernel_elements(kernel);
     if (kind == REDUCE_MAX || kind == REDUCE_MIN) {
-        fold_into(kernel, b, row_is_result, FOLD_SUM, call->output, call->input[0], number);
+        fold_into(kernel, b, row_is_result, FOLD_SUM, *y, call->input[0], number);
         return number;
     }
     if (kind != REDUCE_PROD) return NULL;
@@ -378,19 +451,22 @@ static enum ps_status reduce_backward(struct kernel *kernel, const struct kernel
     const struct broadcast b = reduce_shape(kernel),
                            all = broadcast_make(kernel_input(kernel, 0), kernel->samples,
                                                 (struct broadcast_operand[]){output, output, output}, 3);
-    const float *y = call->output, *number = look(kernel, call, &b, &y);
-    const size_t count = (size_t)broadcast_count(&b, b.rank);
+    const size_t results = kernel_elements(kernel), count = (size_t)broadcast_count(&b, b.rank);
+    float *wide = wide_results(kernel, call);
+    if (wide != call->output && call->output != NULL) numbers_convert(results, TYPE_F32, wide, TYPE_BF16, call->output);
+    const float *y = call->output != NULL ? wide : NULL, *number = look(kernel, call, &b, &y);
     run_forward(kernel->device, &(struct rows){.row = reduce_kinds[kind].slope,
                                                .b = &all,
                                                .in = {y, call->output_gradient, number, call->input[0]},
-                                               .result = call->input_gradient[0]});
-    if (kind == REDUCE_MEAN)
-        vector_scale(count, call->input_gradient[0], (float)((double)kernel_elements(kernel) / (double)count));
+                                               .types = {TYPE_F32, output_type(kernel), TYPE_F32, input_type(kernel, 0)},
+                                               .result = call->input_gradient[0],
+                                               .result_type = input_type(kernel, 0),
+                                               .scale = kind == REDUCE_MEAN ? (float)((double)results / (double)count) : 0});
     return PS_OK;
 }
 
 const struct kernel_class cpu_reduce = {
-    .set_sizes = reduce_sizes, .forward = reduce_forward, .backward_input = reduce_backward};
+    .native = native, .set_sizes = reduce_sizes, .forward = reduce_forward, .backward_input = reduce_backward};
 
 /* -------------------------------------------------- compare, logical, where */
 
@@ -443,16 +519,18 @@ static enum ps_status condition(struct kernel *kernel, const struct kernel_call 
     const int32_t whole = (int32_t)floorf(fmaxf(fminf(node->attributes.alpha, 1e9f), -1e9f));
     float alpha = node->attributes.alpha;
     if (integers) memcpy(&alpha, &whole, sizeof alpha);
-    run_forward(kernel->device, &(struct rows){.row = compares ? compare_kinds[node->attributes.kind][integers]
-                                                               : logical_kinds[node->attributes.kind],
-                                               .b = &b,
-                                               .in = {call->input[0], node->input_count > 1 ? call->input[1] : &alpha},
-                                               .result = call->output});
+    run_forward(
+        kernel->device,
+        &(struct rows){.row = compares ? compare_kinds[node->attributes.kind][integers] : logical_kinds[node->attributes.kind],
+                       .b = &b,
+                       .in = {call->input[0], node->input_count > 1 ? call->input[1] : &alpha},
+                       .types = {input_type(kernel, 0), node->input_count > 1 ? input_type(kernel, 1) : TYPE_F32},
+                       .result = call->output});
     return PS_OK;
 }
 
-const struct kernel_class cpu_compare = {.forward = condition};
-const struct kernel_class cpu_logical = {.forward = condition};
+const struct kernel_class cpu_compare = {.native = native, .forward = condition};
+const struct kernel_class cpu_logical = {.native = native, .forward = condition};
 
 static VECTOR_CLONES void choose(size_t count, float *result, const float *const *in) {
     const uint32_t *condition = (const uint32_t *)(const void *)in[0], *a = (const uint32_t *)(const void *)in[1],
@@ -478,9 +556,12 @@ static VECTOR_CLONES void where_not_chosen(size_t count, float *result, const fl
 
 static enum ps_status where_forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct broadcast b = inputs_shape(kernel);
-    run_forward(
-        kernel->device,
-        &(struct rows){.row = choose, .b = &b, .in = {call->input[0], call->input[1], call->input[2]}, .result = call->output});
+    run_forward(kernel->device, &(struct rows){.row = choose,
+                                               .b = &b,
+                                               .in = {call->input[0], call->input[1], call->input[2]},
+                                               .types = {input_type(kernel, 0), input_type(kernel, 1), input_type(kernel, 2)},
+                                               .result = call->output,
+                                               .result_type = output_type(kernel)});
     return PS_OK;
 }
 
@@ -490,10 +571,12 @@ static enum ps_status where_backward(struct kernel *kernel, const struct kernel_
         struct rows rows = {.row = i == 1 ? where_chosen : where_not_chosen,
                             .b = &b,
                             .in = {call->input[0], NULL, NULL, call->output_gradient},
-                            .result = call->input_gradient[i]};
+                            .types = {input_type(kernel, 0), TYPE_F32, TYPE_F32, output_type(kernel)},
+                            .result = call->input_gradient[i],
+                            .result_type = input_type(kernel, i)};
         if (rows.result != NULL) run_fold(kernel->device, &rows, i);
     }
     return PS_OK;
 }
 
-const struct kernel_class cpu_where = {.forward = where_forward, .backward_input = where_backward};
+const struct kernel_class cpu_where = {.native = native, .forward = where_forward, .backward_input = where_backward};

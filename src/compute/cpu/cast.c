@@ -16,7 +16,13 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
             end);
 }
 
+/* numbers_convert is between f32 and another type. */
+static bool native(const struct kernel *kernel) {
+    return kernel_input(kernel, 0)->type == TYPE_F32 || kernel->node->shape.type == TYPE_F32;
+}
+
 const struct kernel_class cpu_cast = {
+    .native = native,
     .forward_loop = {OVER_ELEMENTS, forward, 4096},
     .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
 };

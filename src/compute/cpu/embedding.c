@@ -6,13 +6,18 @@
 
 #include "compute/cpu/cpu.h"
 
+static enum number_type copy_type(const struct kernel *kernel) {
+    return kernel->graph->parameters[kernel->node->parameter_first].copy;
+}
+
 static void copy_rows(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     const int32_t *tokens = token_numbers(call->input[0]);
-    size_t features = kernel_features(kernel);
-    for (size_t i = first; i < end; i++) {
-        const float *vector = call->weights[0] + (size_t)tokens[i] * features;
-        memcpy(call->output + i * features, vector, features * sizeof *vector);
-    }
+    const enum number_type type = kernel->node->shape.type, own = copy_type(kernel);
+    const size_t features = kernel_features(kernel), row = features * number_types[type].bytes,
+                 own_row = features * number_types[own].bytes;
+    for (size_t i = first; i < end; i++)
+        numbers_convert(features, type, (char *)call->output + i * row, own,
+                        (const char *)call->weights[0] + (size_t)tokens[i] * own_row);
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
@@ -26,6 +31,19 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     return PS_OK;
 }
 
+/* Adds a row of gradients of the node's type. */
+static void add_row(const struct kernel *kernel, const struct kernel_call *call, size_t row, float *sum) {
+    enum { PIECE = 512 };
+    const size_t features = kernel_features(kernel), at = row * features;
+    float piece[PIECE];
+    if (kernel->node->shape.type == TYPE_F32) vector_add(features, sum, call->output_gradient + at);
+    for (size_t i = 0; i < features && kernel->node->shape.type == TYPE_BF16; i += PIECE) {
+        const size_t count = features - i < PIECE ? features - i : PIECE;
+        numbers_convert(count, TYPE_F32, piece, TYPE_BF16, (const uint16_t *)(const void *)call->output_gradient + at + i);
+        vector_add(count, sum + i, piece);
+    }
+}
+
 /* Of the tokens [first, end). */
 static void sum_gradients(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     const struct attributes *attributes = &kernel->node->attributes;
@@ -36,7 +54,7 @@ static void sum_gradients(const struct kernel *kernel, const struct kernel_call 
     for (size_t i = 0; i < count; i++) {
         size_t token = (size_t)tokens[i];
         if (token < first || token >= end || (attributes->padded && token == (size_t)attributes->padding)) continue;
-        vector_add(features, gradient + token * features, call->output_gradient + i * features);
+        add_row(kernel, call, i, gradient + token * features);
     }
 }
 
@@ -45,4 +63,6 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
     return PS_OK;
 }
 
-const struct kernel_class cpu_embedding = {.forward = forward, .backward_weight = backward_weight};
+static bool native(const struct kernel *kernel) { return (void)kernel, true; }
+
+const struct kernel_class cpu_embedding = {.native = native, .forward = forward, .backward_weight = backward_weight};

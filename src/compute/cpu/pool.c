@@ -65,6 +65,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     if (pool->uneven) return PS_OK;
     struct draft draft;
     draft_start(&draft, kernel->device, node);
+    draft.type = node->shape.type;
     make(&draft, pool, in, &node->shape, algorithm, &window);
     return draft_finish(&draft, error);
 }
@@ -131,9 +132,18 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return primitive_run(&pool->input, cpu_of(kernel), addresses, call->workspace, call->error);
 }
 
+/* oneDNN adds the gradients of windows that overlap in the type of the values. */
+static bool native(const struct kernel *kernel) {
+    const struct attributes *a = &kernel->node->attributes;
+    const struct shape *in = kernel_input(kernel, 0);
+    const struct window window = pool_window_of(a, in, &kernel->node->shape);
+    const bool apart = a->kernel_h <= a->stride_h && a->kernel_w <= a->stride_w;
+    return in->type == kernel->node->shape.type && apart && !is_uneven(kernel->node, &window) && cpu_multiplies_bf16();
+}
+
 #define POOL                                                                                                                   \
     {                                                                                                                          \
-        .size = sizeof(struct pool), .prepare = prepare, .release = release, .forward = forward,                               \
+        .size = sizeof(struct pool), .native = native, .prepare = prepare, .release = release, .forward = forward,             \
         .backward_input = backward_input                                                                                       \
     }
 const struct kernel_class cpu_max_pool = POOL, cpu_average_pool = POOL;
