@@ -80,28 +80,54 @@ static void test_devices_agree(void **state) {
 
 /* In a network of precision bf16 every kernel gives what `reference` computes in f32 of the same rounded numbers, rounded. What
  * a backward reads of a forward may be rounded, too. */
+static void compare_bf16(struct device *device, struct device *reference, const struct test_case *which, uint64_t number) {
+    struct problem wide = make_problem(which, number), p = make_problem(which, number);
+    round_problem(&wide);
+    round_problem(&p);
+    narrow_problem(&p);
+    struct answer wanted = solve(reference, &wide), got = solve(device, &p);
+    char name[96];
+    snprintf(name, sizeof name, "%s in bf16 on %s", which->name, device->type->name);
+    compare_within(name, number, &p, &wanted, &got, 0.006, 0.03);
+    free_answer(&wanted);
+    free_answer(&got);
+    free_problem(&wide);
+    free_problem(&p);
+}
+
 static void test_bf16_agrees(void **state) {
     (void)state;
     struct device *reference = chain_device("reference");
     for (int i = 0; device_table[i] != NULL; i++) {
         if (!chain_computes(device_table[i])) continue;
         struct device *device = chain_device(device_table[i]->name);
-        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-            struct problem wide = make_problem(&cases[c], c * 100), p = make_problem(&cases[c], c * 100);
-            round_problem(&wide);
-            round_problem(&p);
-            narrow_problem(&p);
-            struct answer wanted = solve(reference, &wide), got = solve(device, &p);
-            char name[96];
-            snprintf(name, sizeof name, "%s in bf16 on %s", cases[c].name, device->type->name);
-            compare_within(name, c * 100, &p, &wanted, &got, 0.006, 0.03);
-            free_answer(&wanted);
-            free_answer(&got);
-            free_problem(&wide);
-            free_problem(&p);
-        }
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_bf16(device, reference, &cases[c], c * 100);
         device_close(device);
     }
+    device_close(reference);
+}
+
+/* So many scores that they are computed in parts, whose dropout begins in the middle of a group of random numbers. */
+static int case_large_attention(struct builder *b, struct draw *d) {
+    struct attributes a = {.heads = 4, .rate = 0.1f * (float)draw(d, 0, 2), .causal = draw(d, 0, 1) == 1};
+    return add_one(b, OPERATOR_ATTENTION, &a, build_input(b, 3 * 4 * 8, 190 + draw(d, 0, 20), 1));
+}
+
+/* Values of several pieces, of which the last is shorter. */
+static int case_large_image(struct builder *b, struct draw *d) {
+    static const enum operator_id ids[] = {OPERATOR_BATCH_NORM, OPERATOR_GROUP_NORM, OPERATOR_LAYER_NORM,
+                                           OPERATOR_GELU,       OPERATOR_DROPOUT,    OPERATOR_SOFTMAX};
+    struct attributes a = {.epsilon = 1e-5f, .momentum = 0.1f, .groups = 1, .weight = true, .bias = true, .rate = 0.3f};
+    return add_one(b, ids[draw(d, 0, 5)], &a, build_input(b, draw(d, 40, 90), draw(d, 20, 30), draw(d, 9, 13)));
+}
+
+static void test_bf16_large(void **state) {
+    (void)state;
+    static const struct test_case large[] = {{"large attention", case_large_attention, false},
+                                             {"large image", case_large_image, false}};
+    struct device *reference = chain_device("reference"), *device = chain_device("cpu");
+    for (uint64_t r = 0; r < 16; r++) compare_bf16(device, reference, &large[r % 4 != 0], 91000 + r);
+    device_close(device);
     device_close(reference);
 }
 
@@ -337,11 +363,11 @@ static void test_large_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
-        cmocka_unit_test(test_bf16_agrees),    cmocka_unit_test(test_shared_parameters),
-        cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
-        cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_bf16_agrees),        cmocka_unit_test(test_bf16_large),
+        cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
+        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

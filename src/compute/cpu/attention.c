@@ -3,6 +3,9 @@
  * and heads in one call, on queries, keys and values where they lie: heads are strides. Between them, softmax and its
  * derivative are loops over rows.
  *
+ * In bf16 the products are oneDNN's, too, some heads at a time, so that their scores stay in the cache: these and the gradients
+ * of p are f32; p, d and ds are rounded for the products that read them. Only p is kept, in bf16.
+ *
  * Inner: the weights p (N, heads, Tq, Tk); with a cap as much again, for the scores as fractions of it. Workspace: as much for
  * the scores' gradients; with dropout as much again for the dropped weights d; where heads share keys, the gradients of keys or
  * values for each head of the queries (N, heads, Tk, E or V); and then oneDNN's. Since d dp' = p dp, where dp is dp' with the
@@ -20,7 +23,8 @@ enum product { SCORES, OUTPUT, VALUE_GRADIENT, WEIGHT_GRADIENT, QUERY_GRADIENT, 
 
 struct attention {
     struct kernel kernel;
-    struct attention_shape shape;
+    struct attention_shape shape, part; /* of all, and of the samples and heads of one call of the products */
+    bool narrow;                        /* in bf16 */
     struct primitive products[PRODUCTS];
 };
 
@@ -68,11 +72,13 @@ static struct stack gradient_stack(const struct attention_shape *s, enum attenti
 }
 
 static void make(struct draft *draft, struct attention *attention) {
-    const struct attention_shape *s = &attention->shape;
+    const struct attention_shape *s = &attention->part;
     int64_t all = s->queries * s->keys, each = s->each[ATTENTION_VALUE];
     struct stack query = part_stack(s, ATTENTION_QUERY), key = part_stack(s, ATTENTION_KEY),
                  value = part_stack(s, ATTENTION_VALUE), score = {s->queries, s->keys, s->heads * all, all, s->keys, 1, false},
                  result = {s->queries, each, s->queries * s->features, each, s->features, 1, false};
+    const struct layout *sums = stack_layout(draft, s, score, false); /* products of f32 */
+    draft->type = attention->narrow ? TYPE_BF16 : TYPE_F32;
     const struct layout *queries = stack_layout(draft, s, query, false), *keys = stack_layout(draft, s, key, false),
                         *keys_turned = stack_layout(draft, s, key, true), *values = stack_layout(draft, s, value, false),
                         *values_turned = stack_layout(draft, s, value, true), *scores = stack_layout(draft, s, score, false),
@@ -83,10 +89,10 @@ static void make(struct draft *draft, struct attention *attention) {
         const struct layout *left, *right, *product;
         const char *part;
     } products[PRODUCTS] = {
-        [SCORES] = {queries, keys_turned, scores, "scores"},
+        [SCORES] = {queries, keys_turned, sums, "scores"},
         [OUTPUT] = {scores, values, output, "output"},
         [VALUE_GRADIENT] = {scores_turned, output, value_gradient, "gradient of the values"},
-        [WEIGHT_GRADIENT] = {output, values_turned, scores, "gradient of the weights"},
+        [WEIGHT_GRADIENT] = {output, values_turned, sums, "gradient of the weights"},
         [QUERY_GRADIENT] = {scores, keys, queries, "gradient of the queries"},
         [KEY_GRADIENT] = {scores_turned, queries, key_gradient, "gradient of the keys"},
     };
@@ -99,6 +105,15 @@ static void make(struct draft *draft, struct attention *attention) {
 
 static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
 
+/* Of a part: scores or their gradients in f32, behind what dropout touches; weights, or gradients, for products. */
+static float *part_scores(const struct kernel_call *call) { return (float *)call->workspace + CPU_DROP_GROUP; }
+static uint16_t *part_rounded(const struct attention *attention, const struct kernel_call *call) {
+    return (uint16_t *)(void *)(part_scores(call) + memory_align(score_bytes(&attention->part)) / sizeof(float));
+}
+static size_t part_workspace(const struct attention *attention) {
+    return CPU_DROP_GROUP * sizeof(float) + 2 * memory_align(score_bytes(&attention->part));
+}
+
 /* The parts of the workspace before oneDNN's: the scores' gradients, the dropped weights, the gradients of shared heads. */
 static size_t shared_start(const struct attention *attention) {
     size_t arrays = attention->kernel.node->attributes.rate > 0 ? 2 : 1;
@@ -107,24 +122,45 @@ static size_t shared_start(const struct attention *attention) {
 
 static size_t own_workspace(const struct attention *attention) {
     const struct attention_shape *s = &attention->shape;
+    if (attention->narrow) return part_workspace(attention);
     int64_t key = s->each[ATTENTION_KEY], value = s->each[ATTENTION_VALUE], most = key > value ? key : value;
     int64_t shared = s->heads > s->key_heads ? s->samples * s->heads * s->keys * most : 0;
     return shared_start(attention) + memory_align((size_t)shared * sizeof(float));
 }
 
+/* The most of so many things that divides them and stays within a limit; at least 1. */
+static int64_t largest_part(int64_t count, int64_t limit) {
+    int64_t part = limit < 1 ? 1 : limit < count ? limit : count;
+    while (count % part != 0) part--;
+    return part;
+}
+
+/* Samples, or heads of one, whose scores fit into half a megabyte. */
+static struct attention_shape narrow_part(const struct attention_shape *s) {
+    enum { PART_FLOATS = 1 << 17 };
+    struct attention_shape part = *s;
+    const int64_t head = s->queries * s->keys;
+    part.samples = largest_part(s->samples, PART_FLOATS / (head * s->heads));
+    if (part.samples == 1) part.heads = part.key_heads = largest_part(s->heads, PART_FLOATS / head);
+    return part;
+}
+
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct attention *attention = (struct attention *)kernel;
-    attention->shape = attention_shape(kernel);
+    attention->narrow = kernel->node->shape.type == TYPE_BF16;
+    attention->shape = attention->part = attention_shape(kernel);
+    if (attention->narrow) attention->part = narrow_part(&attention->shape);
     struct draft draft;
     draft_start(&draft, kernel->device, kernel->node);
     make(&draft, attention);
-    kernel->inner_bytes = (int64_t)score_bytes(&attention->shape) * (kernel->node->attributes.cap > 0 ? 2 : 1);
+    const int64_t scores = (int64_t)score_bytes(&attention->shape);
+    kernel->inner_bytes = attention->narrow ? scores / 2 : scores * (kernel->node->attributes.cap > 0 ? 2 : 1);
     kernel->workspace_bytes = (int64_t)own_workspace(attention) + largest_scratchpad(attention->products, PRODUCTS);
     return draft_finish(&draft, error);
 }
 
 static enum ps_status multiply(const struct attention *attention, enum product product, const struct kernel_call *call,
-                               const float *left, const float *right, float *result) {
+                               const void *left, const void *right, void *result) {
     struct primitive *primitive = (struct primitive *)&attention->products[product];
     void *scratchpad = (char *)call->workspace + own_workspace(attention);
     const void *addresses[] = {left, right, result};
@@ -139,13 +175,16 @@ struct rows {
     float *scores;        /* gradients, in the backward */
     const float *weights; /* backward: dropped */
     float scale;
+    size_t first;              /* row where scores, weights and what follows begin */
+    const uint16_t *inner, *d; /* in bf16, backward: p and the dropped weights */
+    uint16_t *rounded;         /* in bf16: what becomes of the scores */
 };
 
 static struct rows rows_of(const struct attention *attention, const struct kernel_call *call, float *scores,
                            const float *weights) {
     float scale = attention->kernel.node->attributes.scale;
     if (scale == 0) scale = 1 / sqrtf((float)attention->shape.each[ATTENTION_KEY]);
-    return (struct rows){attention, call, scores, weights, scale};
+    return (struct rows){.attention = attention, .call = call, .scores = scores, .weights = weights, .scale = scale};
 }
 
 /* Fractions of the cap, which the backward reads. */
@@ -189,8 +228,8 @@ static void softmax_part(const void *context, size_t first, size_t end) {
     const struct attention_shape *s = &r->attention->shape;
     size_t keys = (size_t)s->keys, queries = (size_t)s->queries;
     const float cap = r->attention->kernel.node->attributes.cap, *mask = s->mask >= 0 ? r->call->input[s->mask] : NULL;
-    for (size_t row = first; row < end; row++) {
-        float *x = r->scores + row * keys, scale = r->scale;
+    for (size_t row = r->first + first; row < r->first + end; row++) {
+        float *x = r->scores + (row - r->first) * keys, scale = r->scale;
         size_t seen = s->causal ? row % queries + 1 : keys;
         int64_t at = mask != NULL ? attention_mask_offset(s, (int64_t)row) : 0;
         const float *added = s->added ? mask + at : NULL;
@@ -206,6 +245,7 @@ static void softmax_part(const void *context, size_t first, size_t end) {
         float sum = vector_sum(seen, x);
         vector_scale(seen, x, sum > 0 ? 1 / sum : 0);
         for (size_t i = seen; i < keys; i++) x[i] = 0;
+        if (r->rounded != NULL) numbers_convert(keys, TYPE_BF16, r->rounded + (row - r->first) * keys, TYPE_F32, x);
     }
 }
 
@@ -221,6 +261,29 @@ static void gradient_part(const void *context, size_t first, size_t end) {
         float *dp = r->scores + row * keys;
         const float *d = r->weights + row * keys;
         score_gradients(keys, dp, d, r->call->inner + row * keys, vector_dot(keys, d, dp), r->scale);
+    }
+}
+
+/* The same from and to bf16; rows count from the part's first. */
+static void narrow_gradient_part(const void *context, size_t first, size_t end) {
+    enum { PIECE = 512 };
+    const struct rows *r = context;
+    const size_t keys = (size_t)r->attention->shape.keys;
+    float d[PIECE], p[PIECE];
+    for (size_t at = first * keys; at < end * keys; at += keys) {
+        float mean = 0;
+        for (size_t i = 0; i < keys; i += PIECE) {
+            const size_t count = keys - i < PIECE ? keys - i : PIECE;
+            numbers_convert(count, TYPE_F32, d, TYPE_BF16, r->d + at + i);
+            mean += vector_dot(count, d, r->scores + at + i);
+        }
+        for (size_t i = 0; i < keys; i += PIECE) {
+            const size_t count = keys - i < PIECE ? keys - i : PIECE;
+            numbers_convert(count, TYPE_F32, d, TYPE_BF16, r->d + at + i);
+            numbers_convert(count, TYPE_F32, p, TYPE_BF16, r->inner + at + i);
+            score_gradients(count, r->scores + at + i, d, p, mean, r->scale);
+            numbers_convert(count, TYPE_BF16, r->rounded + at + i, TYPE_F32, r->scores + at + i);
+        }
     }
 }
 
@@ -291,7 +354,7 @@ static void share_part(const void *context, size_t first, size_t end) {
     }
 }
 
-/* --------------------------------------------------------------------- both */
+/* ------------------------------------------------------------------- in f32 */
 
 static const float *input_of(const struct attention_shape *s, const struct kernel_call *call, enum attention_part part) {
     return attention_row(s, call->input, part, 0, 0, 0);
@@ -302,13 +365,112 @@ static const float *drop_weights(const struct attention *attention, const struct
     float rate = attention->kernel.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;
     float *dropped = (float *)((char *)call->workspace + memory_align(score_bytes(&attention->shape)));
-    cpu_drop(attention->kernel.device, call->key, rate, (size_t)attention_scores(&attention->shape), call->inner, dropped);
+    cpu_drop(attention->kernel.device, call->key, rate, 0, (size_t)attention_scores(&attention->shape), call->inner, dropped);
     return dropped;
 }
+
+/* ------------------------------------------------------------------ in bf16 */
+
+/* Not with a cap, with numbers that are added to the scores, or with heads that share keys: these compute in f32. */
+static bool native(const struct kernel *kernel) {
+    const struct attention_shape s = attention_shape(kernel);
+    bool narrow = kernel->node->shape.type == TYPE_BF16 && cpu_multiplies_bf16();
+    for (int i = 0; i < (s.packed ? 1 : 3); i++) narrow = narrow && kernel_input(kernel, i)->type == TYPE_BF16;
+    const bool numbers = s.mask >= 0 && kernel_input(kernel, s.mask)->type != TYPE_I32;
+    return narrow && !numbers && kernel->node->attributes.cap == 0 && s.heads == s.key_heads;
+}
+
+/* A part: its first sample and head, and their first score. */
+struct part {
+    int64_t sample, head;
+    size_t score;
+};
+
+static enum ps_status for_parts(const struct attention *attention, const struct kernel_call *call,
+                                enum ps_status (*run)(const struct attention *, const struct kernel_call *, struct part)) {
+    const struct attention_shape *s = &attention->shape, *part = &attention->part;
+    for (int64_t n = 0; n < s->samples; n += part->samples)
+        for (int64_t head = 0; head < s->heads; head += part->heads)
+            TRY(run(attention, call, (struct part){n, head, (size_t)((n * s->heads + head) * s->queries * s->keys)}));
+    return PS_OK;
+}
+
+static const uint16_t *part_input(const struct attention *attention, const struct kernel_call *call, struct part part,
+                                  enum attention_part of) {
+    const struct attention_shape *s = &attention->shape;
+    return (const uint16_t *)(const void *)call->input[attention_input(s, of)] +
+           attention_offset(s, of, part.sample, 0, part.head);
+}
+
+static uint16_t *part_gradient(const struct attention *attention, const struct kernel_call *call, struct part part,
+                               enum attention_part of) {
+    const struct attention_shape *s = &attention->shape;
+    uint16_t *gradient = (uint16_t *)(void *)call->input_gradient[attention_input(s, of)];
+    return gradient != NULL ? gradient + attention_offset(s, of, part.sample, 0, part.head) : NULL;
+}
+
+/* Of the output, or its gradient. */
+static size_t part_output(const struct attention *attention, struct part part) {
+    const struct attention_shape *s = &attention->shape;
+    return (size_t)(part.sample * s->queries * s->features + part.head * s->each[ATTENTION_VALUE]);
+}
+
+/* The weights by which the values are multiplied: with dropout made of those that are kept, where there is room. */
+static const uint16_t *part_weights(const struct attention *attention, const struct kernel_call *call, struct part part) {
+    const uint16_t *kept = (const uint16_t *)(const void *)call->inner + part.score;
+    const float rate = attention->kernel.node->attributes.rate;
+    const size_t count = (size_t)attention_scores(&attention->part);
+    if (!call->training || rate == 0) return kept;
+    float *plain = part_scores(call);
+    uint16_t *dropped = part_rounded(attention, call);
+    numbers_convert(count, TYPE_F32, plain, TYPE_BF16, kept);
+    cpu_drop(attention->kernel.device, call->key, rate, part.score, count, plain, plain);
+    numbers_convert(count, TYPE_BF16, dropped, TYPE_F32, plain);
+    return dropped;
+}
+
+static struct rows part_rows(const struct attention *attention, const struct kernel_call *call, struct part part) {
+    struct rows rows = rows_of(attention, call, part_scores(call), NULL);
+    rows.first = part.score / (size_t)attention->shape.keys;
+    rows.inner = (const uint16_t *)(const void *)call->inner + part.score;
+    return rows;
+}
+
+static enum ps_status narrow_forward(const struct attention *attention, const struct kernel_call *call, struct part part) {
+    TRY(multiply(attention, SCORES, call, part_input(attention, call, part, ATTENTION_QUERY),
+                 part_input(attention, call, part, ATTENTION_KEY), part_scores(call)));
+    struct rows rows = part_rows(attention, call, part);
+    rows.rounded = (uint16_t *)(void *)call->inner + part.score;
+    device_parallel(attention->kernel.device, row_count(&attention->part), 8, softmax_part, &rows);
+    return multiply(attention, OUTPUT, call, part_weights(attention, call, part),
+                    part_input(attention, call, part, ATTENTION_VALUE),
+                    (uint16_t *)(void *)call->output + part_output(attention, part));
+}
+
+static enum ps_status narrow_backward(const struct attention *attention, const struct kernel_call *call, struct part part) {
+    uint16_t *query = part_gradient(attention, call, part, ATTENTION_QUERY),
+             *key = part_gradient(attention, call, part, ATTENTION_KEY),
+             *value = part_gradient(attention, call, part, ATTENTION_VALUE);
+    const uint16_t *dy = (const uint16_t *)(const void *)call->output_gradient + part_output(attention, part);
+    struct rows rows = part_rows(attention, call, part);
+    rows.d = part_weights(attention, call, part);
+    rows.rounded = part_rounded(attention, call);
+    if (value != NULL) TRY(multiply(attention, VALUE_GRADIENT, call, rows.d, dy, value));
+    if (query == NULL && key == NULL) return PS_OK;
+    TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, part_input(attention, call, part, ATTENTION_VALUE), rows.scores));
+    device_parallel(attention->kernel.device, row_count(&attention->part), 8, narrow_gradient_part, &rows);
+    if (query != NULL)
+        TRY(multiply(attention, QUERY_GRADIENT, call, rows.rounded, part_input(attention, call, part, ATTENTION_KEY), query));
+    if (key == NULL) return PS_OK;
+    return multiply(attention, KEY_GRADIENT, call, rows.rounded, part_input(attention, call, part, ATTENTION_QUERY), key);
+}
+
+/* --------------------------------------------------------------------- both */
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
+    if (attention->narrow) return for_parts(attention, call, narrow_forward);
     TRY(multiply(attention, SCORES, call, input_of(s, call, ATTENTION_QUERY), input_of(s, call, ATTENTION_KEY), call->inner));
     struct rows rows = rows_of(attention, call, call->inner, NULL);
     device_parallel(attention->kernel.device, row_count(s), 8, softmax_part, &rows);
@@ -332,6 +494,7 @@ static enum ps_status shared_gradient(const struct attention *attention, enum pr
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
+    if (attention->narrow) return for_parts(attention, call, narrow_backward);
     float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0), *scores = call->workspace;
     bool key = call->input_gradient[attention_input(s, ATTENTION_KEY)] != NULL,
          value = call->input_gradient[attention_input(s, ATTENTION_VALUE)] != NULL,
@@ -350,6 +513,7 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 
 const struct kernel_class cpu_attention = {
     .size = sizeof(struct attention),
+    .native = native,
     .prepare = prepare,
     .release = release,
     .forward = forward,

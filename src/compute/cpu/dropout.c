@@ -8,13 +8,14 @@
 
 #include "compute/cpu/cpu.h"
 
-enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
+enum { GROUP = CPU_DROP_GROUP }; /* elements whose random numbers are drawn together */
 
 struct dropout {
     const float *from;
     float *to;
     struct random_key key;
     float rate, scale;
+    size_t start; /* added to the range of drop_range */
 };
 
 /* A whole group: element 4 i + j has word j of block i. */
@@ -46,9 +47,18 @@ static struct dropout dropout_of(struct random_key key, float rate, const float 
     return (struct dropout){.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
 }
 
-void cpu_drop(const struct device *device, struct random_key key, float rate, size_t count, const float *from, float *to) {
-    const struct dropout dropout = dropout_of(key, rate, from, to);
-    device_parallel(device, count, 4096, drop_part, &dropout);
+static void drop_range(const void *context, size_t first, size_t end) {
+    const struct dropout *d = context;
+    drop_part(d, d->start + first, d->start + end);
+}
+
+void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, const float *from,
+              float *to) {
+    const size_t start = first / GROUP * GROUP;
+    struct dropout dropout = dropout_of(key, rate, (const float *)((uintptr_t)from - first * sizeof *from),
+                                        (float *)((uintptr_t)to - first * sizeof *to));
+    dropout.start = start;
+    device_parallel(device, first - start + count, 4096, drop_range, &dropout);
 }
 
 static void apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to, size_t first,
