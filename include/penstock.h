@@ -336,8 +336,10 @@ struct ps_plan;
 
 struct ps_plan_options {
     size_t struct_size;   /* ps_plan_options_init sets it */
-    const char *method;   /* NULL: the best method on all workers; "auto": also with fewer workers, and with recomputation
-                              where nothing fits the memory without */
+    const char *method;   /* "auto": the best of all methods, also on fewer workers, and with recomputation where nothing fits
+                              the memory without; NULL: likewise with the cluster's workers, of which some may be idle, and on
+                              large problems with fewer methods, so that it takes about a second and no longer than
+                              `pipedream` does */
     const char *schedule; /* NULL: what goes with the weights, else 1f1b-async; "auto": the fastest that keeps to the weights */
     const char *weights;  /* NULL: what goes with the schedule, else pipeoptim; "auto": sync on schedules that flush, pipeoptim
                               on the others, and without a schedule said the fastest of both kinds */

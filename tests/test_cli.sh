@@ -166,6 +166,8 @@ done_by models --model two.json && says "inputs left [(]f32[)] 4, right [(]f32[)
 done_by models --model two.json --json && says_json "models" && says '"inputs": \[{"name": "left", "type": "f32", "shape": \[4\], '
 
 begins "profile, plan, program, simulation"
+done_by plan --profile even.csv --workers 4 --schedule DAPPLE --bandwidth 100Gbps --memory 1G -q -o dapple.json &&
+    grep -q '"schedule": "1f1b"' dapple.json || complain "plan: dapple is not 1f1b"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json &&
     says "1f1b-async" && says "pipeoptim"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam --json -q -o again.json &&

@@ -253,14 +253,14 @@ static void test_fewer_stages(void **state) {
     assert_int_equal(plan->workers, 1);
     assert_true(fabs(plan->predicted.period_s - 24e-3) < 1e-6);
     ps_plan_destroy(plan);
-    /* Without a method all workers are used; by its name a method may leave some idle, unless its paper uses all. */
-    static const char *const methods[] = {NULL, "uniform", "pipedream-paper", "pipedream", "bapipe", "bipartition"};
+    /* The plan keeps the cluster's workers, some of which may be idle, unless the method's paper uses all. */
+    static const char *const methods[] = {"uniform", "pipedream-paper", NULL, "pipedream", "bapipe", "bipartition"};
     for (int m = 0; m < 6; m++) {
         assert_ok(ps_plan_find(profile, cluster,
                                &(struct ps_plan_options){.struct_size = sizeof(struct ps_plan_options), .method = methods[m]},
                                &plan, &test_error));
         assert_int_equal(plan->workers, 4);
-        assert_int_equal(plan->stage_count, m < 3 ? 4 : 1);
+        assert_int_equal(plan->stage_count, m < 2 ? 4 : 1);
         ps_plan_destroy(plan);
     }
     ps_cluster_destroy(cluster);
@@ -284,6 +284,117 @@ static void test_batch(void **state) {
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "25 samples");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
+}
+
+/* Lines of the log that hold a text. */
+struct heard {
+    const char *wanted;
+    int count;
+};
+
+static void hear(void *context, enum ps_log_level level, const char *text) {
+    struct heard *heard = context;
+    (void)level;
+    heard->count += strstr(text, heard->wanted) != NULL;
+}
+
+/* Without a method no partitioner is faster, every worker stays, and the same question has the same answer, also where the
+ * problem is so large that less is tried. */
+static void test_default(void **state) {
+    (void)state;
+    int idle = 0;
+    for (uint64_t round = 0; round < 16; round++) {
+        struct random_key key = test_key(600 + round);
+        int workers = 2 + (int)random_below(key, 1000, 6);
+        struct ps_profile *profile = round == 7 ? NULL : random_profile(key);
+        if (!profile) {
+            enum { MANY = 450 };
+            assert_ok(profile_create(1, MANY, &profile, &test_error));
+            strcpy(profile->model, "large");
+            profile->tables[0].micro_batch = 1;
+            random_layers(key, 1e-4, 1, 2000, &profile->tables[0]);
+        }
+        int64_t memory = round % 3 == 0 ? (int64_t)(KIB * (500 + random_below(key, 1003, 3000))) : 0;
+        struct ps_cluster *cluster = make_cluster(workers, memory, 1e6 + 3e8 * (double)random_uniform(key, 1002));
+        struct ps_plan_options options = {.struct_size = sizeof options};
+        struct ps_plan *plan;
+        double best = throughput(profile, cluster, &options);
+        for (int m = 0; partitioner_table[m]; m++) {
+            const struct ps_plan_options one = {.struct_size = sizeof one, .method = partitioner_table[m]->name};
+            bool all = profile->tables[0].layer_count == LAYERS || strcmp(one.method, "bapipe") != 0;
+            assert_true(!all || best >= throughput(profile, cluster, &one) * (1 - 1e-6));
+        }
+        assert_true(throughput(profile, cluster, &options) == best);
+        if (ps_plan_find(profile, cluster, &options, &plan, NULL) == PS_OK) {
+            assert_int_equal(plan->workers, workers);
+            idle += plan_busy_workers(plan) < workers;
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    assert_true(idle > 0);
+}
+
+/* One worker takes 24 ms for what the pipeline takes long for, and it is said; where a pipeline is faster it is not. */
+static void test_one_worker(void **state) {
+    (void)state;
+    struct heard heard = {.wanted = "one worker alone would be faster: 41.67 samples/s"};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &heard, .level = PS_LOG_WARN, .line = hear};
+    struct ps_profile *profile = even_profile();
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .log = &sink};
+    for (int fast = 0; fast < 2; fast++) {
+        struct ps_cluster *cluster = make_cluster(4, 0, fast ? 1e12 : 64 * KIB / 1.0);
+        struct ps_plan *plan;
+        heard.count = 0;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_int_equal(heard.count, fast ? 0 : 1);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
+}
+
+/* What the hint of a refusal names, as the options of a search. */
+static bool follow(const char *hint, struct ps_plan_options *options, int64_t *memory) {
+    const char *number;
+    if (strncmp(hint, "with ", 5) != 0) return false;
+    if (strstr(hint, "`recompute`")) options->recompute = true;
+    if (strstr(hint, "no `method`")) options->method = NULL;
+    if (strstr(hint, "`schedule` 1f1b")) options->schedule = "1f1b", options->weights = "sync";
+    if (strstr(hint, "`optimizer` sgd")) options->optimizer = "sgd";
+    if ((number = strstr(hint, "`micro_batch` "))) options->micro_batch = atoi(number + strlen("`micro_batch` "));
+    if ((number = strstr(hint, "`memory` "))) *memory = (int64_t)atoi(number + strlen("`memory` ")) << 20;
+    return true;
+}
+
+/* Where nothing fits, what the hint names does fit. */
+static void test_hints(void **state) {
+    (void)state;
+    static const char *const methods[] = {NULL, "uniform", "pipedream", "madpipe", "bipartition"};
+    int followed = 0, kinds[3] = {0};
+    for (uint64_t round = 0; round < 40; round++) {
+        struct random_key key = test_key(700 + round);
+        struct ps_profile *profile = random_profile(key);
+        int64_t memory = KIB * (100 + (int64_t)random_below(key, 1003, 9000));
+        struct ps_cluster *cluster = make_cluster(3, memory, 1e9);
+        struct ps_plan_options options = {.struct_size = sizeof options, .method = methods[round % 5]};
+        struct ps_plan *plan;
+        struct ps_error error = {0};
+        enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &error);
+        if (status == PS_OK) ps_plan_destroy(plan);
+        if (status == PS_NO_PLAN && follow(error.hint, &options, &memory)) {
+            struct ps_cluster *more = make_cluster(3, memory, 1e9);
+            assert_ok(ps_plan_find(profile, more, &options, &plan, &test_error));
+            kinds[strstr(error.hint, "`memory`") ? 0 : strstr(error.hint, "`micro_batch`") ? 1 : 2]++;
+            followed++;
+            ps_plan_destroy(plan);
+            ps_cluster_destroy(more);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    assert_true(followed > 5 && kinds[0] + kinds[1] > 0 && kinds[2] > 0);
 }
 
 /* What is not a straight pipeline carries its objective alone, and is refused where programs are wanted. */
@@ -404,7 +515,7 @@ static void test_idle_workers(void **state) {
         double one = planned_throughput(profile, cluster, &options);
         assert_true(one > 0 && best >= one * (1 - 1e-9));
     }
-    options.method = NULL;
+    options.method = "uniform";
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "each needs at least one");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
@@ -488,6 +599,9 @@ int main(void) {
         cmocka_unit_test(test_bapipe_or_data_parallel),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_fewer_stages),
+        cmocka_unit_test(test_default),
+        cmocka_unit_test(test_one_worker),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_planners),
         cmocka_unit_test(test_pipedream_profiles),

@@ -54,6 +54,7 @@ static void check(int network, const struct ps_profile *profile, struct ps_plan_
     struct ps_cluster *cluster;
     struct ps_plan *plan;
     assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    wanted.method = "uniform"; /* leaves no worker idle */
     assert_ok(ps_plan_find(profile, cluster, &wanted, &plan, &test_error));
     test_directory_make(directory);
     assert_ok(ps_plan_write(plan, file_join(plan_path, directory, "plan.json"), &test_error));

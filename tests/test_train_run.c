@@ -268,7 +268,7 @@ static void test_refusals_by_model(void **state) {
     refuse(options, PS_USAGE, "60 is not 6 micro-batches of 6 samples");
     options = good, options.model = "lenet6";
     refuse(options, PS_USAGE, "did you mean 'lenet5'");
-    options = good, options.cluster.workers = 100;
+    options = good, options.cluster.workers = 100, options.plan.method = "uniform";
     refuse(options, PS_NO_PLAN, "100 workers");
     options = good, options.cluster.memory_bytes = 1000;
     refuse(options, PS_NO_PLAN, "");

@@ -30,10 +30,35 @@ static const struct unit size_units[] = {
     {"MiB", KIB *KIB},
     {"GiB", KIB *KIB *KIB},
     {"TiB", KIB *KIB *KIB *KIB},
+    {"K", KIB}, /* as launchers and containers count memory */
+    {"k", KIB},
+    {"M", KIB *KIB},
+    {"G", KIB *KIB *KIB},
+    {"T", KIB *KIB *KIB *KIB},
 };
 static const struct unit rate_units[] = {
-    {"bit/s", 0.125}, {"kbit/s", 125}, {"Mbit/s", 125e3},   {"Gbit/s", 125e6},        {"B/s", 1}, {"kB/s", 1e3}, {"MB/s", 1e6},
-    {"GB/s", 1e9},    {"KiB/s", KIB},  {"MiB/s", KIB *KIB}, {"GiB/s", KIB *KIB *KIB},
+    {"bit/s", 0.125},
+    {"kbit/s", 125},
+    {"Mbit/s", 125e3},
+    {"Gbit/s", 125e6},
+    {"B/s", 1},
+    {"kB/s", 1e3},
+    {"MB/s", 1e6},
+    {"GB/s", 1e9},
+    {"KiB/s", KIB},
+    {"MiB/s", KIB *KIB},
+    {"GiB/s", KIB *KIB *KIB},
+    {"bps", 0.125},
+    {"kbps", 125},
+    {"Kbps", 125},
+    {"Mbps", 125e3},
+    {"Gbps", 125e6},
+    {"Tbps", 125e9},
+    {"K", 125},
+    {"k", 125},
+    {"M", 125e3},
+    {"G", 125e6},
+    {"T", 125e9}, /* as networks are named: 10G */
 };
 static const struct unit time_units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
 
@@ -45,13 +70,14 @@ static const struct quantity {
     const char *what, *most_text, *examples;
 } sizes = {size_units,   sizeof size_units / sizeof size_units[0],
            0x1p60,       "a size",
-           "1048576TiB", "1024, 512MiB, 1.5GB (units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)"},
+           "1048576TiB", "1024, 512MiB, 1.5GB, 1G (units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB; K, M, G, T are KiB to TiB)"},
   rates = {rate_units,
            sizeof rate_units / sizeof rate_units[0],
            1e15,
            "a rate",
            "1000000GB/s",
-           "100Mbit/s, 12GB/s (units: bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s)"},
+           "100Mbit/s, 12GB/s, 100Gbps (units: bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s; "
+           "bps, kbps, Mbps, Gbps and K, M, G are bits per second)"},
   times = {time_units, sizeof time_units / sizeof time_units[0],        1e9, "a time",
            "1e9s",     "50us, 1.5ms, 2s (units: ns, us, ms, s, min, h)"};
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,11 +51,29 @@ size_t arguments_names(const struct argument *argument, const char **names, size
     return count;
 }
 
+/* Names of schedules and policies in papers, for ours. */
+static const char *canonical(const struct argument *argument, const char *text) {
+    static const struct {
+        enum ps_table table;
+        const char *alias, *name;
+    } aliases[] = {
+        {PS_TABLE_SCHEDULES, "dapple", "1f1b"},      {PS_TABLE_SCHEDULES, "1f1b-sno", "1f1b"},
+        {PS_TABLE_SCHEDULES, "1f1b-flush", "1f1b"},  {PS_TABLE_SCHEDULES, "pipedream", "1f1b-async"},
+        {PS_TABLE_POLICIES, "vanilla", "latest"},    {PS_TABLE_POLICIES, "pipedream", "stash"},
+        {PS_TABLE_POLICIES, "pipedream-2bw", "2bw"},
+    };
+    const bool names = argument->read == argument_read_name || argument->read == argument_read_names;
+    for (size_t a = 0; names && a < sizeof aliases / sizeof *aliases; a++)
+        if (aliases[a].table == argument->table && strcasecmp(text, aliases[a].alias) == 0) return aliases[a].name;
+    return text;
+}
+
 /* Which of the row's names `text` is. */
 static enum ps_status find_name(const struct argument *argument, const char *text, size_t *index, struct ps_error *error) {
     const char *names[NAMES_MAX];
     size_t count = arguments_names(argument, names, NAMES_MAX);
     char list[512] = "";
+    text = canonical(argument, text);
     for (size_t i = 0; i < count; i++) {
         if (strcmp(text, names[i]) == 0) {
             *index = i;
@@ -75,8 +94,10 @@ static enum ps_status find_name(const struct argument *argument, const char *tex
 
 ARGUMENT_READER(name) {
     size_t index;
+    const char *names[NAMES_MAX];
     CHECK(find_name(argument, text, &index, error));
-    *(const char **)target = text;
+    arguments_names(argument, names, NAMES_MAX);
+    *(const char **)target = names[index];
     return PS_OK;
 }
 

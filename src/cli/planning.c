@@ -14,11 +14,11 @@ const struct argument_group workers_group = ARGUMENT_GROUP(NULL, workers_rows);
 
 static const struct argument cluster_rows[] = {
     OPTION("memory", 0, "SIZE", size, options.memory_bytes,
-           "memory of each worker, a hard cap, as in 512MiB; without it there is no limit", RANGE(1, INFINITY),
+           "memory of each worker, a hard cap, as in 512MiB or 1G; without it there is no limit", RANGE(1, INFINITY),
            .excludes = "cluster"),
     OPTION("cluster", 0, "FILE", text, path, "workers and links from a cluster file"),
     OPTION("bandwidth", 0, "RATE", rate, options.bandwidth_bytes_per_s,
-           "of every link, as in 100Mbit/s or 12GB/s; without it transfers take no time", .excludes = "cluster"),
+           "of every link, as in 100Mbit/s, 12GB/s or 100Gbps; without it transfers take no time", .excludes = "cluster"),
     OPTION("latency", 0, "TIME", time, options.latency_s, "of every link, as in 50us", .excludes = "cluster"),
     FLAG("no-overlap", 0, options.no_overlap, "a transfer keeps both of its workers from computing", .excludes = "cluster"),
     FLAG("streaming", 0, options.streaming, "a transfer begins with the computation that makes it, as on FPGAs",
@@ -36,10 +36,11 @@ const struct argument_group links_group = {"Cluster", cluster_rows + 3, sizeof c
 #define OF(member) offsetof(struct ps_plan_options, member)
 
 static const struct argument plan_rows[] = {
-    OPTION("method", 0, "NAME", name, method, "how the layers are cut into stages", .table = PS_TABLE_METHODS, .also = "auto",
-           .excludes = "plan"),
-    OPTION("schedule", 0, "NAME", name, schedule, "in which order the workers compute", .table = PS_TABLE_SCHEDULES,
+    OPTION("method", 0, "NAME", name, method,
+           "how the layers are cut into stages; without it what auto finds within about a second", .table = PS_TABLE_METHODS,
            .also = "auto", .excludes = "plan"),
+    OPTION("schedule", 0, "NAME", name, schedule, "in which order the workers compute; dapple is 1f1b",
+           .table = PS_TABLE_SCHEDULES, .also = "auto", .excludes = "plan"),
     OPTION("weights", 0, "NAME", name, weights, "which version of the weights each computation reads",
            .table = PS_TABLE_POLICIES, .also = "auto", .excludes = "plan"),
     OPTION("micro-batch", 0, "N", integer, micro_batch,

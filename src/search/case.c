@@ -263,7 +263,8 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
 static enum ps_status try_methods(struct trial *trial, struct search_best *best, struct ps_error *error) {
     struct ps_error refusal = {0}, later = {0};
     const char *wanted = trial->search->options->method;
-    bool found = false;
+    bool found = false, fewer = trial->tried->workers < trial->search->cluster->workers;
+    if (!wanted && fewer && !search_is_quick(trial->search)) wanted = "pipedream";
     for (int m = 0; partitioner_table[m]; m++) {
         if (!search_is_auto(wanted) && strcmp(wanted, partitioner_table[m]->name) != 0) continue;
         struct ps_error *said = refusal.status == PS_OK ? &refusal : &later;
@@ -388,7 +389,8 @@ enum ps_status search_case_plan(const struct search *search, const struct search
                                 struct ps_error *error) {
     struct ps_plan *made;
     const struct search_case *chosen = &best->chosen;
-    int workers = search_is_free(search->options) ? chosen->workers : search->cluster->workers;
+    int workers =
+        search->options->method && search_is_auto(search->options->method) ? chosen->workers : search->cluster->workers;
     TRY(search_plan_create(search, &chosen->choice, chosen->costs, best->method->name, workers, best->stages, &made, error));
     enum ps_status status = PS_OK;
     for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);

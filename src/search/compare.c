@@ -148,7 +148,7 @@ static enum ps_status plan_row(const void *context, const struct ps_plan_options
     struct ps_plan *plan = NULL;
     struct ps_error refusal = {0};
     TRY(comparison_cluster(setting->given, machines, &cluster, error));
-    enum ps_status status = ps_plan_find(setting->profile, cluster, options, &plan, &refusal);
+    enum ps_status status = search_find_plan(setting->profile, cluster, options, &plan, &refusal);
     if (status == PS_OK) {
         status = comparison_fill(plan, setting->profile, cluster, out, error);
     } else if (status == PS_NO_PLAN || status == PS_USAGE) {

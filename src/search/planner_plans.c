@@ -639,6 +639,8 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
     struct tried tried;
     int count;
     TRY(search_sizes(search, sizes, &count, error));
+    bool free_to = search_is_auto(search->options->method) &&
+                   (search->options->method || (search_is_quick(search) && search_is_auto(search->options->schedule)));
     bool bapipe = search_is_bapipe(search->options->method);
     bool replicate = search->options->replicate && keeps(search, &planner_pipedream) && !bapipe;
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
@@ -646,7 +648,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         const struct planner *planner = planner_table[p];
         /* A cost that a baseline counts too high can still lead to a plan that simulates faster. */
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
-        bool wanted = search_is_free(search->options) && (!planner->baseline || quick);
+        bool wanted = free_to && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
         wanted = wanted && !(planner->orders_workers && one_kind(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++)

@@ -109,15 +109,6 @@ enum ps_status search_pairs(const struct ps_plan_options *options, int workers, 
     return PS_OK;
 }
 
-/* Precedes the table of each worker's memory, which may fill the hint. */
-static void advise_recomputation(struct ps_error *refusal, bool tried) {
-    struct ps_error table = *refusal;
-    refusal->hint[0] = '\0';
-    error_hint(refusal, tried ? "nothing fits with recomputation (`recompute`) either"
-                              : "recomputation (`recompute`) needs less memory");
-    error_hint_lines(refusal, table.hint);
-}
-
 static enum ps_status batch_sizes(const struct search *search, struct search_size *sizes, int *count, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     *count = 0;
@@ -143,12 +134,17 @@ enum ps_status search_sizes(const struct search *search, struct search_size *siz
     return profile_table(search->profile, options->micro_batch, &sizes[0].costs, error);
 }
 
-bool search_is_free(const struct ps_plan_options *options) { return options->method && search_is_auto(options->method); }
+bool search_is_quick(const struct search *search) {
+    enum { WORK_MAX = 1000000, WORK_WITH_LIMITS = 4 };
+    double layers = search->profile->tables[0].layer_count, work = layers * layers * search->cluster->workers;
+    if (search->options->batch > 0) work *= search->profile->table_count;
+    return (search_has_limit(search->cluster, search->cluster->workers) ? WORK_WITH_LIMITS : 1) * work <= WORK_MAX;
+}
 
 /* Whether plans on fewer workers are tried, too. */
 static bool leaves_idle(const struct ps_plan_options *options) {
     const struct partitioner *named;
-    if (search_is_auto(options->method)) return search_is_free(options);
+    if (search_is_auto(options->method)) return true;
     return partitioner_find(options->method, &named, NULL) == PS_OK && named->leaves_idle;
 }
 
@@ -233,7 +229,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
 enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* the second counts only if it is not a refusal */
-    bool recompute = search->options->recompute, may = !recompute && search_is_free(search->options);
+    bool recompute = search->options->recompute, may = !recompute && search_is_auto(search->options->method);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
     if (may && (status == PS_NO_PLAN || (status == PS_OK && search_has_limit(search->cluster, search->cluster->workers)))) {
         enum ps_status other = try_recomputing(search, &best, &again);
@@ -242,7 +238,6 @@ enum ps_status search_partitioners(const struct search *search, struct ps_plan *
     if (status == PS_OK) {
         status = search_case_plan(search, &best, plan, error);
     } else {
-        if (status == PS_NO_PLAN && !recompute) advise_recomputation(&refusal, may);
         if (error) *error = status == PS_NO_PLAN || again.status == PS_OK ? refusal : again;
     }
     search_best_free(&best);
@@ -267,7 +262,7 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
         return status;
     }
     if (status == PS_OK) status = search_partitioners(search, &best, &refusal);
-    bool planners = search_is_free(search->options) || search->options->replicate;
+    bool planners = search_is_auto(search->options->method) || search->options->replicate;
     if (planners && (status == PS_OK || status == PS_NO_PLAN)) {
         enum ps_status other = search_planners(search, &best, error);
         if (other != PS_OK) {
@@ -376,14 +371,31 @@ void ps_plan_options_init(struct ps_plan_options *options) {
     *options = (struct ps_plan_options){.struct_size = sizeof *options};
 }
 
-enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
-                            const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
-    struct ps_plan_options own = {0};
-    TRY(VERSIONED_TAKE(ps_plan_options, options, &own, error));
-    if (own.module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own.module_depth);
-    TRY(log_check(own.log, error));
+static enum ps_status take_options(const struct ps_plan_options *options, struct ps_plan_options *own, struct ps_error *error) {
+    *own = (struct ps_plan_options){0};
+    TRY(VERSIONED_TAKE(ps_plan_options, options, own, error));
+    if (own->module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own->module_depth);
+    return log_check(own->log, error);
+}
+
+enum ps_status search_find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options own;
+    TRY(take_options(options, &own, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
+    log_restore(log);
+    return status;
+}
+
+enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                            const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options own;
+    TRY(take_options(options, &own, error));
+    const struct ps_log_sink *log = log_use(own.log);
+    enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
+    if (status == PS_OK) search_say_one_worker(profile, cluster, &own, find_plan, *plan);
+    if (status == PS_NO_PLAN && error) search_hint_fits(profile, cluster, &own, find_plan, error);
     log_restore(log);
     return status;
 }

@@ -165,6 +165,21 @@ enum ps_status search_wire(const struct ps_profile *profile, const struct ps_clu
                            const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
                            struct ps_error *error);
 
+/* Logs a warning if one worker alone would be faster than the plan. */
+void search_say_one_worker(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           const struct ps_plan_options *options, search_find *find, const struct ps_plan *plan);
+/* Puts before the hints of a refusal a change of the options with which a plan fits, or the memory that is enough. */
+void search_hint_fits(const struct ps_profile *profile, const struct ps_cluster *cluster, const struct ps_plan_options *options,
+                      search_find *find, struct ps_error *error);
+/* ps_plan_find without these two, for callers that make many plans. */
+enum ps_status search_find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error);
+
+/* Whether every method can be tried on every number of workers in about a second. A measure of the problem, not of time, so
+ * that plans do not depend on how busy the machine is. Larger problems get less where no method is named: `pipedream` on every
+ * number of workers, the other partitioners on all workers, and no planners. */
+bool search_is_quick(const struct search *search);
+
 /* Period, throughput, bubble and the memory of each worker. */
 void search_take_simulation(const struct ps_simulation *simulation, struct plan_prediction *predicted);
 
@@ -185,8 +200,6 @@ void search_name_need(const struct planner_problem *problem, struct ps_error *er
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
-/* Returns true if the user gave `--method auto`: only then may the plan have fewer workers and recompute. */
-bool search_is_free(const struct ps_plan_options *options);
 /* Says so if the plan leaves workers idle. */
 void search_report_idle(const struct ps_plan *plan, int workers);
 bool search_is_auto(const char *name);         /* "auto" or NULL */

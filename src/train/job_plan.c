@@ -251,6 +251,8 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
     struct ps_plan_options requested = search_tied(options->planning, tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&requested, job->cluster->workers, &choice, error));
+    /* Periodic schedules hold more mini-batches at a time: a search that was not asked for does not make gradients staler. */
+    if (!requested.method) requested.schedule = choice.schedule->name;
     const bool measured = !job->profile;
     int batch = (int)job_requested_batch(job), sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
