@@ -657,6 +657,9 @@ struct ps_train_options {
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */
+    /* Also a checkpoint when the last is so old, 0: no; NaN: 10. With weights that are not synchronous it sets
+     * checkpoint_every, where that is 0 and the plan predicts how long a step takes. */
+    double checkpoint_minutes;
 };
 
 /* Fills every field with its default. */

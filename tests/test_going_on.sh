@@ -22,6 +22,17 @@ done
 # short PLAN: a copy of its shorter run, in `run`
 short() { rm -rf run && cp -r "$1_short" run; }
 
+# An epoch of 5,000 steps, and a line of the log after each 50 of 1,000.
+endless="--data synthetic:images,samples=40000 --device reference --seed 3 -q"
+cat >ranked <<'SH'
+#!/bin/sh
+[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" != 0 ] || echo $$ >pid.new
+[ ! -e pid.new ] || mv pid.new pid
+exec "$@"
+SH
+chmod +x ranked
+later_than_first() { newest "$1" | grep -q '[1-9]'; }
+
 for way in "=$PENSTOCK" $(usable_mpis); do
     program=${way#*=}
     start=
@@ -35,6 +46,40 @@ for way in "=$PENSTOCK" $(usable_mpis); do
         grep -q '"until_step": 24' run/config.json && grep -q '"step": 36' run/summary.json || complain "the record of the run that went on"
         [ "$(sed 's/, "samples_per_s.*//' run/log.jsonl)" = "$(sed 's/, "samples_per_s.*//' $plan/log.jsonl)" ] || complain "another log"
     done
+
+    begins "stopped in the middle of an epoch: ${start:-threads}"
+    rm -rf run pid
+    # shellcheck disable=SC2086
+    $start ./ranked "$program" train --plan flush.json $endless --steps 1000 --out run >out 2>err &
+    until_so test -s run/log.jsonl
+    kill -TERM "$(cat pid)"
+    wait $!
+    status=$?
+    at=$(newest run | sed 's/^0*//')
+    # Launchers have statuses of their own.
+    { [ $status -eq 75 ] || [ -n "$start" ]; } && grep -q "^penstock: stopped on request; run keeps the checkpoint of step $at of 1000$" err ||
+        complain "stopped: status $status, checkpoint $at"
+    [ "${at:-0}" -ge 50 ] || complain "stopped after a line of the log, the checkpoint is of step $at"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan flush.json $endless --steps $((at + 9)) --transport threads --out never >out 2>err || complain "the same: status $?"
+    $start "$program" train --resume run --steps $((at + 9)) -q >out 2>err || complain "goes on after a stop: status $?"
+    [ "$(sum run)" = "$(sum never)" ] || complain "stopped and resumed, it ends with other weights"
+    rm -rf never
+
+    begins "a checkpoint when it is time: ${start:-threads}"
+    rm -rf run pid
+    # shellcheck disable=SC2086
+    $start ./ranked "$program" train --plan flush.json $endless --steps 1000 --checkpoint-minutes 0.005 --out run >out 2>err &
+    until_so later_than_first run
+    kill -KILL "$(cat pid)"
+    wait $!
+    at=$(newest run | sed 's/^0*//')
+    rm -rf never
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan flush.json $endless --steps $((at + 9)) --transport threads --out never >out 2>err || complain "the same: status $?"
+    $start "$program" train --resume run --steps $((at + 9)) -q >out 2>err || complain "goes on after a kill: status $?"
+    [ "$(sum run)" = "$(sum never)" ] || complain "killed and resumed, it ends with other weights"
+    rm -rf never
 
     begins "other rates: ${start:-threads}"
     short flush
@@ -52,6 +97,29 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     $start "$program" train --resume run -q >out 2>err || complain "the same once more: status $?"
     [ "$(grep -c until_step run/config.json)" -eq 1 ] || complain "the same settings are a change"
 done
+
+begins "steps that take long"
+printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\na,2,4,8,8\nb,2,4,8,8\n' >slow.csv
+"$PENSTOCK" plan --profile slow.csv --workers 2 --method uniform --schedule gpipe --micro-batches 1 -q -o slow.json >out 2>err ||
+    complain "no slow plan"
+"$PENSTOCK" train --plan slow.json --profile slow.csv --device clock --steps 100 --out slow >out 2>err &
+until_so test -e slow/config.json
+seconds
+began=$now
+kill -TERM $!
+wait $!
+[ $? -eq 75 ] && grep -q "^penstock: stopped on request; slow keeps the checkpoint of step 0 of 100" err || complain "a slow step is stopped"
+seconds
+[ $((now - began)) -le 10 ] || complain "a slow step takes $((now - began)) s to stop"
+
+begins "weights that depend on the segments"
+"$PENSTOCK" train --plan async.json --data synthetic:images,samples=2000000 --device reference --steps 40 --checkpoint-minutes 0.00001 \
+    --out spaced >out 2>err || complain "checkpoints by the plan's time: status $?"
+every=$(sed -n 's/.*a checkpoint every \([0-9]*\) step.*/\1/p' err)
+grep -q "\"checkpoint_every\": ${every:-none}," spaced/config.json || complain "the interval that follows from the plan is not kept"
+"$PENSTOCK" train --plan async.json --data synthetic:images,samples=2000000 --device reference --steps 40 --checkpoint-every "$every" \
+    --out repeated -q >out 2>err || complain "the same interval: status $?"
+[ "$(sum spaced)" = "$(sum repeated)" ] || complain "--checkpoint-every does not repeat what the plan's time gave"
 
 begins "a total that is reached"
 cp -r flush_short reached

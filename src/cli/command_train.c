@@ -84,6 +84,11 @@ static const struct argument lasting_rows[] = {
     OPTION("checkpoint-every", 0, "N", integer, options.checkpoint_every,
            "a checkpoint every N steps, counted from the beginning of an epoch, beside those where it evaluates; needs --out",
            RANGE(1, 1000000000)),
+    OPTION("checkpoint-minutes", 0, "M", number, options.checkpoint_minutes,
+           "with --out: also a checkpoint when the last is M minutes old; 10 where nothing is said, 0: none. With weights that "
+           "are "
+           "not synchronous it sets --checkpoint-every, by the plan's prediction",
+           RANGE(0, 1e6)),
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device, transport, rates and length may be others",
@@ -194,8 +199,9 @@ const struct command command_train = {
     .usage = "(--plan FILE | --model NAME [--workers P]) --data SPEC [options] | --resume RUN_DIR [options]",
     .description = {"Trains by a plan, or profiles a network and plans for it first. At the end it prints loss and "
                     "accuracy, and speed and memory as predicted and as measured.",
-                    "SIGTERM, SIGINT and SIGHUP end it within seconds with status 75; what was trained since the "
-                    "last checkpoint is lost. A second signal ends it at once. --resume then goes on, and ends with "
+                    "Ctrl-C (SIGINT), SIGTERM and SIGHUP end it within seconds with status 75, and with --out a checkpoint of "
+                    "the step that it is at; with weights that are not synchronous, of the last end of a segment "
+                    "(--checkpoint-every). A second signal ends it at once. --resume then goes on, and ends with "
                     "the same weights, bit for bit, as if it had never stopped."},
     .example = "  penstock train --model lenet5 --workers 4 --schedule 1f1b-async --weights pipeoptim \\\n"
                "      --data idx:data/fashion_mnist --valid idx:data/fashion_mnist --batch 64 --micro-batch 16 \\\n"

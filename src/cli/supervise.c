@@ -17,6 +17,8 @@
 
 enum { WORDS_MAX = 256, POLL_MS = 20 };
 #define STOPPED_WITHIN_S 10.0
+/* After a signal it finishes a step and writes a checkpoint. */
+#define SAVED_WITHIN_S 20.0
 /* Ranks detect a stopped rank themselves and report it, but not after they have ended their communication. */
 #define STOPPED_DESCENDANT_S 20.0
 #define CHECK_DESCENDANTS_S 1.0
@@ -200,7 +202,7 @@ static int wait_for(pid_t child) {
         bool halted = halted_s > 0 && seconds_now() - halted_s > STOPPED_WITHIN_S;
         halted |= descendant_halted_s > 0 && seconds_now() - descendant_halted_s > STOPPED_DESCENDANT_S;
         /* A launcher may hang after its processes have ended. */
-        bool unresponsive = signalled_s > 0 && seconds_now() - signalled_s > STOPPED_WITHIN_S;
+        bool unresponsive = signalled_s > 0 && seconds_now() - signalled_s > SAVED_WITHIN_S;
         if (halted || unresponsive) kill(-child, SIGKILL);
         nanosleep(&interval, NULL);
     }

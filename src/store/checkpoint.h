@@ -55,6 +55,7 @@ struct checkpoint_state {
     int64_t epoch_steps;      /* in an epoch; 0: there are no epochs */
     int64_t samples;          /* of the training data; 0: there are none, or it is not known */
     struct step_sum epoch;    /* of the current epoch */
+    struct step_sum line;     /* since the last line of the log */
     struct log_entry figures; /* of the last segment that was evaluated, elapsed time as of now; its step 0: there was none */
     double training_s;        /* see ps_run_info.samples_per_s */
     int workers;

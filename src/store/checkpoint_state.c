@@ -48,22 +48,26 @@ static json_t *stages_document(const struct checkpoint_stage *stages, int stage_
     return document;
 }
 
+static json_t *sum_document(const struct step_sum *steps) {
+    const struct stage_result *sum = &steps->sum;
+    return json_pack("{s:f, s:I, s:I, s:I, s:f, s:I}", "loss", sum->loss, "correct", (json_int_t)sum->correct, "correct5",
+                     (json_int_t)sum->correct5, "counted", (json_int_t)sum->counted, "weight", sum->weight, "steps",
+                     (json_int_t)steps->steps);
+}
+
 json_t *checkpoint_state_document(const struct checkpoint_state *state, const struct checkpoint_stage *stages,
                                   int stage_count) {
     char seed[32];
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
-    const struct stage_result *sum = &state->epoch.sum;
     json_t *busy = json_array();
     for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
-    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:{s:f, s:I, s:I, s:I, s:f, s:I}, s:o, s:f, s:o, s:o}",
-                     "format", "penstock-state", "version", 1, "model", state->model, "network",
-                     state->network[0] ? state->network : NULL, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
-                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far", "loss", sum->loss,
-                     "correct", (json_int_t)sum->correct, "correct5", (json_int_t)sum->correct5, "counted",
-                     (json_int_t)sum->counted, "weight", sum->weight, "steps", (json_int_t)state->epoch.steps, "figures",
-                     figures_document(&state->figures), "training_s", state->training_s, "busy_s", busy, "stages",
-                     stages_document(stages, stage_count));
+    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format", "penstock-state",
+                     "version", 1, "model", state->model, "network", state->network[0] ? state->network : NULL, "seed", seed,
+                     "step", (json_int_t)state->step, "epoch_steps", (json_int_t)state->epoch_steps, "samples",
+                     (json_int_t)state->samples, "epoch_so_far", sum_document(&state->epoch), "line_so_far",
+                     sum_document(&state->line), "figures", figures_document(&state->figures), "training_s", state->training_s,
+                     "busy_s", busy, "stages", stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -118,10 +122,25 @@ static enum ps_status read_busy(const struct json_place *root, struct checkpoint
     return PS_OK;
 }
 
+/* Of earlier versions' files the line is not known. */
+static enum ps_status read_sum(const struct json_place *root, const char *name, bool required, struct step_sum *steps,
+                               struct ps_error *error) {
+    struct json_place place;
+    struct stage_result *sum = &steps->sum;
+    TRY(json_field(root, name, required, &place, error));
+    if (!place.value) return PS_OK;
+    TRY(json_get_number(&place, "loss", true, -INFINITY, INFINITY, &sum->loss, error));
+    TRY(json_get_integer(&place, "correct", true, 0, INT64_MAX, &sum->correct, error));
+    TRY(json_get_integer(&place, "correct5", true, 0, INT64_MAX, &sum->correct5, error));
+    TRY(json_get_integer(&place, "counted", true, 0, INT64_MAX, &sum->counted, error));
+    sum->weight = (double)sum->counted; /* of files without class weights, which do not say it */
+    TRY(json_get_number(&place, "weight", false, 0, INFINITY, &sum->weight, error));
+    return json_get_integer(&place, "steps", true, 0, INT64_MAX, &steps->steps, error);
+}
+
 static enum ps_status read_document(const struct json_place *root, struct checkpoint *checkpoint, struct ps_error *error) {
     struct checkpoint_state *state = &checkpoint->state;
     const char *model, *network = "", *seed;
-    struct json_place epoch;
     TRY(json_get_string(root, "model", true, &model, error));
     TRY(json_get_string(root, "network", false, &network, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
@@ -131,15 +150,8 @@ static enum ps_status read_document(const struct json_place *root, struct checkp
     TRY(json_get_integer(root, "step", true, 0, INT32_MAX, &state->step, error));
     TRY(json_get_integer(root, "epoch_steps", true, 0, INT64_MAX, &state->epoch_steps, error));
     TRY(json_get_integer(root, "samples", false, 0, INT64_MAX, &state->samples, error));
-    TRY(json_field(root, "epoch_so_far", true, &epoch, error));
-    struct stage_result *sum = &state->epoch.sum;
-    TRY(json_get_number(&epoch, "loss", true, -INFINITY, INFINITY, &sum->loss, error));
-    TRY(json_get_integer(&epoch, "correct", true, 0, INT64_MAX, &sum->correct, error));
-    TRY(json_get_integer(&epoch, "correct5", true, 0, INT64_MAX, &sum->correct5, error));
-    TRY(json_get_integer(&epoch, "counted", true, 0, INT64_MAX, &sum->counted, error));
-    sum->weight = (double)sum->counted; /* of files without class weights, which do not say it */
-    TRY(json_get_number(&epoch, "weight", false, 0, INFINITY, &sum->weight, error));
-    TRY(json_get_integer(&epoch, "steps", true, 0, INT64_MAX, &state->epoch.steps, error));
+    TRY(read_sum(root, "epoch_so_far", true, &state->epoch, error));
+    TRY(read_sum(root, "line_so_far", false, &state->line, error));
     TRY(read_figures(root, &state->figures, error));
     TRY(json_get_number(root, "training_s", true, 0, INFINITY, &state->training_s, error));
     TRY(read_busy(root, state, error));

@@ -16,6 +16,7 @@ void ps_train_options_init(struct ps_train_options *options) {
         .beta2 = NAN,
         .eps = NAN,
         .label_smoothing = NAN,
+        .checkpoint_minutes = NAN,
     };
 }
 

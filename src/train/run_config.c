@@ -174,6 +174,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_integer(config, "valid_bleu", options->valid_bleu);
     set_text(config, "lengths", options->lengths);
     set_integer(config, "checkpoint_every", options->checkpoint_every);
+    json_set_finite(config, "checkpoint_minutes", options->checkpoint_minutes);
     set_integer(config, "keep_checkpoints", options->keep_checkpoints);
     set_rule(config, rule, options);
     set_text(config, "device", job->device->name);
@@ -391,6 +392,7 @@ static enum ps_status read_options(const struct json_place *root, struct resumpt
     TRY(json_get_int(root, "valid_bleu", false, 0, INT32_MAX, &options->valid_bleu, error));
     TRY(json_get_string(root, "lengths", false, &options->lengths, error));
     TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
+    TRY(json_get_number(root, "checkpoint_minutes", false, 0, INFINITY, &options->checkpoint_minutes, error));
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
@@ -417,6 +419,7 @@ static void merge_manner(const struct ps_train_options *requested, struct ps_tra
     TAKE(threads);
     TAKE(keep_checkpoints);
     TAKE(emulate);
+    if (!isnan(requested->checkpoint_minutes)) options->checkpoint_minutes = requested->checkpoint_minutes;
     options->trace = requested->trace;
     options->observer = requested->observer;
     options->out = options->resume = requested->resume;

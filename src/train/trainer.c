@@ -76,8 +76,10 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     entry.worker = trainer->run->worker;
     entry.workers = trainer->executor->worker_count;
     const struct figures last = trainer_figures(trainer, &trainer->line);
-    if (evaluates || trainer_line_due(trainer, trainer->step))
+    if (evaluates || trainer_line_due(trainer, trainer->step)) {
         TRY(run_directory_log(&trainer->directory, &entry, &last, error));
+        trainer->line = (struct step_sum){0};
+    }
     tell_traffic(trainer);
     if (evaluates) {
         trainer->figures = entry;
@@ -88,22 +90,28 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     return PS_OK;
 }
 
-/* Of so many mini-batches at most: a segment that the caller cuts short leaves no checkpoint. */
+/* Of so many mini-batches at most: a piece of a segment has no evaluation and no checkpoint at its end. */
 static enum ps_status run_segment(struct ps_trainer *trainer, int64_t most, struct ps_error *error) {
     int planned = segment_length(&trainer->lengths, trainer->step), length = (int)number_smaller(planned, most);
     struct segment segment = {.training = true, .first_step = trainer->step};
     TRY(program_set_find(&trainer->programs, trainer->job.plan, length, &segment.programs, error));
     trainer->seen = 0;
-    trainer->line = (struct step_sum){0};
-    trainer->line_started_s = clock_now();
+    trainer->segment_end = trainer->step + planned;
+    if (trainer->line.steps == 0) trainer->line_started_s = clock_now();
     TRY(executor_run(trainer->executor, &segment, trainer_watch, trainer, error));
     TRY(trainer_gather_segment(trainer, error));
     double seconds = clock_now() - trainer->executor->segment_started_s;
     TRY(trainer_watch(trainer, error));
     trainer->training_s += seconds;
+    trainer->segment_s += seconds;
+    trainer->segment_steps += length;
+    trainer->step_s = seconds / length;
     trainer->step += length;
-    TRY(note_end(trainer, (double)length * trainer->job.batch / seconds, error));
-    return length == planned ? trainer_checkpoint(trainer, error) : PS_OK;
+    if (length < planned) return PS_OK;
+    TRY(note_end(trainer, (double)trainer->segment_steps * trainer->job.batch / trainer->segment_s, error));
+    trainer->segment_s = 0;
+    trainer->segment_steps = 0;
+    return trainer_checkpoint(trainer, error);
 }
 
 /* ---------------------------------------------------------------------- afterwards */
@@ -176,8 +184,9 @@ static void note_workers(struct ps_trainer *trainer) {
 static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
     int64_t left = trainer->lengths.steps - trainer->step, end = trainer->step + number_smaller(steps, left);
     while (trainer->step < end) {
-        TRY(trainer_check_stop(trainer, false, error));
-        TRY(run_segment(trainer, end - trainer->step, error));
+        int64_t next;
+        TRY(trainer_next(trainer, end - trainer->step, &next, error));
+        TRY(run_segment(trainer, next, error));
     }
     return PS_OK;
 }

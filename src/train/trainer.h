@@ -16,8 +16,8 @@
 #include "train/run_directory.h"
 #include "train/run_result.h"
 
-/* What a worker remembers for the trace. */
-enum { TRACE_COMPUTATIONS = 1024 };
+/* What a worker remembers for the trace. Minutes between checkpoints where nothing is said. */
+enum { TRACE_COMPUTATIONS = 1024, CHECKPOINT_MINUTES = 10 };
 
 struct ps_trainer {
     struct train_request request;    /* the caller's */
@@ -40,6 +40,7 @@ struct ps_trainer {
     int64_t step;                 /* done before the segment that runs */
     int64_t kept_step;            /* of the newest checkpoint, written or in writing */
     struct log_entry figures;     /* of the last segment that was evaluated */
+    double saved_s;               /* when that was taken */
     bool stop_asked;              /* by the observer */
     bool over;                    /* finished, or failed: it can only be destroyed */
     double stopping_s;            /* since when it is to stop; 0: it is not */
@@ -47,7 +48,11 @@ struct ps_trainer {
     double started_s, training_s; /* since when; seconds of training segments that are over */
     struct step_sum epoch, line;  /* this epoch's; since the last line of the log */
     double line_started_s;
-    int seen; /* steps of the segment that were added to the sums, or told to rank 0 */
+    int64_t segment_end;   /* the step that ends the segment that runs, or the piece of it */
+    int64_t segment_steps; /* done of the segment, in pieces that are over, and the seconds that they took */
+    double segment_s;
+    double step_s; /* of a step, as predicted or last measured; 0: it is not known */
+    int seen;      /* steps of the segment that were added to the sums, or told to rank 0 */
 };
 
 /* Everything up to the first step, from `request` (the rest zeroed). */
@@ -73,10 +78,19 @@ void trainer_free(struct ps_trainer *trainer);
 enum ps_status trainer_resume_open(struct ps_trainer *trainer, struct ps_error *error);
 /* What every part of the run takes over from the checkpoint, once the executor is there. */
 enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *error);
+/* What rank 0 has, in all processes; one process alone has it already. */
+enum ps_status trainer_agree(struct ps_trainer *trainer, void *value, size_t size, struct ps_error *error);
+/* Where weights depend on where segments end: makes these as long as checkpoint_minutes allow, where the plan predicts it and
+ * nothing else is said. The same at all processes. */
+void trainer_space_checkpoints(struct ps_trainer *trainer);
 /* The checksums of the data, for the configuration that a directory keeps. */
 enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *error);
 /* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
 enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error);
+/* Between two segments, or pieces of one. All processes do as rank 0 says: how many steps, `most` at most, come next, and
+ * whether there is a checkpoint before, because it is time for one or the caller wants the training to stop. PS_STOPPED then.
+ */
+enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *steps, struct ps_error *error);
 /* At the end of a segment, unless the caller cut it short. */
 enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error);
 /* Where there is a run directory: waits until what was taken is written, and looks whether what the run has kept is still

@@ -4,9 +4,14 @@
  * A checkpoint is due at the end of each segment. One that nobody asked for (no multiple of --checkpoint-every, no end of an
  * epoch or of the run) is left out while another is still being written.
  *
- * To stop, the segment that runs is given a moment to reach its end, where its checkpoint is written; otherwise it is given up,
- * and the run goes on from the checkpoint at its beginning when it is resumed. Either way it ends with the same weights as if
- * it had never stopped: segments stay as they are.
+ * With synchronous weights the pipeline may drain after any step without a change of the numbers. There segments run in pieces
+ * of half a second, or of one step that takes longer, between which a checkpoint can be taken: when the last is old enough
+ * (checkpoint_minutes), or to stop. With other weights a checkpoint in the middle of a segment would need the state of all that
+ * is in flight, or change the weights. So there the segments are as long as the plan predicts for checkpoint_minutes, at most.
+ *
+ * To stop, the piece or segment that runs is given a moment to reach its end, where a checkpoint is written; otherwise it is
+ * given up, and the run goes on from the checkpoint before when it is resumed. Either way it ends with the same weights as if
+ * it had never stopped.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +21,19 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "store/manifest.h"
 #include "store/stage_proxies.h"
 #include "train/trainer.h"
 
 enum { KEEP_DEFAULT = 2 };
+/* So long a segment, or a step of a piece that usually ends within, may take to its end when the run is to stop. */
 #define STOP_WITHIN_S 2.0
+#define STOP_STEP_WITHIN_S 5.0
+#define PIECE_S 0.5
+/* The last steps of a run that is traced are one piece, and so in the trace together. */
+enum { TRACED_STEPS = 32 };
 
 /* ----------------------------------------------------------------------- checkpoints */
 
@@ -48,6 +60,7 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
         .epoch_steps = trainer->lengths.epoch,
         .samples = trainer->data.count,
         .epoch = trainer->epoch,
+        .line = trainer->line,
         .figures = trainer->figures,
         .training_s = trainer->training_s,
         .workers = executor->worker_count,
@@ -59,7 +72,25 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
     for (int number = 0; number < executor->worker_count; number++) state.busy_s[number] = executor->workers[number].busy_s;
     enum ps_status status = checkpoint_writer_take(writer, &state, error);
     free(state.busy_s);
-    if (status == PS_OK && writer == &trainer->writer) trainer->kept_step = trainer->step;
+    if (status == PS_OK && writer == &trainer->writer) {
+        trainer->kept_step = trainer->step;
+        trainer->saved_s = clock_now();
+    }
+    return status;
+}
+
+enum ps_status trainer_agree(struct ps_trainer *trainer, void *value, size_t size, struct ps_error *error) {
+    void *data = value;
+    size_t got = size;
+    if (trainer->processes->count == 1) return PS_OK;
+    TRY(processes_broadcast(trainer->processes, &data, &got, error));
+    if (data == value) return PS_OK;
+    enum ps_status status = PS_OK;
+    if (got == size)
+        memcpy(value, data, size);
+    else
+        status = error_set(error, PS_FAILED, "internal error: rank 0 sent %zu bytes, not %zu", got, size);
+    free(data);
     return status;
 }
 
@@ -68,14 +99,7 @@ static enum ps_status agree(struct ps_trainer *trainer, bool *due, struct ps_err
     *due = segment_end_saves(&trainer->lengths, trainer->step);
     if (*due) return PS_OK;
     if (trainer_coordinates(trainer)) *due = !checkpoint_writer_busy(&trainer->writer);
-    if (trainer->processes->count == 1) return PS_OK;
-    char word = *due;
-    void *data = &word;
-    size_t size = sizeof word;
-    TRY(processes_broadcast(trainer->processes, &data, &size, error));
-    *due = *(char *)data != 0;
-    if (!trainer_coordinates(trainer)) free(data);
-    return PS_OK;
+    return trainer_agree(trainer, due, sizeof *due, error);
 }
 
 enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error) {
@@ -84,6 +108,54 @@ enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *e
     TRY(agree(trainer, &due, error));
     if (!due) return PS_OK;
     return trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error);
+}
+
+/* Do the numbers stay the same when the pipeline drains after any step? */
+static bool may_drain(const struct ps_trainer *trainer) {
+    return trainer->programs.entries[0].programs->flush && strcmp(trainer->job.plan->weights, POLICY_SYNCHRONOUS) == 0;
+}
+
+static int64_t piece_length(const struct ps_trainer *trainer, int64_t most) {
+    const int64_t left = trainer->lengths.steps - trainer->step;
+    const int64_t whole = number_smaller(segment_length(&trainer->lengths, trainer->step), most);
+    if (!trainer->writer.started || !may_drain(trainer) || (trainer->options.trace && left <= TRACED_STEPS)) return whole;
+    const double fit = trainer->step_s > 0 ? PIECE_S / trainer->step_s : 1;
+    int64_t length = 1;
+    while ((double)(2 * length) <= fit && length < whole) length *= 2; /* powers of two: few programs are lowered */
+    return whole <= 2 * length && fit > 1 ? whole : number_smaller(length, whole);
+}
+
+static double checkpoint_minutes(const struct ps_trainer *trainer) {
+    const double minutes = trainer->options.checkpoint_minutes;
+    return isnan(minutes) ? CHECKPOINT_MINUTES : minutes;
+}
+
+static bool is_time(struct ps_trainer *trainer) {
+    const double after_s = 60 * checkpoint_minutes(trainer);
+    return after_s > 0 && may_drain(trainer) && clock_now() - trainer->saved_s >= after_s &&
+           !checkpoint_writer_busy(&trainer->writer);
+}
+
+void trainer_space_checkpoints(struct ps_trainer *trainer) {
+    const struct ps_plan *plan = trainer->job.plan;
+    struct segment_lengths *lengths = &trainer->lengths;
+    const double rate = plan->predicted.throughput_samples_per_s, minutes = checkpoint_minutes(trainer);
+    /* A run that goes on keeps its segments, unless it is asked to change them. */
+    const bool keeps = trainer->options.resume && isnan(trainer->request.options.checkpoint_minutes);
+    if (!trainer->options.out || keeps || lengths->checkpoint_every > 0 || minutes == 0) return;
+    if (strcmp(plan->weights, POLICY_SYNCHRONOUS) == 0 || !plan->predicted.simulated || !(rate > 0)) return;
+    const double steps = 60 * minutes * rate / trainer->job.batch;
+    const int64_t longest = lengths->epoch > 0 ? number_smaller(lengths->epoch, lengths->steps) : lengths->steps;
+    if (steps >= (double)longest) return;
+    int64_t unit = 1;
+    while ((double)(10 * unit) <= steps) unit *= 10;
+    const int first = (int)(steps / (double)unit); /* digit; 1, 2 and 5 are round */
+    lengths->checkpoint_every = unit * (first >= 5 ? 5 : first >= 2 ? 2 : 1);
+    trainer->options.checkpoint_every = (int)lengths->checkpoint_every;
+    if (trainer_coordinates(trainer))
+        log_info("a checkpoint every %lld steps, which the plan predicts to take up to %g minutes; weights that are not "
+                 "synchronous depend on it, and `checkpoint_every` %lld repeats it",
+                 (long long)lengths->checkpoint_every, minutes, (long long)lengths->checkpoint_every);
 }
 
 static enum ps_status start_writer(struct ps_trainer *trainer, const struct run_directory *directory,
@@ -103,6 +175,7 @@ static enum ps_status start_writer(struct ps_trainer *trainer, const struct run_
 
 enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error) {
     trainer->kept_step = trainer->step;
+    trainer->saved_s = clock_now();
     if (!trainer->options.out) return PS_OK;
     bool begins = trainer->request.options.resume == NULL;
     if (!trainer_coordinates(trainer)) return begins ? send_stages(trainer, error) : PS_OK;
@@ -223,6 +296,7 @@ static enum ps_status check_same(const struct ps_trainer *trainer, struct ps_err
 static void take_figures(struct ps_trainer *trainer) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
     trainer->epoch = state->epoch;
+    trainer->line = state->line;
     trainer->figures = state->figures;
     trainer->training_s = state->training_s;
     /* How long who was busy means nothing under another number of workers. */
@@ -255,13 +329,9 @@ enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *
                                           .valid_bleu = NAN,
                                           .samples_per_s = NAN};
     if (!trainer->request.options.resume) return PS_OK;
-    int64_t step = trainer->checkpoint.state.step;
-    void *data = &step;
-    size_t size = sizeof step;
+    trainer->step = trainer->checkpoint.state.step;
     if (trainer_coordinates(trainer)) TRY(load(trainer, error));
-    TRY(processes_broadcast(trainer->processes, &data, &size, error));
-    memcpy(&trainer->step, data, sizeof trainer->step);
-    if (!trainer_coordinates(trainer)) free(data);
+    TRY(trainer_agree(trainer, &trainer->step, sizeof trainer->step, error));
     return give_back(trainer, error);
 }
 
@@ -282,19 +352,49 @@ static enum ps_status stopped(struct ps_trainer *trainer, struct ps_error *error
         return error_set(error, PS_STOPPED, "stopped on request %s",
                          trainer->options.out ? "before the first step" : "without a run directory (`out`): nothing is kept");
     TRY(trainer_check_kept(trainer, error));
-    error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld", trainer->directory.path,
-              (long long)trainer->kept_step, (long long)trainer->lengths.steps);
+    const long long again = (long long)(trainer->step - trainer->kept_step);
+    char lost[96] = "";
+    if (again > 0) snprintf(lost, sizeof lost, "; %lld step%s after it will be trained again", again, text_plural(again));
+    error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld%s", trainer->directory.path,
+              (long long)trainer->kept_step, (long long)trainer->lengths.steps, lost);
     error_hint(error, "go on with `resume` %s", trainer->directory.path);
     return PS_STOPPED;
 }
 
-enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error) {
+/* A launcher tells all processes; rank 0 ends them. */
+static bool is_to_stop(struct ps_trainer *trainer) {
     const struct ps_observer *observer = trainer->options.observer;
-    /* A launcher tells all processes; rank 0 ends them. */
-    if (!trainer_coordinates(trainer)) return PS_OK;
+    if (!trainer_coordinates(trainer)) return false;
     if (observer->should_stop && observer->should_stop(observer->context)) trainer->stop_asked = true;
-    if (!trainer->stop_asked) return PS_OK;
-    if (trainer->stopping_s == 0) trainer->stopping_s = clock_now();
-    bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < STOP_WITHIN_S;
+    if (trainer->stop_asked && trainer->stopping_s == 0) trainer->stopping_s = clock_now();
+    return trainer->stop_asked;
+}
+
+enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error) {
+    if (!is_to_stop(trainer)) return PS_OK;
+    double within_s = STOP_WITHIN_S;
+    if (segment_runs && may_drain(trainer) && 1.5 * trainer->step_s > within_s) within_s = STOP_STEP_WITHIN_S;
+    bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < within_s;
     return moment ? PS_OK : stopped(trainer, error);
+}
+
+/* -------------------------------------------------------------------------- what is next */
+
+struct order {
+    int64_t steps;
+    char saves;
+};
+
+enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *steps, struct ps_error *error) {
+    const bool stops = is_to_stop(trainer);
+    struct order order = {.steps = most};
+    if (trainer_coordinates(trainer)) {
+        order.steps = piece_length(trainer, most);
+        order.saves = trainer->writer.started && trainer->kept_step != trainer->step && (stops || is_time(trainer));
+    }
+    TRY(trainer_agree(trainer, &order, sizeof order, error));
+    if (order.saves)
+        TRY(trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error));
+    *steps = order.steps;
+    return stops ? stopped(trainer, error) : PS_OK;
 }

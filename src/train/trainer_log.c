@@ -91,6 +91,7 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
     if (!trainer_coordinates(trainer)) return PS_OK;
     int done = executor_steps_done(executor);
     int length = executor->segment.programs->batches;
+    const double seconds = trainer->segment_s + clock_now() - executor->segment_started_s;
     for (; trainer->seen < done; trainer->seen++) {
         const struct step_record record = executor_step(executor, trainer->seen);
         add_record(&trainer->epoch, &record);
@@ -98,17 +99,16 @@ enum ps_status trainer_watch(void *context, struct ps_error *error) {
         int64_t step = trainer->step + trainer->seen + 1;
         tell_observer(trainer, &record, step);
         /* The line of a segment's last step carries the evaluation and is written after it. */
-        if (trainer_line_due(trainer, step) && trainer->seen + 1 < length)
+        if (trainer_line_due(trainer, step) && step < trainer->segment_end)
             TRY(write_line(trainer, step, record.done_at, error));
     }
     /* As the line of the epoch will say it. */
     char detail[128] = "", accuracy[32];
     if (trainer->job.device->real && trainer->epoch.sum.counted > 0) {
         const struct log_entry entry = make_entry(trainer, &trainer->epoch, trainer->step + done, NAN, clock_now());
-        const double seconds = clock_now() - executor->segment_started_s;
         number_print(detail, sizeof detail, "epoch %lld, step %lld: loss %.4f%s; %.1f samples/s", (long long)entry.epoch,
                      (long long)entry.step, entry.loss, figures_accuracy_text(entry.accuracy, accuracy),
-                     (double)done * trainer->job.batch / seconds);
+                     (double)(trainer->segment_steps + done) * trainer->job.batch / seconds);
     }
     log_progress("training", (double)(trainer->step + done), (double)trainer->lengths.steps, "%s", detail);
     return done < length ? trainer_check_stop(trainer, true, error) : PS_OK;

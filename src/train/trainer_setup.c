@@ -286,7 +286,9 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
     if (!trainer_coordinates(trainer)) return PS_OK;
     for (int number = 0; number < job->plan->workers; number++)
         run->worker[number].planned_bytes = planned_bytes(trainer, number);
-    return predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error);
+    TRY(predict_throughput(job, &trainer->programs, &run->info.predicted_samples_per_s, error));
+    if (run->info.predicted_samples_per_s > 0) trainer->step_s = job->batch / run->info.predicted_samples_per_s;
+    return PS_OK;
 }
 
 static enum ps_status check_requested(const struct ps_train_options *requested, struct ps_error *error) {
@@ -391,6 +393,7 @@ static enum ps_status make_executor(struct ps_trainer *trainer, struct ps_error 
     TRY(keep_data(trainer, error));
     const struct job *job = &trainer->job;
     TRY(count_steps(trainer, job->batch, job->plan->micro_batches, error));
+    trainer_space_checkpoints(trainer);
     TRY(choose_rule(trainer, job->plan->optimizer, job->plan->weights, job->graph, error));
     TRY(lower_programs(trainer, error));
     return start_executor(trainer, error);
