@@ -457,6 +457,26 @@ enum ps_status ps_simulation_write_svg_arrows(const struct ps_simulation *simula
 enum ps_status ps_simulation_write_trace(const struct ps_simulation *simulation, const char *path, struct ps_error *error);
 void ps_simulation_destroy(struct ps_simulation *simulation);
 
+/* ------------------------------------------------------------------- reports */
+
+/* One HTML page that needs no network: what was run, curves, timelines, memory, weights, costs, and what would help. */
+struct ps_report_options {
+    size_t struct_size;      /* ps_report_options_init sets it */
+    const char *const *runs; /* run directories, side by side; a run may still be training */
+    int run_count;           /* 0 to 8, with a plan 0 to 7 */
+    /* A plan that need not have been trained, with what predicts it; NULL: none. */
+    const struct ps_plan *plan;
+    const struct ps_profile *profile;
+    const struct ps_cluster *cluster;
+    const struct ps_trace *trace; /* a run of the plan; may be NULL */
+};
+
+void ps_report_options_init(struct ps_report_options *options);
+/* PS_BAD_INPUT names the file that is damaged, or the directory that holds no run. */
+enum ps_status ps_report_write(const struct ps_report_options *options, const char *path, struct ps_error *error);
+/* The document that the page is drawn from (free()); NULL: *error says why. */
+char *ps_report_json(const struct ps_report_options *options, struct ps_error *error);
+
 /* ---------------------------------------------------------------- datasets */
 
 struct ps_dataset;

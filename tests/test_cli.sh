@@ -107,7 +107,7 @@ done_by --help && says "Usage: penstock COMMAND"
 done_by help && says "Usage: penstock COMMAND"
 refused 2 "'pln' is not a command; did you mean 'plan'" help pln
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
-for command in models profile plan program simulate train evaluate predict compare export cluster; do
+for command in models profile plan program simulate train evaluate predict compare export cluster check report; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
     done_by help $command && says "^Usage: penstock $command" && says "^Example:"
 done

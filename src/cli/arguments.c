@@ -20,6 +20,8 @@ struct reading {
     char *values[ROWS_MAX];      /* the struct that the row's offset counts from */
     const char *given[ROWS_MAX]; /* the text of its value; the name of a flag; NULL: not given */
     int count;
+    const struct argument_words *accepted;
+    struct words *words; /* NULL: none are accepted */
 };
 
 static void collect(struct reading *reading, const struct argument_place *groups, void *values) {
@@ -96,6 +98,16 @@ static enum ps_status refuse(const struct reading *reading, int found, const cha
     return refuse_word(reading, word, optopt, error);
 }
 
+/* A word that is no option, where the command takes such. */
+static enum ps_status take_word(struct reading *reading, const char *word, struct ps_error *error) {
+    const int most = (int)(sizeof reading->words->values / sizeof reading->words->values[0]);
+    if (word[0] == '\0') return message_set(error, PS_USAGE, "%s: the value is empty", reading->accepted->name);
+    if (reading->words->count == most)
+        return message_set(error, PS_USAGE, "'%s': more than %d of %s", word, most, reading->accepted->name);
+    reading->words->values[reading->words->count++] = word;
+    return PS_OK;
+}
+
 static enum ps_status read_options(struct reading *reading, int argc, char **argv, bool *help, struct ps_error *error) {
     struct option names[ROWS_MAX + 1] = {0};
     char letters[2 * ROWS_MAX + 3] = "+:"; /* stop at the first word that is no option; tell a missing value apart */
@@ -111,7 +123,16 @@ static enum ps_status read_options(struct reading *reading, int argc, char **arg
     optind = 1;
     while (optind < argc) {
         const char *word = argv[optind];
+        if (reading->words != NULL && word[0] != '-') {
+            CHECK(take_word(reading, word, error));
+            optind++;
+            continue;
+        }
         int found = getopt_long(argc, argv, letters, names, NULL);
+        if (found == -1 && reading->words != NULL && strcmp(word, "--") == 0) {
+            for (; optind < argc; optind++) CHECK(take_word(reading, argv[optind], error));
+            return PS_OK;
+        }
         if (found == -1) return refuse_word(reading, word, 0, error);
         if (found == '?' || found == ':') return refuse(reading, found, word, error);
         int index = found >= LONG_VALUE ? found - LONG_VALUE : find_letter(reading, found);
@@ -151,9 +172,10 @@ static enum ps_status check_together(const struct reading *reading, int index, s
     return PS_OK;
 }
 
-enum ps_status arguments_read(const struct argument_place *groups, int argc, char **argv, void *values, bool *help,
-                              struct ps_error *error) {
-    struct reading reading = {0};
+enum ps_status arguments_read(const struct argument_place *groups, const struct argument_words *words, int argc, char **argv,
+                              void *values, bool *help, struct ps_error *error) {
+    struct reading reading = {.accepted = words};
+    if (words->name != NULL) reading.words = (struct words *)((char *)values + words->offset);
     collect(&reading, groups, values);
     CHECK(read_options(&reading, argc, argv, help, error));
     for (int i = 0; i < reading.count && !*help; i++) CHECK(check_together(&reading, i, error));

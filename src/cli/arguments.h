@@ -107,6 +107,16 @@ struct argument_group {
 #define ARGUMENT_GROUP(title, rows)                                                                                            \
     { title, rows, sizeof(rows) / sizeof((rows)[0]) }
 
+/* Words that are no options, where a command takes some: what the messages call one, and where its struct words lies. */
+struct argument_words {
+    const char *name; /* NULL: it takes none */
+    size_t offset;
+};
+struct words {
+    const char *values[32];
+    int count;
+};
+
 /* A group, and where its struct lies in the command's. `group` NULL ends a list. */
 struct argument_place {
     const struct argument_group *group;
@@ -117,11 +127,11 @@ struct argument_place {
 size_t arguments_names(const struct argument *argument, const char **names, size_t most);
 
 /*
- * Reads argv[1..argc-1] into *values. PS_USAGE where an option is not known (offering the nearest), is given twice with unlike
- * values, contradicts another, lacks its value, has one out of range, or is missing though required. Nothing is checked beyond
- * the first `--help` or `-h`: *help becomes true.
+ * Reads argv[1..argc-1] into *values. Words that are no options may stand between them and after "--". PS_USAGE where an option
+ * is not known (offering the nearest), is given twice with unlike values, contradicts another, lacks its value, has one out of
+ * range, or is missing though required. Nothing is checked beyond the first `--help` or `-h`: *help becomes true.
  */
-enum ps_status arguments_read(const struct argument_place *groups, int argc, char **argv, void *values, bool *help,
-                              struct ps_error *error);
+enum ps_status arguments_read(const struct argument_place *groups, const struct argument_words *words, int argc, char **argv,
+                              void *values, bool *help, struct ps_error *error);
 
 #endif

@@ -15,6 +15,7 @@ struct command {
     size_t size;                                     /* of the struct that holds its arguments */
     /* The groups of options it takes and where in that struct each group's own struct lies. */
     struct argument_place groups[COMMAND_GROUPS_MAX];
+    struct argument_words words; /* that are no options */
     void (*defaults)(void *arguments); /* the struct is all zeros before; NULL: it stays so */
     bool every_rank;                   /* under a launcher each process runs it; else the first does, and the others end */
     enum ps_status (*run)(const void *arguments, struct ps_error *error);

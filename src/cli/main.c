@@ -18,11 +18,12 @@
 #include "comm/launch.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
-    command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check;
+    command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check, command_report;
 
 static const struct command *const commands[] = {
-    &command_models,   &command_profile, &command_plan,    &command_program, &command_simulate, &command_train,
-    &command_evaluate, &command_predict, &command_compare, &command_export,  &command_cluster,  &command_check,
+    &command_models,  &command_profile,  &command_plan,    &command_program, &command_simulate,
+    &command_train,   &command_evaluate, &command_predict, &command_compare, &command_export,
+    &command_cluster, &command_check,    &command_report,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -75,7 +76,7 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     common->argc = argc;
     common->argv = argv;
     if (command->defaults != NULL) command->defaults(values);
-    enum ps_status status = arguments_read(command->groups, argc, argv, values, &help, error);
+    enum ps_status status = arguments_read(command->groups, &command->words, argc, argv, values, &help, error);
     if (status == PS_OK && help) {
         command_print_help(command);
     } else if (status == PS_OK && (command->every_rank || launch_find().rank == 0)) {

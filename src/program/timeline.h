@@ -40,6 +40,18 @@ static inline int timeline_lane(const struct timeline *timeline, const struct ti
 }
 static inline int timeline_lanes(const struct timeline *timeline) { return timeline->lanes > 1 ? timeline->lanes : 1; }
 
+/* Where the forward and the backward (of a split one the half that takes the gradient) of each stage and micro-batch are. It
+ * covers the micro-batches that the timeline shows, which may be a late part of a long run. */
+struct timeline_index {
+    int stages, first_micro_batch, micro_batches;
+    int *place; /* stages x micro_batches x (forward, backward) */
+};
+enum { TIMELINE_NONE = -1 };
+enum ps_status timeline_index_create(const struct timeline *timeline, struct timeline_index *index, struct ps_error *error);
+/* An index into timeline->events, or TIMELINE_NONE; any stage and micro-batch may be asked for. */
+int timeline_index_find(const struct timeline_index *index, int stage, int micro_batch, bool backward);
+void timeline_index_free(struct timeline_index *index);
+
 enum ps_status timeline_add(struct timeline *timeline, const struct timeline_event *event, struct ps_error *error);
 enum ps_status timeline_add_transfer(struct timeline *timeline, const struct timeline_transfer *transfer,
                                      struct ps_error *error);

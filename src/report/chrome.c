@@ -25,16 +25,10 @@ static const char *const categories[ACTION_COUNT] = {
     [ACTION_ENCODE] = "encode",           [ACTION_DECODE] = "decode",
 };
 
-/* The index of the forward and the backward of each stage and micro-batch in the timeline; -1: none. */
-struct computations {
-    int stages, first_micro_batch, micro_batches;
-    int *place; /* stages x micro_batches x (forward, backward) */
-};
-
 struct tracing {
     struct text text;
     const struct timeline *timeline;
-    struct computations computations;
+    struct timeline_index index;
     bool begun;
 };
 
@@ -98,42 +92,6 @@ static void add_event(struct tracing *tracing, const struct timeline_event *even
     text_add(text, "}}");
 }
 
-static bool is_pass(const struct timeline_event *event) {
-    const struct instruction *instruction = &event->instruction;
-    return opcode_table[instruction->op].action == ACTION_FORWARD || instruction_takes_gradient(instruction);
-}
-
-static int *computation(const struct computations *computations, int stage, int micro_batch, bool backward) {
-    int place = micro_batch - computations->first_micro_batch;
-    if (stage < 0 || stage >= computations->stages || place < 0 || place >= computations->micro_batches) return NULL;
-    return &computations->place[2 * ((size_t)stage * (size_t)computations->micro_batches + (size_t)place) + backward];
-}
-
-/* The table covers the micro-batches that the timeline shows, which may be a late part of a long run. */
-static bool find_computations(const struct timeline *timeline, struct computations *computations) {
-    int first = INT_MAX, last = -1;
-    for (int i = 0; i < timeline->event_count; i++) {
-        const struct instruction *instruction = &timeline->events[i].instruction;
-        if (!is_pass(&timeline->events[i])) continue;
-        if (instruction->stage >= computations->stages) computations->stages = instruction->stage + 1;
-        if (instruction->micro_batch < first) first = instruction->micro_batch;
-        if (instruction->micro_batch > last) last = instruction->micro_batch;
-    }
-    computations->first_micro_batch = first;
-    computations->micro_batches = last < first ? 0 : last - first + 1;
-    size_t count = 2 * (size_t)computations->stages * (size_t)computations->micro_batches;
-    computations->place = malloc((count + 1) * sizeof *computations->place);
-    if (!computations->place) return false;
-    for (size_t i = 0; i < count; i++) computations->place[i] = -1;
-    for (int i = 0; i < timeline->event_count; i++) {
-        const struct instruction *instruction = &timeline->events[i].instruction;
-        bool backward = instruction_takes_gradient(instruction);
-        if (is_pass(&timeline->events[i]))
-            *computation(computations, instruction->stage, instruction->micro_batch, backward) = i;
-    }
-    return true;
-}
-
 static void add_flow(struct tracing *tracing, const char *phase, int id, int process, int thread, double start_s,
                      double end_s) {
     /* The middle of a box is inside it: viewers find the ends of an arrow by their times. */
@@ -153,11 +111,11 @@ static void add_transfer(struct tracing *tracing, int id) {
     /* Blocks of updates belong to a mini-batch, not to a micro-batch. */
     if (transfer->traffic == TRAFFIC_WEIGHTS || transfer->traffic == TRAFFIC_SUM) return;
     const struct traffic_info *traffic = &traffic_table[transfer->traffic];
-    const int *from = computation(&tracing->computations, transfer->stage, transfer->micro_batch, !traffic->from_forward);
-    const int *to =
-        computation(&tracing->computations, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
-    if (!from || !to || *from < 0 || *to < 0) return;
-    const struct timeline_event *maker = &tracing->timeline->events[*from], *taker = &tracing->timeline->events[*to];
+    const int from = timeline_index_find(&tracing->index, transfer->stage, transfer->micro_batch, !traffic->from_forward);
+    const int to =
+        timeline_index_find(&tracing->index, transfer->stage + traffic->step, transfer->micro_batch, !traffic->to_forward);
+    if (from == TIMELINE_NONE || to == TIMELINE_NONE) return;
+    const struct timeline_event *maker = &tracing->timeline->events[from], *taker = &tracing->timeline->events[to];
     add_flow(tracing, "s", id, TRACE_WORKERS, thread_of(tracing->timeline, maker), maker->start_s, maker->end_s);
     add_flow(tracing, "t", id, TRACE_LINKS, link, transfer->start_s, transfer->end_s);
     add_flow(tracing, "f", id, TRACE_WORKERS, thread_of(tracing->timeline, taker), taker->start_s, taker->end_s);
@@ -207,14 +165,14 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
     for (int w = 0; timeline->memory_bytes && w < timeline->workers; w++)
         text_add(&tracing.text, "%s%lld", w ? "," : ",\"memory_bytes\":[", (long long)timeline->memory_bytes[w]);
     text_add(&tracing.text, "%s},\"traceEvents\":[", timeline->memory_bytes ? "]" : "");
-    if (find_computations(timeline, &tracing.computations) && name_threads(&tracing, caption)) {
+    if (timeline_index_create(timeline, &tracing.index, NULL) == PS_OK && name_threads(&tracing, caption)) {
         for (int i = 0; i < timeline->event_count; i++) add_event(&tracing, &timeline->events[i]);
         for (int i = 0; i < timeline->transfer_count; i++) add_transfer(&tracing, i);
         for (int w = 0; caption->memory && w < timeline->workers; w++) add_memory(&tracing, w, &caption->memory[w]);
     } else {
         tracing.text.failed = true;
     }
-    free(tracing.computations.place);
+    timeline_index_free(&tracing.index);
     text_add(&tracing.text, "\n]}\n");
     return text_take(&tracing.text);
 }

@@ -47,6 +47,12 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
 /* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names an event that is not valid. */
 enum ps_status report_trace_read(const char *path, struct timeline *timeline, struct ps_error *error);
 
+/* What ps_simulate_against does, with a timeline; and a trace's computations (timeline_free). */
+enum ps_status report_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
+                                       const struct ps_cluster *cluster, int batches, const struct timeline *measured,
+                                       struct ps_simulation **simulation, struct ps_error *error);
+enum ps_status report_trace_copy(const struct ps_trace *trace, struct timeline *timeline, struct ps_error *error);
+
 /* chrome.c: of a transfer in a timeline */
 const char *report_traffic_name(int traffic);
 

@@ -121,6 +121,23 @@ void ps_trace_destroy(struct ps_trace *trace) {
 
 /* Compares a prediction with the trace of a run: simulates the same, and shows the differences. */
 
+enum ps_status report_trace_copy(const struct ps_trace *trace, struct timeline *timeline, struct ps_error *error) {
+    struct timeline copy = trace->timeline;
+    copy.events = NULL;
+    copy.transfers = NULL;
+    copy.memory_bytes = NULL;
+    copy.event_count = copy.transfer_count = 0;
+    copy.event_capacity = copy.transfer_capacity = 0;
+    enum ps_status status = PS_OK;
+    for (int i = 0; status == PS_OK && i < trace->timeline.event_count; i++)
+        status = timeline_add(&copy, &trace->timeline.events[i], error);
+    if (status == PS_OK)
+        *timeline = copy;
+    else
+        timeline_free(&copy);
+    return status;
+}
+
 static enum ps_status compare(const struct ps_plan *plan, const struct timeline *measured, struct ps_simulation *simulation,
                               struct ps_error *error) {
     const struct schedule *schedule;
@@ -136,10 +153,9 @@ static enum ps_status compare(const struct ps_plan *plan, const struct timeline 
                                   measured->memory_bytes, error);
 }
 
-enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
-                                   const struct ps_cluster *cluster, int batches, const struct ps_trace *trace,
-                                   struct ps_simulation **out, struct ps_error *error) {
-    const struct timeline *measured = &trace->timeline;
+enum ps_status report_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
+                                       const struct ps_cluster *cluster, int batches, const struct timeline *measured,
+                                       struct ps_simulation **out, struct ps_error *error) {
     struct ps_simulation *simulation;
     if (measured->workers != plan->workers)
         return error_set(error, PS_BAD_INPUT, "the trace is of %d workers; the plan has %d", measured->workers, plan->workers);
@@ -150,6 +166,12 @@ enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_p
     else
         ps_simulation_destroy(simulation);
     return status;
+}
+
+enum ps_status ps_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
+                                   const struct ps_cluster *cluster, int batches, const struct ps_trace *trace,
+                                   struct ps_simulation **out, struct ps_error *error) {
+    return report_simulate_against(plan, profile, cluster, batches, &trace->timeline, out, error);
 }
 
 static json_t *quantiles_json(const double quantiles[AGAINST_QUANTILES]) {

@@ -65,12 +65,37 @@ enum { SIMULATE_EVENTS_MAX = 1 << 21 };
 struct critical_path {
     int steps;
     double *compute_s;          /* per worker */
+    bool *holds;                /* per event of the timeline: it is on the path */
     double transfer_s, other_s; /* other: e.g. transfers in the workers' own time */
 };
 
-/* compute_s lies in the arena. */
+/* compute_s and holds lie in the arena. */
 enum ps_status critical_path_find(const struct timeline *timeline, struct arena *arena, struct critical_path *path,
                                   struct ps_error *error);
+
+/* What the worker waited for last, when the computation whose result it needs had ended. */
+enum wait_cause {
+    WAIT_NOT,
+    WAIT_TRANSFER, /* of that result */
+    WAIT_SUM,      /* of the gradients over replicas */
+    WAIT_ROOM,     /* its result before this one was still being sent */
+    WAIT_CORE,     /* other workers computed on all cores */
+    WAIT_OTHER     /* in a measured timeline, which has no transfers, any of these */
+};
+
+/*
+ * Why a worker stood idle before an event, from the end of the event before it on its lane: first, for input_s, another
+ * worker's computation made what the event reads or had not begun yet (`maker`), and then the rest.
+ */
+struct timeline_wait {
+    double since_s, input_s;
+    int maker; /* an event; TIMELINE_NONE: it reads nothing of other workers, or the timeline does not show it */
+    enum wait_cause rest;
+};
+
+/* One for each event of a predicted or measured timeline, in the arena. */
+enum ps_status timeline_find_waits(const struct timeline *timeline, struct arena *arena, struct timeline_wait **waits,
+                                   struct ps_error *error);
 
 enum advice_kind { ADVICE_NONE, ADVICE_MOVE_LAYER, ADVICE_BANDWIDTH };
 

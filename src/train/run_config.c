@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/object.h"
 #include "graph/lora.h"
+#include "train/predict_run.h"
 #include "train/run_result.h"
 
 #define PATH_SIZE 4096
@@ -180,6 +181,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_text(config, "device", job->device->name);
     set_text(config, "transport", job->transport->name);
     set_integer(config, "threads", job->threads);
+    json_object_set_new(config, "cores", json_integer(predict_at_once(job)));
     json_object_set_new(config, "emulate", json_boolean(options->emulate));
     set_text(config, "seed", seed);
     return config;
