@@ -190,8 +190,8 @@ static enum ps_status open_cluster(const struct subject *subject, struct ps_clus
 }
 
 /*
- * The machine that the run is predicted on, as train does it: the emulated cluster, or one on which blocks change hands for
- * nothing and `cores` workers compute at the same time.
+ * The machine that the run is predicted on, as train does it (train/predict_run.c): the cluster, if its links are emulated or
+ * lie between hosts, or else one on which blocks change hands for nothing; `cores` workers compute at the same time.
  */
 static enum ps_status predicted_cluster(struct subject *subject, struct ps_error *error) {
     struct ps_cluster *planned;
@@ -200,7 +200,7 @@ static enum ps_status predicted_cluster(struct subject *subject, struct ps_error
     if (planned->workers < subject->plan->workers)
         return error_set(error, PS_BAD_INPUT, "%s/cluster.json: has %d of the %d workers of the plan", subject->path,
                          planned->workers, subject->plan->workers);
-    if (!flag_of(subject->config, "emulate")) {
+    if (!flag_of(subject->config, "emulate") && !flag_of(subject->config, "links")) {
         planned->link_count = 0;
         planned->overlap = true;
         planned->streaming = false;

@@ -23,8 +23,7 @@ int predict_at_once(const struct job *job) {
     return workers > 1 ? workers : 1;
 }
 
-/* Does the run take the links of its cluster: emulated ones, or those between the hosts of its processes? */
-static bool takes_links(const struct job *job) {
+bool predict_takes_links(const struct job *job) {
     if (job->options->emulate) return true;
     int hosts = 0;
     for (int rank = 0; job_is_several(job) && rank < job->processes->count; rank++)
@@ -54,7 +53,7 @@ enum ps_status predict_throughput(const struct job *job, const struct program_se
         .struct_size = sizeof options, .workers = job->plan->workers, .cores = predict_at_once(job)};
     struct ps_cluster *machine, linked = *job->cluster;
     linked.cores = options.cores;
-    const bool links = takes_links(job);
+    const bool links = predict_takes_links(job);
     TRY(ps_cluster_uniform(&options, &machine, error));
     for (int w = 0; w < machine->workers && job->profile->other_device; w++)
         memcpy(machine->devices[w].type, job->cluster->devices[w].type, sizeof machine->devices[w].type);

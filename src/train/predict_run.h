@@ -7,6 +7,8 @@
 
 /* How many workers compute at the same moment on this machine; 0: all. */
 int predict_at_once(const struct job *job);
+/* Whether the prediction counts the cluster's links: they are emulated, or the run's blocks go between hosts. */
+bool predict_takes_links(const struct job *job);
 
 /* Samples per second of training over all segments, fill and drain of each included: with as many cores as this machine has
  * (without limit where the device only waits) and blocks that change hands for nothing; if the cluster is emulated or the processes

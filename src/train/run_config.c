@@ -182,6 +182,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_text(config, "transport", job->transport->name);
     set_integer(config, "threads", job->threads);
     json_object_set_new(config, "cores", json_integer(predict_at_once(job)));
+    json_object_set_new(config, "links", json_boolean(predict_takes_links(job)));
     json_object_set_new(config, "emulate", json_boolean(options->emulate));
     set_text(config, "seed", seed);
     return config;
