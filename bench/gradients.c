@@ -9,7 +9,7 @@
  *
  *     data, labels, loss     N, H, W, C (tokens: N, T); one label a row, -1: not counted; the mean over those that count
  *     probabilities          of the classes, a row a label
- *     weight.NAME            the parameter as it starts, in PyTorch's order
+ *     weight.NAME            the parameter as it starts, in PyTorch's order; in precision bf16 the master
  *     gradient.NAME          what the step made of it
  *     value.NUMBER           what the ReLUs give, in the order in which they run (N, H, W, C): their signs and the pools'
  * winners
@@ -94,7 +94,7 @@ static void keep_parameters(struct tensors *tensors, const struct worker *w, con
         const struct parameter *parameter = stage_parameter(w->stage, p);
         if (parameter->role == PARAMETER_STATISTIC) continue;
         float *values = add_tensor(tensors, kind, parameter->name, parameter->shape.rank, parameter->shape.dim);
-        check(stage_export(w->stage, p, block, w->blocks.statistics, values, &error), &error);
+        check(stage_export_f32(w->stage, p, block, w->blocks.statistics, values, &error), &error);
     }
 }
 
@@ -115,7 +115,7 @@ static void keep_relus(struct tensors *tensors, const struct worker *w) {
         snprintf(name, sizeof name, "%d", number++);
         float *values = add_tensor(tensors, "value.", name, shape->rank + 1, sizes);
         const char *place = (const char *)w->blocks.stash + at->output.offset;
-        memcpy(values, place, (size_t)(w->samples * shape_elements(shape)) * sizeof *values);
+        numbers_convert((size_t)(w->samples * shape_elements(shape)), TYPE_F32, values, shape->type, place);
     }
 }
 
@@ -148,7 +148,9 @@ int main(int argc, char **argv) {
     int most = 4 + 2 * stage_parameter_count(w.stage) + w.stage->node_count;
     struct tensors tensors = {.sources = take((size_t)most * sizeof *tensors.sources)};
     keep_data(&tensors, &w, &model->graph->nodes[0].shape);
-    keep_parameters(&tensors, &w, "weight.", w.weights);
+    float *master = w.momentum; /* which nothing else needs; in precision bf16 the weights are its rounding */
+    check(stage_initialize(w.stage, 0, master, w.weights, w.blocks.statistics, &error), &error);
+    keep_parameters(&tensors, &w, "weight.", master);
     *add_tensor(&tensors, "loss", "", 1, (int64_t[]){1}) = (float)step(&w);
     keep_probabilities(&tensors, &w, model->classes);
     keep_parameters(&tensors, &w, "gradient.", w.gradients);

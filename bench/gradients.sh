@@ -3,7 +3,7 @@
 # with PyTorch in double precision, for every network with the same weights and data; bench/pytorch/gradients.py describes the
 # columns. On noise, and if PENSTOCK_DATA is set also on images and texts.
 #   bench/gradients.sh [images|sequences]...     SAMPLES (4), SIZES ("224 64"; of Inception "299 107"; pixels per side), THREADS (1),
-#                                                PYTHON (the first that has torch and torchvision)
+#                                                PYTHON (the first that has torch and torchvision), PRECISION (bf16)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
@@ -15,9 +15,10 @@ python_with torchvision
 
 # compared MODEL DATA
 compared() {
-    echo "== $1, ${2%%:*}"
-    "$program" "$1" "$samples" "$2" "$work/step" "$THREADS"
-    "$python" bench/pytorch/gradients.py "$1" "$work/step"
+    spec=$1${PRECISION:+,precision=$PRECISION}
+    echo "== $spec, ${2%%:*}"
+    "$program" "$spec" "$samples" "$2" "$work/step" "$THREADS"
+    "$python" bench/pytorch/gradients.py "$spec" "$work/step"
     rm -f "$work/step"
 }
 

@@ -15,6 +15,7 @@
 #   JOBS (1)         trainings at a time
 #   RATES            learning rates instead of the task's, for tuning
 #   SLOWER           divides the task's learning rates (use another RESULTS then, so that tables do not mix)
+#   PRECISION        (bf16) of the network; its results have a name of their own
 #   TABLE            (no) only train; (only) only print the table
 #
 # Layers are cut evenly, not by measured times, so a training gives the same numbers wherever and however often it is run.
@@ -117,6 +118,7 @@ train_missing() {
 
 sweep() {
     mkdir -p "$results"
+    [ -z "${PRECISION:-}" ] || name=${name}_$PRECISION model=$model,precision=$PRECISION
     [ "${TABLE:-}" = only ] || train_missing
     [ "${TABLE:-}" = no ] || {
         echo "$name: $model, 4 workers, batch $batch, $length"

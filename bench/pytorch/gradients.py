@@ -3,6 +3,8 @@
 
     gradients.py MODEL FILE
 
+In precision bf16, which MODEL then names, PyTorch's rows are those of autocast, from the same weights in f32.
+
 The networks are torchvision's, and those of tests/golden for sequences, whose sizes MODEL must all name. A row for Penstock, one
 for PyTorch, and one for PyTorch with the channels last in memory, as in Penstock: each compared with double precision, as norms
 of differences divided by norms.
@@ -85,6 +87,8 @@ class Decisions:
     """While it is entered: notes how ReLUs and pools decide, or makes them decide as was noted; `values`: what the ReLUs gave
     elsewhere, which is put in the place of what they give here."""
 
+    apart_at_most = 0.1  # of their norm: ReLUs that are the same one
+
     def __init__(self, values=None, noted=None):
         self.values, self.noted = values, noted
         self.signs, self.winners = (noted.signs, noted.winners) if noted else ([], [])
@@ -109,7 +113,7 @@ class Decisions:
         if self.values:
             theirs = self.values[number]
             theirs = theirs.permute(0, 3, 1, 2) if theirs.dim() == 4 else theirs
-            assert theirs.shape == y.shape and (theirs - y).norm() <= 0.1 * y.norm(), f"ReLU {number} is another one"
+            assert theirs.shape == y.shape and (theirs - y).norm() <= self.apart_at_most * y.norm(), f"ReLU {number} is another one"
             y = theirs.to(y.dtype)
         self.signs.append(y > 0)
         return y
@@ -128,9 +132,11 @@ class Decisions:
         return signs + sum((a != b).sum().item() for a, b in zip(self.winners, other.winners))
 
 
-def step(network, inputs, labels):
-    logits = network(*inputs)
-    loss = F.cross_entropy(logits, labels, ignore_index=-1)
+def step(network, inputs, labels, narrow=False):
+    with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+        logits = network(*inputs)
+        loss = F.cross_entropy(logits, labels, ignore_index=-1)
+    logits = logits.float() if narrow else logits
     loss.backward()
     probabilities = logits.detach().softmax(1).movedim(1, -1).flatten(0, -2)
     gradients = {name: p.grad for name, p in network.named_parameters()}
@@ -178,6 +184,8 @@ def main():
     spec, given = sys.argv[1], read(sys.argv[2])
     torch.set_num_threads(int(os.environ.get("THREADS", "1")))
     network, inputs, labels = create(spec, given)
+    narrow = "precision=bf16" in spec
+    Decisions.apart_at_most = 0.5 if narrow else Decisions.apart_at_most
     again = Again(network, inputs, labels)
     values = [given[f"value.{n}"] for n in range(sum(name.startswith("value.") for name in given))]
     with Decisions(values) as decisions, torch.no_grad():
@@ -189,8 +197,8 @@ def main():
     for layout in ("default", "channels_last") if inputs[0].dim() == 4 else ("default",):
         form = {"memory_format": torch.channels_last if layout == "channels_last" else torch.contiguous_format}
         with Decisions() as decisions:
-            result = step(network().to(**form), [i.contiguous(**form) if i.dim() == 4 else i for i in inputs], labels)
-        row("pytorch" if layout == "default" else layout, result, decisions, again)
+            result = step(network().to(**form), [i.contiguous(**form) if i.dim() == 4 else i for i in inputs], labels, narrow)
+        row(("autocast" if narrow else "pytorch") if layout == "default" else layout, result, decisions, again)
 
 
 if __name__ == "__main__":
