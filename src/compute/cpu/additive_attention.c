@@ -4,11 +4,12 @@
  * forward and once in the backward, and never stored; keys that are padding are skipped.
  *
  * Inner: the weights p (N, Q, K). Workspace: v (U), then for each sample its dquery (Q, U), dkey (K, U) and dv (U), and a row
- * of K. Samples are independent, so threads share them; dv is summed in their order.
+ * of K. Samples are independent, so threads share them, and each is a piece in bf16; dv is summed in their order.
  */
 #include <math.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
 
@@ -29,6 +30,8 @@ static void set_sizes(struct kernel *kernel) {
     struct sizes s = sizes_of(kernel);
     kernel->inner_bytes = (int64_t)(s.samples * s.queries * s.keys * sizeof(float));
     kernel->workspace_bytes = (int64_t)((s.units + s.samples * share_of(&s)) * sizeof(float));
+    const int64_t most = number_larger((int64_t)s.queries, (int64_t)s.keys);
+    kernel->piece_floats = most * number_larger((int64_t)s.units, (int64_t)s.values);
 }
 
 struct work {
@@ -74,9 +77,15 @@ static double norm_of(size_t units, const float *a) {
     return sqrt(squares);
 }
 
-static struct work start(const struct kernel *kernel, const struct kernel_call *call) {
+static struct work work_of(const struct kernel *kernel, const struct kernel_call *call) {
     struct work work = {sizes_of(kernel), kernel, call, call->workspace, NULL};
     work.shares = work.v + work.sizes.units;
+    return work;
+}
+
+/* Computes v. */
+static struct work start(const struct kernel *kernel, const struct kernel_call *call) {
+    struct work work = work_of(kernel, call);
     float scale = (float)((double)call->weights[1][0] / norm_of(work.sizes.units, call->weights[0]));
     for (size_t u = 0; u < work.sizes.units; u++) work.v[u] = call->weights[0][u] * scale;
     return work;
@@ -129,14 +138,14 @@ static void softmax(const struct sample *sample, size_t q) {
     for (size_t k = 0; k < s->keys && sum > 0; k++) p[k] /= sum;
 }
 
-static void forward_samples(const void *context, size_t first, size_t end) {
-    const struct work *work = context;
-    const struct sizes *s = &work->sizes;
+static void forward_samples(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct work work = work_of(kernel, call);
+    const struct sizes *s = &work.sizes;
     for (size_t n = first; n < end; n++) {
-        struct sample sample = sample_of(work, n);
+        struct sample sample = sample_of(&work, n);
         for (size_t q = 0; q < s->queries; q++) {
             softmax(&sample, q);
-            float *y = work->call->output + (n * s->queries + q) * s->values;
+            float *y = call->output + (n * s->queries + q) * s->values;
             memset(y, 0, s->values * sizeof *y);
             for (size_t k = 0; k < s->keys; k++) {
                 if (!is_padding(&sample, k)) vector_axpy(s->values, y, sample.p[q * s->keys + k], sample.value + k * s->values);
@@ -146,8 +155,8 @@ static void forward_samples(const void *context, size_t first, size_t end) {
 }
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
-    struct work work = start(kernel, call);
-    device_parallel(kernel->device, work.sizes.samples, 1, forward_samples, &work);
+    (void)start(kernel, call);
+    kernel_parallel(kernel, call, (size_t)kernel->samples, 1, forward_samples);
     return PS_OK;
 }
 
@@ -181,37 +190,37 @@ static void backward_query(const struct sample *sample, size_t q, const float *d
     }
 }
 
-static void backward_samples(const void *context, size_t first, size_t end) {
-    const struct work *work = context;
-    const struct sizes *s = &work->sizes;
+static void backward_samples(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct work work = work_of(kernel, call);
+    const struct sizes *s = &work.sizes;
     for (size_t n = first; n < end; n++) {
-        struct sample sample = sample_of(work, n);
+        struct sample sample = sample_of(&work, n);
         memset(sample.dquery, 0, (s->queries + s->keys + 1) * s->units * sizeof(float));
         for (size_t q = 0; q < s->queries; q++) {
-            backward_query(&sample, q, work->call->output_gradient + (n * s->queries + q) * s->values);
+            backward_query(&sample, q, call->output_gradient + (n * s->queries + q) * s->values);
         }
     }
 }
 
 static enum ps_status backward_shared(struct kernel *kernel, const struct kernel_call *call) {
-    struct work work = start(kernel, call);
-    device_parallel(kernel->device, work.sizes.samples, 1, backward_samples, &work);
+    (void)start(kernel, call);
+    kernel_parallel(kernel, call, (size_t)kernel->samples, 1, backward_samples);
     return PS_OK;
 }
 
-static void input_samples(const void *context, size_t first, size_t end) {
-    const struct work *work = context;
-    const struct sizes *s = &work->sizes;
-    float *const *gradient = work->call->input_gradient;
+static void input_samples(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
+    const struct work work = work_of(kernel, call);
+    const struct sizes *s = &work.sizes;
+    float *const *gradient = call->input_gradient;
     for (size_t n = first; n < end; n++) {
-        struct sample sample = sample_of(work, n);
+        struct sample sample = sample_of(&work, n);
         size_t query = s->queries * s->units, key = s->keys * s->units, value = s->keys * s->values;
         if (gradient[0] != NULL) memcpy(gradient[0] + n * query, sample.dquery, query * sizeof(float));
         if (gradient[1] != NULL) memcpy(gradient[1] + n * key, sample.dkey, key * sizeof(float));
         if (gradient[2] == NULL) continue;
         memset(gradient[2] + n * value, 0, value * sizeof(float));
         for (size_t q = 0; q < s->queries; q++) {
-            const float *dy = work->call->output_gradient + (n * s->queries + q) * s->values;
+            const float *dy = call->output_gradient + (n * s->queries + q) * s->values;
             for (size_t k = 0; k < s->keys; k++) {
                 if (is_padding(&sample, k)) continue;
                 vector_axpy(s->values, gradient[2] + n * value + k * s->values, sample.p[q * s->keys + k], dy);
@@ -221,8 +230,8 @@ static void input_samples(const void *context, size_t first, size_t end) {
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
-    struct work work = start(kernel, call);
-    device_parallel(kernel->device, work.sizes.samples, 1, input_samples, &work);
+    (void)start(kernel, call);
+    kernel_parallel(kernel, call, (size_t)kernel->samples, 1, input_samples);
     return PS_OK;
 }
 
@@ -247,6 +256,7 @@ static enum ps_status backward_weight(struct kernel *kernel, const struct kernel
 }
 
 const struct kernel_class cpu_additive_attention = {
+    .piecewise = true,
     .set_sizes = set_sizes,
     .forward = forward,
     .backward_shared = backward_shared,
