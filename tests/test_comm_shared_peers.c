@@ -59,8 +59,8 @@ static enum ps_status message_create(size_t size, struct message **message, stru
     return PS_OK;
 }
 static void message_destroy(struct message *message) { (void)message; }
-static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
-    (void)message, (void)peer, (void)tag, (void)outgoing, (void)block;
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block, size_t size) {
+    (void)message, (void)peer, (void)tag, (void)outgoing, (void)block, (void)size;
     abort();
 }
 

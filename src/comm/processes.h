@@ -33,12 +33,13 @@ struct processes_class {
     void (*end)(void);
     /* Ends a failed run. The launcher ends all other processes when this one exits or calls launch_abort (comm/launch.h). */
     void (*abort_run)(enum ps_status status);
+    /* `size`: the most bytes that it can have. */
     enum ps_status (*message_create)(size_t size, struct message **message, struct ps_error *error);
     /* A message in flight is abandoned; only after a failure. */
     void (*message_destroy)(struct message *message);
     /* Never blocks. `block` belongs to the message until it is done. Messages with the same peer, tag and direction match in
      * the order in which they are started; both ends give the same size. */
-    void (*message_start)(struct message *message, int peer, int tag, bool outgoing, void *block);
+    void (*message_start)(struct message *message, int peer, int tag, bool outgoing, void *block, size_t size);
     /* Never blocks; lets all messages progress. */
     bool (*message_done)(struct message *message);
     /* The message of an error in the system below; NULL: none. */

@@ -309,7 +309,7 @@ static enum ps_status move_piece(struct processes *processes, int peer, int tag,
     enum ps_status status = PS_OK;
     double sleep_s = 5e-6;
     TRY(class->message_create(size, &message, error));
-    class->message_start(message, peer, tag, outgoing, piece);
+    class->message_start(message, peer, tag, outgoing, piece, size);
     while (!class->message_done(message) && (status = processes_check(processes, error)) == PS_OK) {
         clock_sleep(sleep_s);
         if (sleep_s < 5e-5) sleep_s *= 1.5;

@@ -198,7 +198,7 @@ static void begin_next(struct ranks *ranks) {
         pending->waits = false;
         ranks->sending[ranks->shared_link[pending->route]] = pending;
         processes->message_start(pending->message, pending->peer, message_tag(TAG_BLOCK, pending->route), true,
-                                 contents(pending));
+                                 contents(pending), pending->bytes);
     }
 }
 
@@ -212,10 +212,10 @@ static void start(struct ranks *ranks, struct pending *pending) {
     pending->waits = turns && !pending->incoming;
     if (!pending->waits)
         processes->message_start(pending->message, pending->peer, message_tag(TAG_BLOCK, pending->route), !pending->incoming,
-                                 contents(pending));
+                                 contents(pending), pending->bytes);
     if (turns)
         processes->message_start(pending->word, pending->peer, message_tag(TAG_READY, pending->route), pending->incoming,
-                                 &pending->said);
+                                 &pending->said, 1);
     if (pending->waits) begin_next(ranks);
 }
 

@@ -12,8 +12,8 @@
 #include "base/number.h"
 #include "comm/transports/gradient_sum.h"
 
-/* Floats in a piece, at most. */
-enum { PIECE = 1 << 18 };
+/* Floats in a piece, at most, and in a cache line. */
+enum { PIECE = 1 << 16, LINE = MEMORY_ALIGNMENT / sizeof(float) };
 
 /* A piece in transfer: so many values for each use of the parameter, one use after the other. */
 struct piece {
@@ -29,7 +29,7 @@ struct member {
     struct piece *piece;
 };
 
-enum phase { IDLE, FETCHING, IN, OUT, COMING, ADDED };
+enum phase { IDLE, IN, OUT, COMING, ADDED };
 
 /* The staged share of an instance whose device has memory of its own, on the host: gradients, then statistics. */
 struct staging {
@@ -42,12 +42,14 @@ struct staging {
 
 struct rank_sum {
     int size;            /* instances whose gradients are summed; 0: there is no such sum */
+    int wave;            /* sums of one wave run at the same time; a wave begins when the one before it is done */
+    int slice;           /* of the gradients and statistics, so many of `size` equal ones; -1: all */
     bool adds;           /* for all of them; else it sends its share */
     bool brings;         /* to a tied parameter: its gradients count, else it only receives the sum */
     int uses, first_use; /* of a tied parameter by the instance's stage, and where they are in share.tied; else 1 and 0 */
     bool tied;
     size_t count;           /* elements of that parameter */
-    struct rank_sum *next;  /* that begins when this one is done; NULL: none */
+    struct rank_sum *next;  /* of the instance, of the same wave or a later one; NULL: none */
     struct member *members; /* its partners: the other instances in their order, or the one that adds */
     int member_count;
     struct transport_share share;
@@ -57,28 +59,33 @@ struct rank_sum {
     bool begun; /* its first piece: there is one even where nothing is added, so that all wait for all */
     size_t at;  /* floats that are done, of each use: gradients, then statistics */
     double settled_at;
-    struct staging *staging; /* NULL: the share lies in the host's memory */
     /* In shared memory: the replicas' records, in their order; NULL: by messages. */
     struct peer_descriptor **notes;
     int first_instance, replica;
     uint64_t number; /* sums begun */
 };
 
-/* The sums of an instance follow each other: over the replicas of its stage (size 0: it has none), then of each parameter that
- * stages share. */
+/* Of an instance: the sums over the replicas of its stage, one for each slice, as wave 0; then, one after the other, that of
+ * each parameter that stages share. */
+struct instance_sums {
+    struct rank_sum *first;  /* NULL: it takes part in none */
+    struct staging *staging; /* NULL: the share lies in the host's memory */
+    bool fetching;           /* the staged copy is being made */
+};
+
 struct rank_sums {
-    struct arena arena;      /* of all that it points to but messages */
-    struct staging *staging; /* by instance */
+    struct arena arena; /* of all that it points to but messages */
     const struct processes_class *class;
     const struct shared_peers *peers;
-    struct rank_sum **sums; /* by instance: the first of its sums; NULL: it takes part in none */
+    struct instance_sums *of;
     int instance_count;
 };
 
 static bool sums_idle(const struct rank_sums *sums, int instance) {
-    for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
-        if (sum->phase != IDLE) return false;
-    return true;
+    const struct instance_sums *of = &sums->of[instance];
+    bool idle = !of->fetching;
+    for (const struct rank_sum *sum = of->first; sum; sum = sum->next) idle = idle && sum->phase == IDLE;
+    return idle;
 }
 
 /* ------------------------------------------------------------------------ pieces */
@@ -98,21 +105,18 @@ static float *piece_place(const struct rank_sum *sum, int use) {
     return share->statistics + (sum->at - share->gradient_count);
 }
 
+/* Of the message of a piece. */
+static size_t piece_bytes(const struct member *member, size_t length) {
+    return sizeof *member->piece + (size_t)member->uses * length * sizeof member->piece->values[0];
+}
+
 static void start_messages(const struct rank_sums *sums, struct rank_sum *sum, bool outgoing) {
     for (int m = 0; m < sum->member_count; m++) {
         struct member *member = &sum->members[m];
         int tag = sum->phase == IN ? member->in_tag : member->out_tag;
-        sums->class->message_start(member->message, member->rank, tag, outgoing, member->piece);
+        sums->class->message_start(member->message, member->rank, tag, outgoing, member->piece,
+                                   piece_bytes(member, piece_length(sum)));
     }
-}
-
-static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum);
-
-static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
-    assert(sum->phase == IDLE);
-    sum->at = 0;
-    sum->begun = false;
-    begin_piece(sums, sum);
 }
 
 /* Copies a share to its staging memory, or back. */
@@ -124,15 +128,6 @@ static void move_staged(const struct staging *staging, bool back) {
     device_copy(share->device, back ? share->gradients : staged, back ? staged : share->gradients, gradient_bytes);
     staged += share->gradient_count;
     device_copy(share->device, back ? share->statistics : staged, back ? staged : share->statistics, statistics_bytes);
-}
-
-static void end_sum(const struct rank_sums *sums, struct rank_sum *sum) {
-    sum->phase = IDLE;
-    sum->settled_at = clock_now() + sum->share.takes_s;
-    if (sum->next)
-        begin(sums, sum->next);
-    else if (sum->staging)
-        move_staged(sum->staging, true);
 }
 
 /* Copies the piece of each use to the message, or back. */
@@ -147,7 +142,8 @@ static void move_piece(const struct rank_sum *sum, bool sends) {
 /* Starts the next piece, or ends the sum. The adding instance receives first, all others send first. */
 static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     if (sum->begun && sum->at == sum->share.gradient_count + sum->share.statistics_count) {
-        end_sum(sums, sum);
+        sum->phase = IDLE;
+        sum->settled_at = clock_now() + sum->share.takes_s;
         return;
     }
     sum->begun = true;
@@ -231,7 +227,6 @@ static bool all_done(const struct rank_sum *sum) {
 
 /* Where the slice of a replica begins; all have the same length, rounded to cache lines. */
 static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
-    enum { LINE = MEMORY_ALIGNMENT / sizeof(float) };
     if (replica == sum->size) return count;
     return count / (size_t)sum->size * (size_t)replica / LINE * LINE;
 }
@@ -263,26 +258,53 @@ static void move_shared(const struct rank_sums *sums, struct rank_sum *sum) {
         ring_others(sums, sum);
     }
     if (sum->phase != ADDED || !all_done(sum)) return;
-    end_sum(sums, sum);
+    sum->phase = IDLE;
+    sum->settled_at = clock_now() + sum->share.takes_s;
 }
 
 /* ------------------------------------------------------------------------- sums */
 
-static void move_sum(const struct rank_sums *sums, struct rank_sum *sum) {
-    if (sum->phase == FETCHING) {
-        if (!device_reached(&sum->staging->copied)) return;
-        sum->phase = IDLE;
-        begin(sums, sum);
-    }
-    if (sum->notes && sum->phase != IDLE)
-        move_shared(sums, sum);
+static void begin(const struct rank_sums *sums, struct rank_sum *sum) {
+    sum->at = 0;
+    sum->begun = false;
+    if (sum->notes)
+        come(sums, sum);
     else
-        move_along(sums, sum);
+        begin_piece(sums, sum);
+}
+
+/* Begins the sums of the first wave from this one on that has any; else the share is done. */
+static void begin_wave(const struct rank_sums *sums, struct instance_sums *of, int wave) {
+    const struct rank_sum *sum = of->first;
+    while (sum && sum->wave < wave) sum = sum->next;
+    if (!sum && of->staging) move_staged(of->staging, true);
+    wave = sum ? sum->wave : wave;
+    for (struct rank_sum *next = of->first; next; next = next->next)
+        if (next->wave == wave) begin(sums, next);
+}
+
+static void move_instance(const struct rank_sums *sums, struct instance_sums *of) {
+    if (of->fetching) {
+        if (!device_reached(&of->staging->copied)) return;
+        of->fetching = false;
+        begin_wave(sums, of, 0);
+    }
+    int wave = -1;
+    bool idle = true;
+    for (struct rank_sum *sum = of->first; sum; sum = sum->next) {
+        if (sum->phase == IDLE) continue;
+        wave = sum->wave;
+        if (sum->notes)
+            move_shared(sums, sum);
+        else
+            move_along(sums, sum);
+        idle = idle && sum->phase == IDLE;
+    }
+    if (wave >= 0 && idle) begin_wave(sums, of, wave + 1);
 }
 
 void rank_sums_look(struct rank_sums *sums) {
-    for (int instance = 0; instance < sums->instance_count; instance++)
-        for (struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) move_sum(sums, sum);
+    for (int instance = 0; instance < sums->instance_count; instance++) move_instance(sums, &sums->of[instance]);
 }
 
 /* Enqueues the copy of the share to the host's memory, and returns the staged share. */
@@ -299,28 +321,41 @@ static struct transport_share stage(struct staging *staging, const struct transp
     return staged;
 }
 
+/* A part of the share, of so many. */
+static struct transport_share slice_of(const struct rank_sum *sum, const struct transport_share *share) {
+    struct transport_share slice = *share;
+    if (sum->slice < 0) return slice;
+    const size_t gradients = slice_begin(sum, share->gradient_count, sum->slice);
+    const size_t statistics = slice_begin(sum, share->statistics_count, sum->slice);
+    slice.gradients = share->gradients + gradients;
+    slice.gradient_count = slice_begin(sum, share->gradient_count, sum->slice + 1) - gradients;
+    slice.statistics = share->statistics + statistics;
+    slice.statistics_count = slice_begin(sum, share->statistics_count, sum->slice + 1) - statistics;
+    return slice;
+}
+
 /* A tied parameter is summed after the sum of each stage, which all its replicas have: one of them takes part. */
 void rank_sums_start(struct rank_sums *sums, int instance, const struct transport_share *share) {
-    struct rank_sum *first = sums->sums[instance];
+    struct instance_sums *of = &sums->of[instance];
     assert(sums_idle(sums, instance));
-    first->share = first->staging ? stage(first->staging, share) : *share;
-    for (struct rank_sum *tied = first->next; tied; tied = tied->next)
-        tied->share = (struct transport_share){
-            .tied = first->share.tied, .gradient_count = tied->count, .empty = !tied->brings, .scale = 1};
-    if (first->size == 0) first = first->next;
-    if (first->staging)
-        first->phase = FETCHING;
-    else if (first->notes)
-        come(sums, first);
-    else
-        begin(sums, first);
-    move_sum(sums, first);
+    const struct transport_share all = of->staging ? stage(of->staging, share) : *share;
+    for (struct rank_sum *sum = of->first; sum; sum = sum->next) {
+        sum->share = slice_of(sum, &all);
+        if (sum->tied)
+            sum->share =
+                (struct transport_share){.tied = all.tied, .gradient_count = sum->count, .empty = !sum->brings, .scale = 1};
+    }
+    of->fetching = of->staging != NULL;
+    if (!of->fetching) begin_wave(sums, of, 0);
+    move_instance(sums, of);
 }
 
 bool rank_sums_idle(const struct rank_sums *sums) {
-    for (int instance = 0; instance < sums->instance_count; instance++)
-        for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
+    for (int instance = 0; instance < sums->instance_count; instance++) {
+        if (sums->of[instance].fetching) return false;
+        for (const struct rank_sum *sum = sums->of[instance].first; sum; sum = sum->next)
             if (sum->phase != IDLE && !sum->notes) return false;
+    }
     return true;
 }
 
@@ -328,7 +363,7 @@ bool rank_sums_settled(const struct rank_sums *sums, int instance) { return sums
 
 double rank_sums_settled_at(const struct rank_sums *sums, int instance) {
     double last = 0;
-    for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) last = fmax(last, sum->settled_at);
+    for (const struct rank_sum *sum = sums->of[instance].first; sum; sum = sum->next) last = fmax(last, sum->settled_at);
     return last;
 }
 
@@ -338,7 +373,7 @@ double rank_sums_settled_at(const struct rank_sums *sums, int instance) {
 static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, const struct member *other,
                                  struct ps_error *error) {
     struct member *member = &sum->members[sum->member_count];
-    size_t size = sizeof *member->piece + sum->piece * (size_t)other->uses * sizeof member->piece->values[0];
+    const size_t size = piece_bytes(other, sum->piece);
     *member = *other;
     member->piece = arena_take(&sums->arena, 1, size);
     TRY(arena_status(&sums->arena, "a sum of gradients", error));
@@ -351,7 +386,7 @@ static size_t piece_floats(size_t floats) { return floats < PIECE ? floats : PIE
 /* The next sum of the instance, with room for so many instances and, in all, so many uses. */
 static enum ps_status add_sum(struct rank_sums *sums, int instance, const struct rank_sum *sum, int uses, struct rank_sum **out,
                               struct ps_error *error) {
-    struct rank_sum *made = arena_copy(&sums->arena, sum, 1, sizeof *sum), **end = &sums->sums[instance];
+    struct rank_sum *made = arena_copy(&sums->arena, sum, 1, sizeof *sum), **end = &sums->of[instance].first;
     struct member *members = arena_take(&sums->arena, (size_t)sum->size, sizeof *members);
     struct transport_share *shares = arena_take(&sums->arena, (size_t)uses, sizeof *shares);
     TRY(arena_status(&sums->arena, "a sum of gradients", error));
@@ -373,30 +408,34 @@ static enum ps_status find_notes(struct rank_sums *sums, struct rank_sum *sum, s
     return PS_OK;
 }
 
-/* Over the replicas of the instance's stage. */
-static enum ps_status open_own(struct rank_sums *sums, const struct transport_options *options, int instance,
-                               struct ps_error *error) {
+/* A slice of the sum over the replicas of the instance's stage: the replica of that number adds it. */
+static enum ps_status open_slice(struct rank_sums *sums, const struct transport_options *options, int instance, int slice,
+                                 struct ps_error *error) {
     const struct ps_programs *programs = options->programs;
     const struct instance *own = &programs->instances[instance];
     const struct stage_sizes *sizes = &options->sizes[own->stage];
-    const size_t most = (size_t)number_larger(stage_gradient_bytes(sizes), sizes->statistics_bytes);
+    const size_t most = (size_t)number_larger(stage_gradient_bytes(sizes), sizes->statistics_bytes) / sizeof(float);
+    const int first = programs->first_instance[own->stage];
     struct rank_sum *sum;
     TRY(add_sum(sums, instance,
-                &(struct rank_sum){.size = own->replicas > 1 ? own->replicas : 0,
-                                   .adds = own->replica == 0,
+                &(struct rank_sum){.size = own->replicas,
+                                   .slice = slice,
+                                   .adds = own->replica == slice,
                                    .uses = 1,
-                                   .piece = piece_floats(most / sizeof(float)),
-                                   .first_instance = programs->first_instance[own->stage],
+                                   .piece = piece_floats(most / (size_t)own->replicas + (size_t)own->replicas + LINE),
+                                   .first_instance = first,
                                    .replica = own->replica},
                 own->replicas, &sum, error));
-    if (sum->size == 0) return PS_OK;
-    TRY(find_notes(sums, sum, error));
-    if (sum->notes) return PS_OK;
-    for (int other = programs->first_instance[own->stage]; other < programs->first_instance[own->stage + 1]; other++) {
-        const struct instance *of = &programs->instances[other];
-        const int tag = message_tag(TAG_SUM, own->stage);
-        if (other == instance || !of->backward || !(sum->adds || of->replica == 0)) continue;
-        TRY(add_member(sums, sum, &(struct member){.rank = of->worker, .in_tag = tag, .out_tag = tag, .uses = 1}, error));
+    if (slice == 0) TRY(find_notes(sums, sum, error));
+    if (sum->notes) { /* slices are taken there */
+        sum->slice = -1;
+        return PS_OK;
+    }
+    const int tag = message_tag(TAG_SUM, first + slice);
+    for (int r = 0; r < own->replicas; r++) {
+        if (r == own->replica || !(sum->adds || r == slice)) continue;
+        const struct member member = {.rank = programs->instances[first + r].worker, .in_tag = tag, .out_tag = tag, .uses = 1};
+        TRY(add_member(sums, sum, &member, error));
     }
     return PS_OK;
 }
@@ -424,6 +463,8 @@ static enum ps_status open_tied(struct rank_sums *sums, const struct transport_o
     if (all == 0 || (instance != adder && tied_uses_in(tied, own->stage) == 0)) return PS_OK;
     TRY(add_sum(sums, instance,
                 &(struct rank_sum){.size = group.size,
+                                   .wave = 1 + parameter,
+                                   .slice = -1,
                                    .adds = instance == adder,
                                    .brings = own->replica == 0,
                                    .tied = true,
@@ -453,11 +494,12 @@ static enum ps_status open_staging(struct rank_sums *sums, const struct transpor
     const int stage = options->programs->instances[instance].stage;
     const struct stage_sizes *sizes = &options->sizes[stage];
     if (device_in_host(options->device)) return PS_OK;
-    struct staging *staging = &sums->staging[instance];
+    struct staging *staging;
+    staging = sums->of[instance].staging = arena_take(&sums->arena, 1, sizeof *staging);
+    TRY(arena_status(&sums->arena, "a sum of gradients", error));
     staging->tied_count = tied_position(options->tied, options->tied_count, stage);
     staging->tied = arena_take(&sums->arena, (size_t)staging->tied_count, sizeof(*staging->tied));
     staging->floats = arena_take(&sums->arena, (size_t)(stage_gradient_bytes(sizes) + sizes->statistics_bytes), 1);
-    for (struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next) sum->staging = staging;
     return arena_status(&sums->arena, "a sum of gradients", error);
 }
 
@@ -465,7 +507,11 @@ static enum ps_status open_instance(struct rank_sums *sums, const struct transpo
                                     struct ps_error *error) {
     const struct instance *of = &options->programs->instances[instance];
     if (of->worker != options->processes->rank || !of->backward || !programs_sums(options->programs, of->stage)) return PS_OK;
-    TRY(open_own(sums, options, instance, error));
+    const struct rank_sum *first = NULL;
+    for (int slice = 0; of->replicas > 1 && slice < of->replicas && !(first && first->notes); slice++) {
+        TRY(open_slice(sums, options, instance, slice, error));
+        first = sums->of[instance].first;
+    }
     for (int t = 0; t < options->tied_count; t++) TRY(open_tied(sums, options, instance, t, error));
     return open_staging(sums, options, instance, error);
 }
@@ -476,8 +522,7 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
     struct rank_sums *sums;
     TRY(memory_new(&sums, 1, "sums of gradients", error));
     *sums = (struct rank_sums){.class = class, .peers = peers};
-    sums->sums = arena_take(&sums->arena, instances, sizeof(*sums->sums));
-    sums->staging = arena_take(&sums->arena, instances, sizeof *sums->staging);
+    sums->of = arena_take(&sums->arena, instances, sizeof *sums->of);
     enum ps_status status = arena_check(&sums->arena, "sums of gradients", error);
     if (status == PS_OK) sums->instance_count = (int)instances;
     for (int instance = 0; status == PS_OK && instance < sums->instance_count; instance++)
@@ -493,7 +538,7 @@ enum ps_status rank_sums_create(const struct processes_class *class, const struc
 void rank_sums_destroy(struct rank_sums *sums) {
     if (!sums) return;
     for (int instance = 0; instance < sums->instance_count; instance++)
-        for (const struct rank_sum *sum = sums->sums[instance]; sum; sum = sum->next)
+        for (const struct rank_sum *sum = sums->of[instance].first; sum; sum = sum->next)
             for (int m = 0; m < sum->member_count; m++) sums->class->message_destroy(sum->members[m].message);
     arena_release(&sums->arena);
     free(sums);

@@ -2,9 +2,10 @@
  * Sums over the replicas of a stage whose workers are processes, in the order of the replicas, so that the bits are those of
  * the threads transport. No call waits: sums progress when they are polled.
  *
- * Where all of them share a host's memory, each sums a slice of the gradients of all, in place, when all have arrived, and the
- * sum is done when all slices are (shared_peers.h). Else the first replica sums for all: the others send their gradients a
- * piece at a time and get the sum back, and the memory needed besides the blocks is one piece per replica.
+ * Each replica sums a slice of the gradients of all. Where all of them share a host's memory it does so in place when all have
+ * arrived, and the sum is done when all slices are (shared_peers.h). Else it gets its slice from the others a piece at a time and
+ * returns the sums: of n replicas each sends and receives 2 (n - 1) / n of the gradients, as in a ring. The memory needed besides
+ * the blocks is two pieces for each other replica.
  *
  * Parameters that stages share are summed by messages, too, one after the other, after each stage has its own sum: the first
  * instance of the first of these stages adds the gradients of the uses of the first instance of each stage, and all instances

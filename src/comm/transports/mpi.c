@@ -156,10 +156,11 @@ static void message_destroy(struct message *message) {
     free(message);
 }
 
-static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block) {
-    assert(message->done == message->pieces);
+static void message_start(struct message *message, int peer, int tag, bool outgoing, void *block, size_t size) {
+    assert(message->done == message->pieces && size <= message->size);
     pthread_mutex_lock(&mutex);
     message->done = 0;
+    message->pieces = (int)((size + PIECE - 1) / PIECE);
     if (tag > greatest_tag && !atomic_load(&failed)) {
         snprintf(failure_text, sizeof failure_text, "the plan needs the tag %d, and this library has tags up to %d", tag,
                  greatest_tag);
@@ -170,7 +171,7 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
         return;
     }
     for (int p = 0; p < message->pieces; p++) {
-        size_t at = (size_t)p * PIECE, left = message->size - at;
+        size_t at = (size_t)p * PIECE, left = size - at;
         int bytes = left < PIECE ? (int)left : PIECE;
         char *place = (char *)block + at;
         MPI_Request *request = &message->requests[p];
