@@ -3,7 +3,9 @@
  * that a forward and a backward read and write, by the time of both, beside a plain copy of as many bytes. operators.sh runs
  * it.
  *
- *     operators [THREADS [OPERATOR]]
+ *     operators [THREADS [SCALE [OPERATOR]]]
+ *
+ * With SCALE there are so many times as many samples (1: values of 4 MiB in f32, which fit into large caches).
  */
 #include <math.h>
 #include <stdio.h>
@@ -167,14 +169,14 @@ static struct graph *graph_of(const struct subject *s, enum number_type type, in
     return graph;
 }
 
-static void fill_call(const struct subject *s, struct timed *t, struct ps_error *error, double *loss, int64_t *hits) {
+static void fill_call(struct timed *t, struct ps_error *error, double *loss, int64_t *hits) {
     const struct kernel *kernel = t->kernel;
     const struct node *node = kernel->node;
     const int64_t elements = kernel->samples * shape_elements(&node->shape);
     struct kernel_call *f = &t->forward, *b = &t->backward;
     *f = (struct kernel_call){.error = error,
                               .training = true,
-                              .counted = s->samples,
+                              .counted = t->kernel->samples,
                               .gradient_scale = 1,
                               .loss = loss,
                               .correct = hits,
@@ -214,15 +216,16 @@ static double bytes_of(const struct kernel *kernel, const struct timed *t, bool 
     return bytes;
 }
 
-static void measure(struct device *device, const struct subject *s, enum number_type type, double times[2], double rates[2]) {
+static void measure(struct device *device, const struct subject *s, int scale, enum number_type type, double times[2],
+                    double rates[2]) {
     struct ps_error error = {0};
     struct timed timed = {0};
     double loss = 0;
     int64_t hits = 0;
     int index;
     struct graph *graph = graph_of(s, type, &index);
-    check(kernel_create(device, graph, &graph->nodes[index], s->samples, false, &timed.kernel, &error), &error);
-    fill_call(s, &timed, &error, &loss, &hits);
+    check(kernel_create(device, graph, &graph->nodes[index], s->samples * scale, false, &timed.kernel, &error), &error);
+    fill_call(&timed, &error, &loss, &hits);
     double bytes[2];
     struct kernel own = *timed.kernel; /* an adapted kernel sees f32 */
     own.graph = graph;
@@ -242,14 +245,15 @@ static void measure(struct device *device, const struct subject *s, enum number_
 int main(int count, char **arguments) {
     struct ps_error error = {0};
     struct device *device;
+    const int scale = count > 2 ? atoi(arguments[2]) : 1;
     check(device_open("cpu", &(struct device_options){.threads = count > 1 ? atoi(arguments[1]) : 1}, &device, &error), &error);
     device->type->attach(device);
     printf("%-20s %28s   %28s   %s\n", "", "f32: ms, times a copy", "bf16: ms, times a copy", "f32 / bf16");
     printf("%-20s %14s %13s   %14s %13s\n", "operator", "forward", "backward", "forward", "backward");
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
         double times[2][2], rates[2][2];
-        if (count > 2 && strcmp(arguments[2], subjects[s].name) != 0) continue;
-        for (int t = 0; t < 2; t++) measure(device, &subjects[s], t ? TYPE_BF16 : TYPE_F32, times[t], rates[t]);
+        if (count > 3 && strcmp(arguments[3], subjects[s].name) != 0) continue;
+        for (int t = 0; t < 2; t++) measure(device, &subjects[s], scale, t ? TYPE_BF16 : TYPE_F32, times[t], rates[t]);
         printf("%-20s", subjects[s].name);
         for (int t = 0; t < 2; t++)
             printf(" %8.3f %5.1f %7.3f %5.1f  ", 1e3 * times[t][0], rates[t][0], 1e3 * times[t][1], rates[t][1]);

@@ -8,6 +8,9 @@ made_with "bench/operators.sh"
 echo "machine  $(machine), ${THREADS:-1} thread(s)"
 echo
 watch
-build/release/bench/operators "${THREADS:-1}"
-echo
+for scale in 1 8; do
+    echo "values of $((4 * scale)) MiB in f32"
+    build/release/bench/operators "${THREADS:-1}" $scale
+    echo
+done
 echo "other programs kept $(others) cores busy meanwhile"

@@ -77,16 +77,14 @@ static void run_range(const void *context, size_t first, size_t end) {
     kernel_pieces(run->kernel, run->call, run->count, first, end, 1, run_piece, run);
 }
 
+static void run_typed(const void *context, size_t first, size_t end) {
+    const struct loop_run *run = context;
+    run->body(run->kernel, run->call, first, end);
+}
+
 static void run_columns(const void *context, size_t first, size_t end) {
     const struct loop_run *run = context;
     kernel_column_pieces(run->kernel, run->call, first, end, run_piece, run);
-}
-
-static void sum_columns(const struct kernel *kernel, const struct kernel_call *call, const struct kernel_loop *loop) {
-    const struct loop_run run = {kernel, call, loop->body, kernel_features(kernel)};
-    for (int p = 0; p < kernel->node->parameter_count; p++)
-        if (call->gradients[p] != NULL) memset(call->gradients[p], 0, (size_t)kernel->parameter_bytes[p]);
-    device_parallel(kernel->device, run.count, loop->grain > 0 ? loop->grain : 1, run_columns, &run);
 }
 
 static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
@@ -104,6 +102,18 @@ static size_t loop_count(const struct kernel *kernel, enum loop_over over) {
     return 0;
 }
 
+static void run_loop(const struct kernel *kernel, const struct kernel_call *call, const struct kernel_loop *loop) {
+    const struct loop_run run = {kernel, call, loop->body, loop_count(kernel, loop->over)};
+    device_parallel(kernel->device, run.count, loop->grain > 0 ? loop->grain : 1, loop->typed ? run_typed : run_range, &run);
+}
+
+static void sum_columns(const struct kernel *kernel, const struct kernel_call *call, const struct kernel_loop *loop) {
+    const struct loop_run run = {kernel, call, loop->body, kernel_features(kernel)};
+    for (int p = 0; p < kernel->node->parameter_count; p++)
+        if (call->gradients[p] != NULL) memset(call->gradients[p], 0, (size_t)kernel->parameter_bytes[p]);
+    device_parallel(kernel->device, run.count, loop->grain > 0 ? loop->grain : 1, run_columns, &run);
+}
+
 enum ps_status kernel_run(struct kernel *kernel, enum kernel_part part, const struct kernel_call *call) {
     return kernel->adapter != NULL ? adapter_run(kernel, part, call) : kernel_run_own(kernel, part, call);
 }
@@ -115,7 +125,7 @@ enum ps_status kernel_run_own(struct kernel *kernel, enum kernel_part part, cons
     if (loop.over == OVER_SUMS)
         sum_columns(kernel, call, &loop);
     else
-        kernel_parallel(kernel, call, loop_count(kernel, loop.over), loop.grain > 0 ? loop.grain : 1, loop.body);
+        run_loop(kernel, call, &loop);
     return PS_OK;
 }
 

@@ -82,6 +82,7 @@ struct kernel_loop {
     enum loop_over over;
     kernel_body *body; /* NULL: there is none */
     size_t grain;      /* a thread's range is a multiple of it, but for the last; 0: 1 */
+    bool typed;        /* of a piecewise kernel: this body reads and writes values of their own types */
 };
 
 /* A kernel's functions; or, where they are NULL, its loops. Without either the operator has no such part. */

@@ -1,6 +1,4 @@
 /* Sum of the inputs, from the first to the last, with the ReLU that follows. Every input's gradient is the output's. */
-#include <string.h>
-
 #include "compute/cpu/cpu.h"
 
 static VECTOR_CLONES void add_two(size_t count, float *y, const float *a, const float *b, bool relu) {
@@ -30,8 +28,9 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
 
 static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
     for (int i = 0; i < kernel->node->input_count; i++) {
-        float *dx = call->input_gradient[i];
-        if (dx != NULL) memcpy(dx + first, call->output_gradient + first, (end - first) * sizeof *dx);
+        if (call->input_gradient[i] == NULL) continue;
+        cpu_convert(end - first, kernel_input(kernel, i), call->input_gradient[i], &kernel->node->shape, call->output_gradient,
+                    first);
     }
 }
 
@@ -39,5 +38,5 @@ const struct kernel_class cpu_add = {
     .set_sizes = set_sizes,
     .piecewise = true,
     .forward_loop = {OVER_ELEMENTS, forward, 4096},
-    .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
+    .backward_input_loop = {OVER_ELEMENTS, backward, 4096, .typed = true},
 };

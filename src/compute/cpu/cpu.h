@@ -64,6 +64,14 @@ enum { CPU_DROP_GROUP = 4 * RANDOM_LANES };
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, const float *from,
               float *to);
 
+/* Elements [first, first + count) of a value in the type of another. */
+static inline void cpu_convert(size_t count, const struct shape *to_shape, float *to, const struct shape *from_shape,
+                               const float *from, size_t first) {
+    const size_t to_bytes = number_types[to_shape->type].bytes, from_bytes = number_types[from_shape->type].bytes;
+    numbers_convert(count, to_shape->type, (char *)to + first * to_bytes, from_shape->type,
+                    (const char *)from + first * from_bytes);
+}
+
 /* sums (columns) of the columns of x (rows, columns), which is f32 or bf16 */
 void cpu_sum_rows(const struct device *device, size_t rows, size_t columns, enum number_type type, const void *x, float *sums);
 

@@ -1,6 +1,4 @@
 /* A vector added at each position, see compute/reference/position_embedding.c. */
-#include <string.h>
-
 #include "compute/cpu/cpu.h"
 
 /* The vector that the table has for a row. */
@@ -22,9 +20,9 @@ static void forward(const struct kernel *kernel, const struct kernel_call *call,
 }
 
 static void backward_input(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    const size_t features = kernel_features(kernel), at = first * features;
     if (call->input_gradient[0] != call->output_gradient)
-        memcpy(call->input_gradient[0] + at, call->output_gradient + at, (end - first) * features * sizeof(float));
+        cpu_convert(end - first, kernel_input(kernel, 0), call->input_gradient[0], &kernel->node->shape, call->output_gradient,
+                    first);
 }
 
 static void backward_weight(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
@@ -39,6 +37,6 @@ static void backward_weight(const struct kernel *kernel, const struct kernel_cal
 const struct kernel_class cpu_position_embedding = {
     .piecewise = true,
     .forward_loop = {OVER_ROWS, forward, 32},
-    .backward_input_loop = {OVER_ROWS, backward_input, 32},
+    .backward_input_loop = {OVER_ELEMENTS, backward_input, 4096, .typed = true},
     .backward_weight_loop = {OVER_SUMS, backward_weight, 64},
 };
