@@ -569,6 +569,9 @@ struct ps_run_info {
     double checkpoint_stall_s; /* that training waited for checkpoints since it was started or resumed */
     double top5, valid_top5;   /* share of labels among the five best guesses; NaN for five classes or fewer */
     double valid_bleu;         /* of the sentences that were translated, greedily; as in struct ps_evaluation */
+    double best;               /* of the best evaluation, what best_by of the options says; NaN where nothing was evaluated */
+    int best_step;             /* its step, or 0 */
+    bool ended_early;          /* by `patience` */
 };
 
 /* What a process that runs workers held in memory; 0 where the system does not tell. What is left of the peak when the rest is
@@ -670,16 +673,20 @@ struct ps_train_options {
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
      * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
-     * threads, emulate, trace and keep_checkpoints; and as far as they are not their defaults epochs and steps (the total:
-     * PS_USAGE where the run has reached it), evaluate_every, checkpoint_every and all from lr to groups, with which the steps
-     * that follow are trained. The run's configuration keeps what was changed and when. A run that had ended, and is not asked
-     * for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none. */
+     * threads, emulate, trace, keep_checkpoints and checkpoint_minutes; and as far as they are not their defaults epochs and
+     * steps (the total: PS_USAGE where the run has reached it), evaluate_every, checkpoint_every, keep_best, best_by, patience
+     * and all from lr to groups, with which the steps that follow are trained. The run's configuration keeps what was changed
+     * and when. A run that had ended, and is not asked for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none.
+     */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */
     /* Also a checkpoint when the last is so old, 0: no; NaN: 10. With weights that are not synchronous it sets
      * checkpoint_every, where that is 0 and the plan predicts how long a step takes. */
     double checkpoint_minutes;
+    bool keep_best;      /* the checkpoint of the best evaluation stays, beside the newest */
+    const char *best_by; /* on `valid`: "loss" (NULL), "accuracy", "perplexity" or "bleu" */
+    int patience;        /* ends the training, as if it were over, after so many evaluations without a better one; 0: never */
 };
 
 /* Fills every field with its default. */
@@ -776,6 +783,8 @@ struct ps_evaluate_options {
     int beam;                         /* of a translation: hypotheses that are kept; 0: 1, greedy */
     const char *translations;         /* a file that gets them, a line each; may be NULL */
     const struct ps_log_sink *log;    /* NULL: that of ps_log_to */
+    const char
+        *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
 };
 
 void ps_evaluate_options_init(struct ps_evaluate_options *options);
@@ -804,6 +813,8 @@ struct ps_predict_options {
     void (*take)(void *context, int64_t sample, const float *output, size_t count);
     void *context;
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+    const char
+        *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
 };
 
 void ps_predict_options_init(struct ps_predict_options *options);
@@ -826,6 +837,8 @@ struct ps_generate_options {
     const char *device;            /* NULL: "cpu" */
     int threads;                   /* 0: 1 */
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+    const char
+        *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
 };
 
 void ps_generate_options_init(struct ps_generate_options *options);
@@ -876,6 +889,10 @@ struct ps_export_options {
     bool training;        /* batch norm and dropout stay as they compute in training; else they are as at inference */
     bool annotate_stages; /* each node has its stage in the run's plan (pipeline_stage) */
     bool external_data;   /* weights go into `path`.data; without it only where the file would have 2 GB or more */
+    const char *lora; /* of a network with adapters, as safetensors: "merged" or "apart", as ps_export_lora; NULL: both beside
+                         each other */
+    const char
+        *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
 };
 
 void ps_export_options_init(struct ps_export_options *options);

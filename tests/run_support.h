@@ -212,7 +212,7 @@ static inline struct trained trained_read(const char *model_name, const char *ru
     struct ps_network *model;
     struct weight_files weights;
     assert_ok(ps_network_open(model_name, &model, &test_error));
-    assert_ok(weight_files_open_run(run_dir, &weights, &test_error));
+    assert_ok(weight_files_open_run(run_dir, NULL, &weights, &test_error));
     struct trained trained = trained_make(model->graph);
     int found = 0;
     for (int f = 0; f < weights.count; f++)

@@ -161,7 +161,7 @@ static void find_checkpoint(const uint8_t *data, size_t size) {
     judge(status, &error);
     if (status != PS_OK) return;
     if (weight_files_open_moments(checkpoint.directory, 2, &weights, &error) == PS_OK) weight_files_close(&weights);
-    if (weight_files_open_run(run, &weights, &error) == PS_OK) weight_files_close(&weights);
+    if (weight_files_open_run(run, NULL, &weights, &error) == PS_OK) weight_files_close(&weights);
     checkpoint_free(&checkpoint);
 }
 

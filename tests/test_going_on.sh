@@ -81,6 +81,27 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     [ "$(sum run)" = "$(sum never)" ] || complain "killed and resumed, it ends with other weights"
     rm -rf never
 
+    begins "the best checkpoint, and an early end: ${start:-threads}"
+    rm -rf run
+    # A rate so high that what is learned is lost again.
+    $start "$program" train --plan flush.json $common --evaluate-every 4 --lr 0.03 --epochs 9 --keep best --keep-checkpoints 1 --patience 3 \
+        --out run >out 2>err || complain "--keep best: status $?"
+    grep -q '"ended_early": true' run/summary.json || complain "it does not end early"
+    best=$(sed -n 's/.*"best_step": \([0-9]*\).*/\1/p' run/summary.json)
+    least=$(sed -n 's/^{"step": \([0-9]*\),.*"valid_loss": \([0-9.e+-]*\),.*/\2 \1/p' run/log.jsonl | sort -g | head -n 1)
+    [ "${least#* }" = "$best" ] && [ -e "run/checkpoints/$(printf %06d "$best")" ] && [ "$(ls run/checkpoints | wc -l)" -eq 2 ] ||
+        complain "best: $best, of the log: $least, kept: $(ls run/checkpoints)"
+    [ "$(newest run | sed 's/^0*//')" -gt "$best" ] || complain "the best is the newest, which shows nothing"
+    for which in best newest "$best"; do
+        "$PENSTOCK" export --run run --checkpoint $which -o $which.safetensors -q >out 2>err || complain "export --checkpoint $which: status $?"
+    done
+    cmp -s best.safetensors "$best.safetensors" && ! cmp -s best.safetensors newest.safetensors || complain "other weights are the best"
+    "$PENSTOCK" evaluate --run run --checkpoint best --data synthetic:images,samples=16 --device reference --json -q >out 2>err
+    grep -q "\"loss\": $(printf %.5s "${least% *}")" out || complain "the best has not the loss of the log: $(cat out), $least"
+    $start "$program" train --resume run -q >out 2>err && [ "$(newest run | sed 's/^0*//')" -lt 108 ] || complain "it goes on after its early end"
+    $start "$program" train --resume run --epochs 10 --patience 100 -q >out 2>err && [ "$(newest run)" = 000120 ] ||
+        complain "it does not go on when more patience is asked for"
+
     begins "other rates: ${start:-threads}"
     short flush
     $start "$program" train --resume run --steps 30 --lr 0.5 --lr-schedule cosine --weight-decay 0.25 >out 2>err ||
@@ -120,6 +141,17 @@ grep -q "\"checkpoint_every\": ${every:-none}," spaced/config.json || complain "
 "$PENSTOCK" train --plan async.json --data synthetic:images,samples=2000000 --device reference --steps 40 --checkpoint-every "$every" \
     --out repeated -q >out 2>err || complain "the same interval: status $?"
 [ "$(sum spaced)" = "$(sum repeated)" ] || complain "--checkpoint-every does not repeat what the plan's time gave"
+
+begins "checkpoints that are not there"
+"$PENSTOCK" evaluate --run flush --checkpoint 7 --data synthetic:images,samples=16 -q >out 2>err
+[ $? -eq 7 ] && grep -q '^penstock: --checkpoint: flush does not keep this one, of step 7; there are 36, 24' err || complain "evaluate --checkpoint 7"
+"$PENSTOCK" export --run flush --checkpoint bets -o none -q >out 2>err
+[ $? -eq 2 ] && grep -q "^penstock: --checkpoint: 'bets' is none of newest, best and a step" err || complain "export --checkpoint bets"
+for option in "keep best" "patience 2" "best-by accuracy"; do
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan flush.json --data synthetic:images,samples=100 --$option --out none -q >out 2>err
+    [ $? -eq 2 ] && grep -q "there is nothing to evaluate on; give --valid" err || complain "--$option without --valid"
+done
 
 begins "a total that is reached"
 cp -r flush_short reached

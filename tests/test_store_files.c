@@ -226,7 +226,7 @@ static void test_weights(void **state) {
     (void)state;
     char path[4096];
     struct weight_files weights;
-    assert_ok(weight_files_open_run(run, &weights, &test_error));
+    assert_ok(weight_files_open_run(run, NULL, &weights, &test_error));
     assert_int_equal(weights.count, 2);
     assert_non_null(weight_files_find(&weights, "hidden.weight"));
     assert_ptr_equal(weight_files_find(&weights, "last.bias"), &weights.files[1]);

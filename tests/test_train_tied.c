@@ -152,7 +152,7 @@ static void test_files(void **state) {
         double loss = ps_run_info(run).valid_loss;
         ps_run_destroy(run);
         struct weight_files weights;
-        assert_ok(weight_files_open_run(file_join(out, directory, "run"), &weights, &test_error));
+        assert_ok(weight_files_open_run(file_join(out, directory, "run"), NULL, &weights, &test_error));
         assert_true(holds(&weights, kept[m]) && !holds(&weights, gone[m]));
         weight_files_close(&weights);
         struct evaluating options = {.run = out, .data = wanted.valid, .device = test_device("reference"), .batch = 8};

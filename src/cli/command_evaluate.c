@@ -17,6 +17,8 @@ struct evaluate_arguments {
 
 static const struct argument rows[] = {
     OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights are evaluated", .excludes = "weights model init"),
+    OPTION("checkpoint", 0, "STEP|best|newest", text, options.checkpoint,
+           "of the run: the one of a step, of its best evaluation (train --keep best) or the newest, which is the default"),
     OPTION("weights", 0, "FILE", text, weights, "older name of --init", .excludes = "init"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
            "the network that the weights of --init belong to; an ONNX file has its own"),

@@ -18,6 +18,8 @@ static const char *const forms[] = {"beside", "merged", "apart", NULL};
 
 static const struct argument rows[] = {
     OPTION("run", 'r', "RUN_DIR", text, options.run, "the run", .required = true),
+    OPTION("checkpoint", 0, "STEP|best|newest", text, options.checkpoint,
+           "of the run: the one of a step, of its best evaluation (train --keep best) or the newest, which is the default"),
     OPTION("format", 0, "NAME", choice, format, "of the file", .choices = formats),
     OPTION("lora", 0, "FORM", choice, lora,
            "of a network with adapters, as safetensors: weights and adapters beside each other; merged, the weights with "
@@ -43,13 +45,9 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     const struct export_arguments *arguments = values;
     struct ps_export_options options = arguments->options;
     options.format = formats[arguments->format];
-    const bool onnx = strcmp(options.format, "onnx") == 0;
-    if (onnx && strcmp(forms[arguments->lora], "apart") == 0)
-        return message_set(error, PS_USAGE, "--lora: apart needs the format safetensors; in ONNX files adapters are merged");
-    if (arguments->lora > 0 && !onnx)
-        CHECK(ps_export_lora(options.run, forms[arguments->lora], options.path, error));
-    else
-        CHECK(ps_export_run(&options, error));
+    const bool onnx = strcmp(options.format, "onnx") == 0, merged = strcmp(forms[arguments->lora], "merged") == 0;
+    if (arguments->lora > 0 && !(onnx && merged)) options.lora = forms[arguments->lora];
+    CHECK(ps_export_run(&options, error));
     if (output_is_taken(options.path)) return PS_OK;
     if (arguments->common.json) {
         printf("{\"file\": ");

@@ -18,6 +18,8 @@ struct predict_arguments {
 
 static const struct argument rows[] = {
     OPTION("run", 'r', "RUN_DIR", text, options.run, "the run whose weights predict", .excludes = "model"),
+    OPTION("checkpoint", 0, "STEP|best|newest", text, options.checkpoint,
+           "of the run: the one of a step, of its best evaluation (train --keep best) or the newest, which is the default"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model, "or a network, with its own weights or those of --init"),
     OPTION("data", 'd', "SPEC", text, data,
            "what to predict; of a format with two parts the test part. Arrays and tables need no target", .excludes = "prompt"),
@@ -56,6 +58,7 @@ static enum ps_status write_text(const struct predict_arguments *arguments, cons
     const char *path = arguments->options.path;
     char *text;
     options.run = arguments->options.run;
+    options.checkpoint = arguments->options.checkpoint;
     options.network = network;
     options.device = arguments->options.device;
     options.threads = arguments->options.threads;

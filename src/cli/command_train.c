@@ -80,6 +80,8 @@ static const struct argument where_rows[] = {
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
 const struct argument_group training_where_group = {"Where", where_rows, 5}; /* without what a run directory holds */
 
+static const char *const kept[] = {"newest", "best", NULL};
+
 static const struct argument lasting_rows[] = {
     OPTION("checkpoint-every", 0, "N", integer, options.checkpoint_every,
            "a checkpoint every N steps, counted from the beginning of an epoch, beside those where it evaluates; needs --out",
@@ -90,6 +92,13 @@ static const struct argument lasting_rows[] = {
            "not synchronous it sets --checkpoint-every, by the plan's prediction",
            RANGE(0, 1e6)),
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
+    OPTION("keep", 0, "newest|best", choice, keep,
+           "best: also that of the best evaluation on --valid, which `export --checkpoint best` and others take",
+           .choices = kept),
+    OPTION("best-by", 0, "NAME", text, options.best_by,
+           "what of the validation data is compared: loss, where nothing is said, accuracy, perplexity or bleu"),
+    OPTION("patience", 0, "N", integer, options.patience, "training ends after N evaluations without a better one",
+           RANGE(1, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device, transport, rates and length may be others",
            .excludes = "model init freeze lora batch valid-bleu lengths optimizer seed out"),
@@ -150,6 +159,7 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
     options->valid = training->valid;
     options->planning = &arguments->plan;
     options->machines = &arguments->cluster.options;
+    options->keep_best = arguments->keep > 0;
     options->beta1 = arguments->betas.first;
     options->beta2 = arguments->betas.second;
     return PS_OK;

@@ -13,7 +13,7 @@ struct train_arguments {
     struct cluster_arguments cluster;
     struct ps_plan_options plan;
     struct betas betas;
-    int restarts;
+    int restarts, keep;
     const char *launch;
 };
 

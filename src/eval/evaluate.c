@@ -55,7 +55,7 @@ static enum ps_status check_words(const struct evaluator *evaluator, struct ps_e
 
 static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
-    TRY(trained_open(options->run, options->network, &evaluator->trained, error));
+    TRY(trained_open(options->run, options->checkpoint, options->network, &evaluator->trained, error));
     TRY(check_words(evaluator, error));
     struct dataset_shape wanted = dataset_shape_of(evaluator->trained.network);
     memcpy(wanted.words, evaluator->trained.words, sizeof wanted.words);

@@ -179,7 +179,7 @@ static enum ps_status next_token(struct writing *w, uint64_t number, struct ps_e
 static enum ps_status write_text(struct writing *w, char **text, struct ps_error *error) {
     const struct ps_generate_options *options = w->options;
     const int wanted = options->tokens > 0 ? options->tokens : 100;
-    TRY(trained_open(options->run, options->network, &w->trained, error));
+    TRY(trained_open(options->run, options->checkpoint, options->network, &w->trained, error));
     const struct ps_network *network = w->trained.network;
     TRY(check_network(network, error));
     w->positions = network->labels;

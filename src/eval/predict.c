@@ -186,7 +186,8 @@ enum ps_status ps_predict(const struct ps_predict_options *given, struct ps_erro
                                                  .device = options.device,
                                                  .batch = options.batch,
                                                  .threads = options.threads,
-                                                 .log = options.log};
+                                                 .log = options.log,
+                                                 .checkpoint = options.checkpoint};
     const struct evaluation_watch watch = {.context = &predicting, .take = take, .finish = finish};
     enum ps_status status = evaluate_watched(&evaluate, &watch, error);
     text_free(&predicting.table);

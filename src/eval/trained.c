@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 /* The network that the run keeps; old ones only have a plan that names one. */
-static enum ps_status open_run(const char *run, struct trained *trained, struct ps_error *error) {
+static enum ps_status open_run(const char *run, const char *checkpoint, struct trained *trained, struct ps_error *error) {
     char path[4096];
     struct ps_plan *plan;
     TRY(ps_plan_read(file_join(path, run, "plan.json"), &plan, error));
@@ -17,14 +17,15 @@ static enum ps_status open_run(const char *run, struct trained *trained, struct 
     TRY(status);
     file_join(path, run, "vocabulary.json");
     if (file_exists(path)) TRY(vocabulary_read(path, trained->words, error));
-    return weight_files_open_run(run, &trained->weights, error);
+    return weight_files_open_run(run, checkpoint, &trained->weights, error);
 }
 
-enum ps_status trained_open(const char *run, const struct ps_network *network, struct trained *trained,
+enum ps_status trained_open(const char *run, const char *checkpoint, const struct ps_network *network, struct trained *trained,
                             struct ps_error *error) {
     if (!run && !network) return error_set(error, PS_USAGE, "one of `run` and `network` must be given");
     if (run && network) return error_set(error, PS_USAGE, "`network`: cannot be given with `run`, which determines it");
-    if (run) return open_run(run, trained, error);
+    if (checkpoint && !run) return error_set(error, PS_USAGE, "`checkpoint`: is one of a `run`");
+    if (run) return open_run(run, checkpoint, trained, error);
     trained->network = network;
     if (values_count(network->graph->values) > 0) return PS_OK;
     return error_set(error, PS_USAGE, "`network`: %s has no weights; they come from a file (`init` FILE) or a run",

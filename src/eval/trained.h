@@ -18,9 +18,10 @@ struct trained {
     struct stage_blocks blocks;
 };
 
-/* Opens the network of the run, or takes the one that is given, which must have weights. After a failure of any of these
- * trained_close frees what there is. */
-enum ps_status trained_open(const char *run, const struct ps_network *network, struct trained *trained, struct ps_error *error);
+/* Opens the network of the run, for the weights of a checkpoint (checkpoint_choose), or takes the one that is given, which must
+ * have weights. After a failure of any of these trained_close frees what there is. */
+enum ps_status trained_open(const char *run, const char *checkpoint, const struct ps_network *network, struct trained *trained,
+                            struct ps_error *error);
 /* Opens the device (NULL: "cpu"), whose kernels have so many threads (0: 1). */
 enum ps_status trained_open_device(struct trained *trained, const char *device, int threads, struct ps_error *error);
 /* Makes the stage of all layers of `graph`, whose parameters are the network's, for so many samples, with their weights. */

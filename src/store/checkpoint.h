@@ -47,15 +47,24 @@ struct step_sum {
     int64_t steps;
 };
 
+/* The best evaluation of a run so far. */
+struct best_evaluation {
+    int64_t step;  /* 0: there was none */
+    int64_t since; /* evaluations after it, none of them better */
+    double value;
+    char by[16]; /* what is compared: "loss", ... */
+};
+
 /* What state.json holds. */
 struct checkpoint_state {
     char model[SPEC_SIZE], network[17]; /* name and hash; "": not known */
     uint64_t seed;
-    int64_t step;             /* done */
-    int64_t epoch_steps;      /* in an epoch; 0: there are no epochs */
-    int64_t samples;          /* of the training data; 0: there are none, or it is not known */
-    struct step_sum epoch;    /* of the current epoch */
-    struct step_sum line;     /* since the last line of the log */
+    int64_t step;          /* done */
+    int64_t epoch_steps;   /* in an epoch; 0: there are no epochs */
+    int64_t samples;       /* of the training data; 0: there are none, or it is not known */
+    struct step_sum epoch; /* of the current epoch */
+    struct step_sum line;  /* since the last line of the log */
+    struct best_evaluation best;
     struct log_entry figures; /* of the last segment that was evaluated, elapsed time as of now; its step 0: there was none */
     double training_s;        /* see ps_run_info.samples_per_s */
     int workers;
@@ -78,6 +87,9 @@ struct checkpoint {
 
 /* The newest complete checkpoint of a run. Skipped checkpoints are logged with the reason; PS_NO_CHECKPOINT: there is none. */
 enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *checkpoint, struct ps_error *error);
+/* The checkpoint that is asked for: NULL or "newest", that one; "best", that of the best evaluation, as the newest knows it; or
+ * a step. PS_USAGE: none of these; PS_NO_CHECKPOINT: it is not there. */
+enum ps_status checkpoint_choose(const char *run_dir, const char *which, struct checkpoint *checkpoint, struct ps_error *error);
 void checkpoint_free(struct checkpoint *checkpoint);
 /* Fills an executor that is at rest: weights, statistics, moments, counts of updates. Moments that the checkpoint lacks (the
  * run had another weight policy) begin at zero, with a warning. PS_BAD_INPUT: it is not of this network. */
@@ -103,8 +115,9 @@ struct weight_files {
     int count;
 };
 
-/* The newest complete checkpoint of a run (checkpoint_find). */
-enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *weights, struct ps_error *error);
+/* A checkpoint of a run (checkpoint_choose). */
+enum ps_status weight_files_open_run(const char *run_dir, const char *which, struct weight_files *weights,
+                                     struct ps_error *error);
 /* A checkpoint's weights, and its moments. */
 enum ps_status weight_files_open_checkpoint(const char *directory, struct weight_files *weights, struct ps_error *error);
 enum ps_status weight_files_open_moments(const char *directory, int stages, struct weight_files *moments,

@@ -1,4 +1,4 @@
-/* Choosing the newest complete checkpoint of a run; see checkpoint.h. */
+/* Choosing a complete checkpoint of a run; see checkpoint.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -76,6 +76,54 @@ enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, stru
     error_set(error, PS_NO_CHECKPOINT, "%s: none of its %d checkpoints is complete", run_dir, skipped);
     error_hint(error, "the oldest: %s", trouble.message);
     return PS_NO_CHECKPOINT;
+}
+
+/* "; there are 3, 6" */
+static const char *list_steps(const char *parent, char list[160]) {
+    int64_t step = INT64_MAX;
+    char name[64];
+    size_t used = 0;
+    list[0] = '\0';
+    while (find_before(parent, &step, name, NULL) == PS_OK && step >= 0 && used < 120)
+        used += (size_t)snprintf(list + used, 160 - used, "%s %lld", used > 0 ? "," : "; there are", (long long)step);
+    return list;
+}
+
+static enum ps_status open_step(const char *run_dir, int64_t step, const char *which, struct checkpoint *out,
+                                struct ps_error *error) {
+    char parent[4096], name[64], list[160];
+    struct checkpoint checkpoint = {0};
+    file_join(parent, run_dir, CHECKPOINT_DIRECTORIES);
+    file_join(checkpoint.directory, parent, checkpoint_name(step, name));
+    if (!file_exists(checkpoint.directory)) {
+        error_set(error, PS_NO_CHECKPOINT, "`checkpoint`: %s does not keep %s, of step %lld%s", run_dir, which, (long long)step,
+                  list_steps(parent, list));
+        error_hint(error, "training keeps the best by `keep_best`, and the newest `keep_checkpoints`");
+        return PS_NO_CHECKPOINT;
+    }
+    enum ps_status status = open_checkpoint(&checkpoint, step, error);
+    if (status == PS_OK)
+        *out = checkpoint;
+    else
+        checkpoint_free(&checkpoint);
+    return status;
+}
+
+enum ps_status checkpoint_choose(const char *run_dir, const char *which, struct checkpoint *out, struct ps_error *error) {
+    struct checkpoint newest;
+    char *end;
+    if (!which || strcmp(which, "newest") == 0) return checkpoint_find(run_dir, out, error);
+    if (strcmp(which, "best") == 0) {
+        TRY(checkpoint_find(run_dir, &newest, error));
+        const int64_t step = newest.state.best.step;
+        checkpoint_free(&newest);
+        if (step > 0) return open_step(run_dir, step, "the best one", out, error);
+        return error_set(error, PS_NO_CHECKPOINT, "`checkpoint`: %s was never evaluated, so there is no best one", run_dir);
+    }
+    const long long step = strtoll(which, &end, 10);
+    if (*end != '\0' || end == which || step < 0)
+        return error_set(error, PS_USAGE, "`checkpoint`: '%.40s' is none of newest, best and a step", which);
+    return open_step(run_dir, step, "this one", out, error);
 }
 
 void checkpoint_free(struct checkpoint *checkpoint) {

@@ -62,12 +62,17 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
     json_t *busy = json_array();
     for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
-    return json_pack("{s:s, s:i, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format", "penstock-state",
-                     "version", 1, "model", state->model, "network", state->network[0] ? state->network : NULL, "seed", seed,
-                     "step", (json_int_t)state->step, "epoch_steps", (json_int_t)state->epoch_steps, "samples",
-                     (json_int_t)state->samples, "epoch_so_far", sum_document(&state->epoch), "line_so_far",
-                     sum_document(&state->line), "figures", figures_document(&state->figures), "training_s", state->training_s,
-                     "busy_s", busy, "stages", stages_document(stages, stage_count));
+    json_t *best = NULL;
+    if (state->best.step > 0)
+        best = json_pack("{s:I, s:I, s:s, s:f}", "step", (json_int_t)state->best.step, "evaluations_since",
+                         (json_int_t)state->best.since, "by", state->best.by, "value", state->best.value);
+    return json_pack("{s:s, s:i, s:o*, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format",
+                     "penstock-state", "version", 1, "best", best, "model", state->model, "network",
+                     state->network[0] ? state->network : NULL, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
+                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far",
+                     sum_document(&state->epoch), "line_so_far", sum_document(&state->line), "figures",
+                     figures_document(&state->figures), "training_s", state->training_s, "busy_s", busy, "stages",
+                     stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -138,6 +143,18 @@ static enum ps_status read_sum(const struct json_place *root, const char *name, 
     return json_get_integer(&place, "steps", true, 0, INT64_MAX, &steps->steps, error);
 }
 
+static enum ps_status read_best(const struct json_place *root, struct best_evaluation *best, struct ps_error *error) {
+    struct json_place place;
+    const char *by;
+    TRY(json_field(root, "best", false, &place, error));
+    if (!place.value) return PS_OK;
+    TRY(json_get_string(&place, "by", true, &by, error));
+    snprintf(best->by, sizeof best->by, "%.15s", by);
+    TRY(json_get_integer(&place, "evaluations_since", true, 0, INT64_MAX, &best->since, error));
+    TRY(json_get_number(&place, "value", true, -INFINITY, INFINITY, &best->value, error));
+    return json_get_integer(&place, "step", true, 1, INT32_MAX, &best->step, error);
+}
+
 static enum ps_status read_document(const struct json_place *root, struct checkpoint *checkpoint, struct ps_error *error) {
     struct checkpoint_state *state = &checkpoint->state;
     const char *model, *network = "", *seed;
@@ -152,6 +169,7 @@ static enum ps_status read_document(const struct json_place *root, struct checkp
     TRY(json_get_integer(root, "samples", false, 0, INT64_MAX, &state->samples, error));
     TRY(read_sum(root, "epoch_so_far", true, &state->epoch, error));
     TRY(read_sum(root, "line_so_far", false, &state->line, error));
+    TRY(read_best(root, &state->best, error));
     TRY(read_figures(root, &state->figures, error));
     TRY(json_get_number(root, "training_s", true, 0, INFINITY, &state->training_s, error));
     TRY(read_busy(root, state, error));

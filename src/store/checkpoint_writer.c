@@ -21,15 +21,15 @@ static int by_step(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* Removes all but the newest `keep` of the checkpoints up to `newest`. */
-static void prune(const char *parent, int64_t newest, int keep) {
+/* Removes all but the newest `keep` of the checkpoints up to `newest`, and `spared` (0: none). */
+static void prune(const char *parent, int64_t newest, int keep, int64_t spared) {
     enum { MOST = 1024 };
     int64_t steps[MOST];
     int count = 0;
     DIR *entries = opendir(parent);
     for (struct dirent *entry; entries && count < MOST && (entry = readdir(entries));) {
         int64_t step = checkpoint_step_of(entry->d_name);
-        if (step >= 0 && step <= newest) steps[count++] = step;
+        if (step >= 0 && step <= newest && (spared == 0 || step != spared)) steps[count++] = step;
     }
     if (entries) closedir(entries);
     qsort(steps, (size_t)count, sizeof *steps, by_step);
@@ -76,7 +76,7 @@ static enum ps_status write_checkpoint(const struct checkpoint_writer *writer, s
         file_remove_directory(temporary, NULL);
         return status;
     }
-    prune(parent, writer->state.step, writer->keep);
+    prune(parent, writer->state.step, writer->keep, writer->keep_best ? writer->state.best.step : 0);
     log_debug("checkpoint %s is written", name);
     return PS_OK;
 }
@@ -108,7 +108,8 @@ static void *thread_main(void *argument) {
 enum ps_status checkpoint_writer_start(const struct checkpoint_writer_options *options, struct checkpoint_writer *writer,
                                        struct ps_error *error) {
     char parent[4096];
-    *writer = (struct checkpoint_writer){.run_dir = options->run_dir, .log = options->log, .keep = options->keep};
+    *writer = (struct checkpoint_writer){
+        .run_dir = options->run_dir, .log = options->log, .keep = options->keep, .keep_best = options->keep_best};
     TRY(file_make_directory(file_join(parent, options->run_dir, CHECKPOINT_DIRECTORIES), error));
     remove_unfinished(parent);
     TRY(file_sync_directory(options->run_dir, error));

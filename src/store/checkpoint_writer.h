@@ -18,6 +18,7 @@ struct checkpoint_writer {
     const char *run_dir;
     FILE *log;
     int keep;
+    bool keep_best;
     struct checkpoint_image image;
     struct checkpoint_state state; /* of the checkpoint in writing; busy_s is its own */
     double stall_s;                /* time that the trainer spent here */
@@ -35,7 +36,8 @@ struct checkpoint_writer_options {
     FILE *log;           /* synced before each checkpoint: it may extend beyond the checkpoint, but must reach it */
     struct executor *executor;
     const struct ps_plan *plan;
-    int keep; /* checkpoints to keep; at least 1 */
+    int keep;       /* checkpoints to keep; at least 1 */
+    bool keep_best; /* and that of the best evaluation, as the state says */
 };
 
 /* Removes what interrupted writers left, and starts the thread. `writer` must stay where it is. */

@@ -35,9 +35,9 @@ static enum ps_status write_tensors(const struct weight_files *weights, const ch
     return status;
 }
 
-static enum ps_status write_safetensors(const struct ps_export_options *options, struct ps_error *error) {
+static enum ps_status write_whole(const struct ps_export_options *options, struct ps_error *error) {
     struct weight_files weights;
-    TRY(weight_files_open_run(options->run, &weights, error));
+    TRY(weight_files_open_run(options->run, options->checkpoint, &weights, error));
     enum ps_status status = write_tensors(&weights, options->path, error);
     weight_files_close(&weights);
     return status;
@@ -54,9 +54,10 @@ struct adapted {
     struct safetensor_source *sources; /* name NULL: not written */
 };
 
-static enum ps_status open_adapted(const char *run_dir, struct adapted *adapted, struct ps_error *error) {
+static enum ps_status open_adapted(const char *run_dir, const char *checkpoint, struct adapted *adapted,
+                                   struct ps_error *error) {
     char path[4096];
-    TRY(weight_files_open_run(run_dir, &adapted->weights, error));
+    TRY(weight_files_open_run(run_dir, checkpoint, &adapted->weights, error));
     TRY(ps_plan_read(file_join(path, run_dir, "plan.json"), &adapted->plan, error));
     file_join(path, run_dir, "network.json");
     TRY(ps_network_open(file_exists(path) ? path : adapted->plan->model, &adapted->network, error));
@@ -149,29 +150,29 @@ static const struct {
     enum ps_status (*make)(struct adapted *adapted, const char *path, struct ps_error *error);
 } forms[] = {{"merged", merge}, {"apart", separate}};
 
-static enum ps_status write_adapted(const char *run_dir, int form, const char *path, struct adapted *adapted,
+static enum ps_status write_adapted(const struct ps_export_options *options, int form, struct adapted *adapted,
                                     struct ps_error *error) {
     int count = 0;
-    TRY(open_adapted(run_dir, adapted, error));
+    TRY(open_adapted(options->run, options->checkpoint, adapted, error));
     if (lora_count(adapted->network->graph, NULL) == 0)
-        return error_set(error, PS_USAGE, "lora: %s has no network with adapters", run_dir);
-    TRY(forms[form].make(adapted, path, error));
+        return error_set(error, PS_USAGE, "`lora`: %s has no network with adapters", options->run);
+    TRY(forms[form].make(adapted, options->path, error));
     for (int p = 0; p < adapted->network->graph->parameter_count; p++)
         if (adapted->sources[p].name) adapted->sources[count++] = adapted->sources[p];
-    return safetensors_write(path, adapted->sources, count, NULL, error);
+    return safetensors_write(options->path, adapted->sources, count, NULL, error);
 }
 
-enum ps_status ps_export_lora(const char *run_dir, const char *form, const char *path, struct ps_error *error) {
+static enum ps_status write_lora(const struct ps_export_options *options, struct ps_error *error) {
     enum { FORMS = sizeof forms / sizeof *forms };
     const char *names[FORMS];
     int found = -1;
     for (int f = 0; f < FORMS; f++) {
         names[f] = forms[f].name;
-        if (strcmp(form, names[f]) == 0) found = f;
+        if (strcmp(options->lora, names[f]) == 0) found = f;
     }
-    if (found < 0) return error_unknown(error, PS_USAGE, "lora", form, names, FORMS);
+    if (found < 0) return error_unknown(error, PS_USAGE, "`lora`", options->lora, names, FORMS);
     struct adapted adapted = {0};
-    enum ps_status status = write_adapted(run_dir, found, path, &adapted, error);
+    enum ps_status status = write_adapted(options, found, &adapted, error);
     close_adapted(&adapted);
     return status;
 }
@@ -214,7 +215,7 @@ static enum ps_status take_values(const char *run, struct adapted *adapted, stru
 
 /* Adapters are added to the weights: the graph that was given has none. */
 static enum ps_status write_network(const struct ps_export_options *options, struct adapted *adapted, struct ps_error *error) {
-    TRY(open_adapted(options->run, adapted, error));
+    TRY(open_adapted(options->run, options->checkpoint, adapted, error));
     TRY(merge(adapted, options->path, error));
     TRY(take_values(options->run, adapted, error));
     const struct graph *graph = adapted->network->graph;
@@ -237,6 +238,10 @@ static enum ps_status write_onnx(const struct ps_export_options *options, struct
 
 /* ----------------------------------------------------------------- formats */
 
+static enum ps_status write_safetensors(const struct ps_export_options *options, struct ps_error *error) {
+    return options->lora ? write_lora(options, error) : write_whole(options, error);
+}
+
 static const struct export_format {
     const char *name;
     enum ps_status (*write)(const struct ps_export_options *options, struct ps_error *error);
@@ -258,6 +263,9 @@ enum ps_status ps_export_run(const struct ps_export_options *given, struct ps_er
                          options.training        ? "training"
                          : options.external_data ? "external_data"
                                                  : "annotate_stages");
+    if (options.lora && strcmp(format, "onnx") == 0)
+        return error_set(error, PS_USAGE, "`lora`: %s needs the format safetensors; in ONNX files adapters are merged",
+                         options.lora);
     for (; count < sizeof formats / sizeof *formats; count++) {
         names[count] = formats[count].name;
         if (strcmp(names[count], format) == 0) return formats[count].write(&options, error);
@@ -267,5 +275,10 @@ enum ps_status ps_export_run(const struct ps_export_options *given, struct ps_er
 
 enum ps_status ps_export(const char *run_dir, const char *format, const char *path, struct ps_error *error) {
     const struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .format = format, .path = path};
+    return ps_export_run(&options, error);
+}
+
+enum ps_status ps_export_lora(const char *run_dir, const char *form, const char *path, struct ps_error *error) {
+    const struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .path = path, .lora = form};
     return ps_export_run(&options, error);
 }

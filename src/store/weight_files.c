@@ -78,9 +78,10 @@ enum ps_status weight_files_open_moments(const char *directory, int stages, stru
     return PS_OK;
 }
 
-enum ps_status weight_files_open_run(const char *run_dir, struct weight_files *weights, struct ps_error *error) {
+enum ps_status weight_files_open_run(const char *run_dir, const char *which, struct weight_files *weights,
+                                     struct ps_error *error) {
     struct checkpoint checkpoint;
-    TRY(checkpoint_find(run_dir, &checkpoint, error));
+    TRY(checkpoint_choose(run_dir, which, &checkpoint, error));
     enum ps_status status = weight_files_open_checkpoint(checkpoint.directory, weights, error);
     checkpoint_free(&checkpoint);
     return status;

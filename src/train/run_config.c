@@ -176,6 +176,9 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_text(config, "lengths", options->lengths);
     set_integer(config, "checkpoint_every", options->checkpoint_every);
     json_set_finite(config, "checkpoint_minutes", options->checkpoint_minutes);
+    if (options->keep_best) json_object_set_new(config, "keep_best", json_true());
+    set_text(config, "best_by", options->best_by);
+    if (options->patience > 0) set_integer(config, "patience", options->patience);
     set_integer(config, "keep_checkpoints", options->keep_checkpoints);
     set_rule(config, rule, options);
     set_text(config, "device", job->device->name);
@@ -192,6 +195,8 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
 
 /* The settings that may change where a run goes on. */
 static const char *const changing[] = {"steps",
+                                       "patience",
+                                       "best_by",
                                        "evaluate_every",
                                        "checkpoint_every",
                                        "lr",
@@ -396,6 +401,9 @@ static enum ps_status read_options(const struct json_place *root, struct resumpt
     TRY(json_get_string(root, "lengths", false, &options->lengths, error));
     TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
     TRY(json_get_number(root, "checkpoint_minutes", false, 0, INFINITY, &options->checkpoint_minutes, error));
+    TRY(json_get_bool(root, "keep_best", false, &options->keep_best, error));
+    TRY(json_get_string(root, "best_by", false, &options->best_by, error));
+    TRY(json_get_int(root, "patience", false, 0, INT32_MAX, &options->patience, error));
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
@@ -446,6 +454,9 @@ static void merge_settings(const struct ps_train_options *requested, struct ps_t
     }
     TAKE(evaluate_every);
     TAKE(checkpoint_every);
+    TAKE(keep_best);
+    TAKE(best_by);
+    TAKE(patience);
     TAKE(lr_schedule);
     TAKE(lr_per_epoch);
     TAKE(warmup_steps);

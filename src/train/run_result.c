@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -31,6 +32,7 @@ enum ps_status run_create(int workers, struct ps_run **run, struct ps_error *err
                                       .samples_per_s = NAN,
                                       .predicted_samples_per_s = NAN,
                                       .top5 = NAN,
+                                      .best = NAN,
                                       .valid_top5 = NAN};
     for (int w = 0; w < workers; w++) made->worker[w].prediction_error = made->worker[w].newest_error = NAN;
     *run = made;
@@ -116,6 +118,12 @@ json_t *run_document(const struct ps_run *run) {
     json_set_finite(root, "perplexity", info->perplexity);
     json_set_finite(root, "valid_perplexity", info->valid_perplexity);
     json_set_finite(root, "valid_bleu", info->valid_bleu);
+    if (info->best_step > 0) {
+        json_object_set_new(root, "best_step", json_integer(info->best_step));
+        json_object_set_new(root, "best_by", json_string(run->best_by));
+        json_set_finite(root, "best", info->best);
+    }
+    if (info->ended_early) json_object_set_new(root, "ended_early", json_true());
     json_set_finite(root, "lr", run->lr);
     json_set_finite(root, "samples_per_s", info->samples_per_s);
     json_set_finite(root, "predicted_samples_per_s", info->predicted_samples_per_s);
@@ -194,6 +202,12 @@ char *ps_run_table(const struct ps_run *run) {
     text_add(&text, "%d step%s of %d sample%s in %s\n", info->steps, text_plural(info->steps), run->batch,
              text_plural(run->batch), text_seconds(info->wall_s, a));
     if (isfinite(info->loss)) add_learning(info, &text);
+    if (info->best_step > 0 && info->best_step != info->steps) {
+        const bool share = strcmp(run->best_by, "accuracy") == 0;
+        text_add(&text, "\nbest validation %s: %s at step %d%s\n", run->best_by,
+                 shown(info->best, share ? "%.2f%%" : "%.4f", share ? 100 : 1, a), info->best_step,
+                 info->ended_early ? ", and none after it was better: training ended early" : "");
+    }
     add_comparison(run, &text);
     return text_take(&text);
 }

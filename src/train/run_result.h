@@ -12,6 +12,7 @@ struct ps_run {
     char model[SPEC_SIZE], schedule[32], weights[32], optimizer[32], device[32], transport[32];
     int batch, micro_batches;
     double lr; /* of the last update */
+    char best_by[16];
     struct ps_run_info info;
     struct ps_run_worker *worker; /* info.workers, as are: */
     struct ps_run_process *process;

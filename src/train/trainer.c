@@ -83,6 +83,7 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     tell_traffic(trainer);
     if (evaluates) {
         trainer->figures = entry;
+        TRY(trainer_note_best(trainer, &entry, error));
         TRY(note_point(trainer, &entry, error));
         tell_segment(trainer, &entry);
     }
@@ -149,6 +150,10 @@ static void note_figures(struct ps_trainer *trainer) {
     info->wall_s = clock_now() - trainer->started_s;
     info->samples_per_s = (double)trainer->step * trainer->job.batch / trainer->training_s;
     info->checkpoint_stall_s = trainer->writer.stall_s;
+    info->best_step = (int)trainer->best.step;
+    if (info->best_step > 0) info->best = trainer->best.value;
+    info->ended_early = trainer->ends_early;
+    memcpy(trainer->run->best_by, trainer->best.by, sizeof trainer->run->best_by);
     trainer->run->lr = figures->lr;
 }
 
@@ -186,6 +191,7 @@ static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct 
     while (trainer->step < end) {
         int64_t next;
         TRY(trainer_next(trainer, end - trainer->step, &next, error));
+        if (trainer->ends_early) break;
         TRY(run_segment(trainer, next, error));
     }
     return PS_OK;
@@ -380,7 +386,7 @@ enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run
 static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer) {
     struct log_entry entry = trainer_epoch_entry(trainer, NAN);
     return (struct ps_trainer_info){.step = trainer->step,
-                                    .steps = trainer->lengths.steps,
+                                    .steps = trainer->ends_early ? trainer->step : trainer->lengths.steps,
                                     .epoch_steps = trainer->lengths.epoch,
                                     .batch = trainer->job.batch,
                                     .workers = trainer->job.plan->workers,

@@ -41,6 +41,8 @@ struct ps_trainer {
     int64_t kept_step;            /* of the newest checkpoint, written or in writing */
     struct log_entry figures;     /* of the last segment that was evaluated */
     double saved_s;               /* when that was taken */
+    struct best_evaluation best;  /* at rank 0 */
+    bool ends_early;              /* it trains no more: evaluations do not get better */
     bool stop_asked;              /* by the observer */
     bool over;                    /* finished, or failed: it can only be destroyed */
     double stopping_s;            /* since when it is to stop; 0: it is not */
@@ -101,6 +103,8 @@ enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs,
 
 /* Is there to be a line of the log after this step? */
 bool trainer_line_due(const struct ps_trainer *trainer, int64_t step);
+/* At rank 0: is this evaluation the best so far, and is there anything to hope for? */
+enum ps_status trainer_note_best(struct ps_trainer *trainer, const struct log_entry *entry, struct ps_error *error);
 /* Adds the steps that were finished since the last call to the sums, and writes the lines of the log that are due. Called while
  * the executor works. */
 enum ps_status trainer_watch(void *context, struct ps_error *error);

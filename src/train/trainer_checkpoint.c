@@ -61,6 +61,7 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
         .samples = trainer->data.count,
         .epoch = trainer->epoch,
         .line = trainer->line,
+        .best = trainer->best,
         .figures = trainer->figures,
         .training_s = trainer->training_s,
         .workers = executor->worker_count,
@@ -98,7 +99,8 @@ enum ps_status trainer_agree(struct ps_trainer *trainer, void *value, size_t siz
 static enum ps_status agree(struct ps_trainer *trainer, bool *due, struct ps_error *error) {
     *due = segment_end_saves(&trainer->lengths, trainer->step);
     if (*due) return PS_OK;
-    if (trainer_coordinates(trainer)) *due = !checkpoint_writer_busy(&trainer->writer);
+    const bool best = trainer->options.keep_best && trainer->best.step == trainer->step;
+    if (trainer_coordinates(trainer)) *due = best || trainer->ends_early || !checkpoint_writer_busy(&trainer->writer);
     return trainer_agree(trainer, due, sizeof *due, error);
 }
 
@@ -169,6 +171,7 @@ static enum ps_status start_writer(struct ps_trainer *trainer, const struct run_
         .executor = trainer->executor,
         .plan = trainer->job.plan,
         .keep = keep > 0 ? keep : KEEP_DEFAULT,
+        .keep_best = trainer->options.keep_best,
     };
     return checkpoint_writer_start(&options, writer, error);
 }
@@ -297,6 +300,11 @@ static void take_figures(struct ps_trainer *trainer) {
     const struct checkpoint_state *state = &trainer->checkpoint.state;
     trainer->epoch = state->epoch;
     trainer->line = state->line;
+    trainer->best = state->best;
+    /* Who asks for more gets it. */
+    const struct ps_train_options *requested = &trainer->request.options;
+    if (requested->epochs > 0 || requested->steps > 0 || requested->patience > 0) trainer->best.since = 0;
+    trainer->ends_early = trainer->options.patience > 0 && trainer->best.since >= trainer->options.patience;
     trainer->figures = state->figures;
     trainer->training_s = state->training_s;
     /* How long who was busy means nothing under another number of workers. */
@@ -382,12 +390,12 @@ enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs,
 
 struct order {
     int64_t steps;
-    char saves;
+    char saves, ends;
 };
 
 enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *steps, struct ps_error *error) {
     const bool stops = is_to_stop(trainer);
-    struct order order = {.steps = most};
+    struct order order = {.steps = most, .ends = trainer->ends_early};
     if (trainer_coordinates(trainer)) {
         order.steps = piece_length(trainer, most);
         order.saves = trainer->writer.started && trainer->kept_step != trainer->step && (stops || is_time(trainer));
@@ -396,5 +404,6 @@ enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *s
     if (order.saves)
         TRY(trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error));
     *steps = order.steps;
+    trainer->ends_early = order.ends;
     return stops ? stopped(trainer, error) : PS_OK;
 }

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "compute/figures.h"
 #include "data/object.h"
 #include "data/pairs.h"
@@ -45,6 +46,40 @@ enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *en
     if (isfinite(entry->valid_loss)) return PS_OK;
     return error_set(error, PS_FAILED, "step %lld: the validation loss became %s", (long long)trainer->step,
                      isnan(entry->valid_loss) ? "not a number" : "infinite");
+}
+
+static double metric_of(const struct log_entry *entry, const char *by) {
+    const struct {
+        const char *name;
+        double value;
+    } metrics[] = {{"loss", entry->valid_loss},
+                   {"accuracy", entry->valid_accuracy},
+                   {"perplexity", entry->valid_perplexity},
+                   {"bleu", entry->valid_bleu}};
+    for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++)
+        if (strcmp(metrics[m].name, by) == 0) return metrics[m].value;
+    return NAN;
+}
+
+enum ps_status trainer_note_best(struct ps_trainer *trainer, const struct log_entry *entry, struct ps_error *error) {
+    const struct ps_train_options *options = &trainer->options;
+    const char *by = options->best_by ? options->best_by : "loss";
+    const double value = metric_of(entry, by);
+    const bool less = strcmp(by, "loss") == 0 || strcmp(by, "perplexity") == 0;
+    struct best_evaluation *best = &trainer->best;
+    if (trainer->valid.count == 0) return PS_OK;
+    if (isnan(value)) return error_set(error, PS_USAGE, "`best_by`: this network's validation has no %s", by);
+    if (best->step == 0 || strcmp(best->by, by) != 0 || (less ? value < best->value : value > best->value)) {
+        *best = (struct best_evaluation){.step = trainer->step, .value = value};
+        snprintf(best->by, sizeof best->by, "%s", by);
+        return PS_OK;
+    }
+    best->since++;
+    if (options->patience == 0 || best->since < options->patience) return PS_OK;
+    trainer->ends_early = true;
+    log_info("training ends: %lld evaluation%s without a better validation %s than %g, of step %lld", (long long)best->since,
+             text_plural(best->since), by, best->value, (long long)best->step);
+    return PS_OK;
 }
 
 /* ---------------------------------------------------------------------- other data */

@@ -1,4 +1,5 @@
 /* Setting up: from options to an executor that waits for its first segment. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,6 +298,9 @@ static enum ps_status check_requested(const struct ps_train_options *requested, 
     if (requested->checkpoint_every < 0 || requested->keep_checkpoints < 0)
         return error_set(error, PS_USAGE, "%s: must not be negative",
                          requested->checkpoint_every < 0 ? "`checkpoint_every`" : "`keep_checkpoints`");
+    if (requested->keep_best && !out)
+        return error_set(error, PS_USAGE, "`keep_best`: needs a run directory (`out`) to write to");
+    if (requested->patience < 0) return error_set(error, PS_USAGE, "`patience`: %d is negative", requested->patience);
     if (requested->checkpoint_every > 0 && !out)
         return error_set(error, PS_USAGE, "`checkpoint_every`: needs a run directory (`out`) to write to");
     return PS_OK;
@@ -312,6 +316,28 @@ static enum ps_status check_total(const struct ps_trainer *trainer, struct ps_er
                      steps ? "steps" : "epochs", steps ? requested->steps : requested->epochs, requested->resume, done);
 }
 
+/* What evaluations are compared by must be known of them. */
+static enum ps_status check_best(const struct ps_trainer *trainer, struct ps_error *error) {
+    static const char *const names[] = {"loss", "accuracy", "perplexity", "bleu"};
+    enum { LOSS, ACCURACY, PERPLEXITY, BLEU, NAMES };
+    const struct ps_train_options *options = &trainer->options;
+    const struct ps_network *network = trainer->job.network;
+    int by = options->best_by ? 0 : LOSS;
+    const char *option = options->keep_best      ? "keep_best"
+                         : options->patience > 0 ? "patience"
+                         : options->best_by      ? "best_by"
+                                                 : NULL;
+    if (!option) return PS_OK;
+    if (!options->valid || !network)
+        return error_set(error, PS_USAGE, "`%s`: there is nothing to evaluate on; give `valid`", option);
+    while (options->best_by && by < NAMES && strcmp(options->best_by, names[by]) != 0) by++;
+    if (by == NAMES) return error_unknown(error, PS_USAGE, "`best_by`", options->best_by, names, NAMES);
+    const bool known[] = {true, network->classes > 0, isfinite(network_perplexity(network, 1)), options->valid_bleu > 0};
+    if (known[by]) return PS_OK;
+    return error_set(error, PS_USAGE, "`best_by`: %s is not known of this run's evaluations%s", names[by],
+                     by == BLEU ? "; `valid_bleu` counts it" : "");
+}
+
 /* What can be checked of steps and rates before a plan says the rest of them. */
 static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
@@ -322,6 +348,7 @@ static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *e
                                                                                     : POLICY_SYNCHRONOUS;
     TRY(count_steps(trainer, job_requested_batch(job), 1, error));
     TRY(check_total(trainer, error));
+    TRY(check_best(trainer, error));
     return choose_rule(trainer, optimizer, weights, job->device->real ? job->network->graph : NULL, error);
 }
 
@@ -426,8 +453,8 @@ enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *err
 static enum ps_status find_record(struct ps_trainer *trainer, struct ps_error *error) {
     char path[4096];
     if (!trainer->resumption.document) return PS_OK;
-    trainer->directory.complete =
-        trainer->step == trainer->lengths.steps && file_exists(file_join(path, trainer->directory.path, "summary.json"));
+    trainer->directory.complete = (trainer->step == trainer->lengths.steps || trainer->ends_early) &&
+                                  file_exists(file_join(path, trainer->directory.path, "summary.json"));
     if (trainer->directory.complete) {
         log_info("%s had ended; it stays as it is", trainer->directory.path);
         return PS_OK;
