@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench papers asan tsan fuzz coverage mutants format lint install clean
+.PHONY: help setup build demo check check-long torture bench papers asan tsan fuzz coverage mutants format lint install wheel clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -25,6 +25,7 @@ help:
 	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
 	@echo "make format, lint"
 	@echo "make install     to PREFIX=$(PREFIX)"
+	@echo "make wheel       the Python package, in dist"
 	@echo "make clean"
 
 setup:
@@ -94,6 +95,9 @@ lint: setup
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)
+
+wheel: setup
+	@JOBS=$(JOBS) python3 python/build_backend.py wheel dist
 
 clean:
 	rm -rf build

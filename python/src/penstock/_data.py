@@ -1,0 +1,169 @@
+"""Data of NumPy, of PyTorch, and of files, as the library reads them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy
+import numpy.typing
+
+from ._abi import constants, lib, structs
+from ._call import create, encode, options
+from ._objects import Input, Network, Object
+from ._weights import to_numpy
+
+
+class MapDataset(Protocol):
+    """A dataset of PyTorch's: its items are (input, label), or (inputs, label) with a tuple or mapping of several."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+#: What ``train``, ``evaluate`` and ``predict`` take as data: a dataset; a spec as on the command line ("cifar10:DIR"); arrays or
+#: tensors (inputs, labels), or by name; inputs alone, to predict from; a dataset of PyTorch's.
+Data = "Dataset | str | tuple[Any, Any] | Mapping[str, Any] | MapDataset"
+
+_PARTS = {None: "PS_PART_USUAL", "train": "PS_PART_TRAIN", "test": "PS_PART_TEST"}
+
+
+class Dataset(Object):
+    """Data by a spec, ``Dataset("cifar10:DIR", network)``; ``as_dataset`` makes one of what the program has in memory."""
+
+    _destroy = "ps_dataset_destroy"
+
+    def __init__(self, spec: str, network: Network | None = None, *, part: str | None = None, words: Dataset | None = None,
+                 _address: int | None = None, _keep: Any = None) -> None:
+        #: What went wrong in the program's own functions.
+        self.failures: list[BaseException] = []
+        if _address is None:
+            made = options("ps_dataset_options")
+            made.network = network.address if network is not None else None
+            made.part = constants[_PARTS[part]]
+            made.words = words.address if words is not None else None
+            _address = create(lib.ps_dataset_open, encode(spec), ctypes.byref(made))
+        super().__init__(_address, network, words, _keep)
+
+    def __len__(self) -> int:
+        return max(0, int(lib.ps_dataset_samples(self.address)))
+
+    @property
+    def name(self) -> str:
+        """The spec, or what messages call it."""
+        name: bytes = lib.ps_dataset_name(self.address)
+        return name.decode()
+
+
+def _kind(one: Input) -> type[Any]:
+    return numpy.float32 if one.type == "f32" else numpy.int32
+
+
+def _arranged(value: Any, one: Input, batch: bool) -> numpy.typing.NDArray[Any]:
+    """Numbers of one or of all samples in the library's order: the first side of a sample last."""
+    array = to_numpy(value)
+    kind = _kind(one)
+    if kind is numpy.int32 and array.dtype.kind not in "iub":
+        raise TypeError(f"{one.name}: whole numbers are wanted, not {array.dtype}")
+    lead = array.shape[:1] if batch else ()
+    if array.size != numpy.prod((*lead, *one.shape), dtype=int):
+        raise ValueError(f"{one.name}: a sample has the shape {array.shape[len(lead):]}; the network takes {one.shape}")
+    array = array.reshape(*lead, *one.shape)
+    if len(one.shape) > 1 and not (one.vocabulary and kind is numpy.int32):
+        array = numpy.moveaxis(array, len(lead), -1)
+    return numpy.ascontiguousarray(array, kind)
+
+
+def _several(value: Any, wanted: Sequence[Input]) -> list[Any]:
+    """The values of a sample's inputs in the network's order, given alone, by name or one after the other."""
+    if isinstance(value, Mapping):
+        missing = [one.name for one in wanted if one.name not in value]
+        if missing:
+            raise ValueError(f"'{missing[0]}' is missing; the network takes {', '.join(one.name for one in wanted)}")
+        return [value[one.name] for one in wanted]
+    found = list(value) if isinstance(value, (tuple, list)) and len(wanted) > 1 else [value]
+    if len(found) != len(wanted):
+        raise ValueError(f"{len(found)} inputs; the network takes {len(wanted)}: {', '.join(one.name for one in wanted)}")
+    return found
+
+
+def as_dataset(data: Any, network: Network, *, part: str | None = None, name: str = "data") -> Dataset:
+    """A dataset of whatever ``Data`` allows, for a network.
+
+    Images are (N, C, H, W), as PyTorch's. The arrays are copied into the library's order; the items of a dataset of PyTorch's are
+    asked for one by one while the training goes on, and item ``i`` must always be the same.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, str):
+        return Dataset(data, part=part)
+    inputs, (target,) = network.inputs, network.targets
+    sample: Callable[[int], tuple[list[Any], Any]]
+    if isinstance(data, (tuple, Mapping)) or hasattr(data, "dtype"):
+        if hasattr(data, "dtype"):
+            given, labels = data, None
+        elif isinstance(data, tuple):
+            given, labels = data
+        else:
+            given, labels = data, data.get(target.name, data.get("labels"))
+        arrays = [_arranged(value, one, True) for value, one in zip(_several(given, inputs), inputs)]
+        if labels is None:
+            labels = numpy.full((len(arrays[0]), *target.shape), -1 if target.type == "i32" else 0, _kind(target))
+        goals = _arranged(labels, target, True)
+        samples = len(goals)
+        for one, array in zip(inputs, arrays):
+            if len(array) != samples:
+                raise ValueError(f"{one.name}: {len(array)} samples, and {samples} labels")
+
+        def sample(index: int) -> tuple[list[Any], Any]:
+            return [array[index] for array in arrays], goals[index]
+    elif hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        samples = len(data)
+
+        def sample(index: int) -> tuple[list[Any], Any]:
+            given, label = data[index]
+            return ([_arranged(value, one, False) for value, one in zip(_several(given, inputs), inputs)],
+                    _arranged(label, target, False))
+    else:
+        raise TypeError(f"data are a spec, (inputs, labels), a mapping of arrays or a dataset with items, not {type(data).__name__}")
+    return _from_samples(sample, samples, inputs, target, name)
+
+
+def _declared(wanted: Sequence[Input]) -> Any:
+    made = (structs["ps_input"] * len(wanted))()
+    for place, one in zip(made, wanted):
+        place.name, place.type, place.rank, place.vocabulary = one.name.encode(), one.type.encode(), len(one.shape), one.vocabulary
+        place.shape[:len(one.shape)] = one.shape
+    return made
+
+
+def _from_samples(sample: Callable[[int], tuple[list[Any], Any]], samples: int, inputs: Sequence[Input], target: Input,
+                  name: str) -> Dataset:
+    source = structs["ps_dataset_source"]()
+    lib.ps_dataset_source_init(ctypes.byref(source))
+    failures: list[BaseException] = []
+
+    def read(_context: int | None, index: int, into: int | None, labels: Any, error: Any) -> int:
+        try:
+            values, goal = sample(index)
+            if into is not None:  # else the labels alone are wanted
+                for value in values:
+                    ctypes.memmove(into, value.ctypes.data, value.nbytes)
+                    into += value.nbytes
+            ctypes.memmove(labels, goal.ctypes.data, goal.nbytes)
+            return constants["PS_OK"]
+        except BaseException as failure:
+            failures.append(failure)
+            error.contents.message = f"sample {index}: {failure!r}".encode()[:1000]
+            return constants["PS_FAILED"]
+
+    declared, goals = _declared(inputs), _declared([target])
+    source.name, source.samples = name.encode(), samples
+    source.inputs, source.input_count, source.targets, source.target_count = declared, len(inputs), goals, 1
+    source.read = dict(structs["ps_dataset_source"]._fields_)["read"](read)
+    address = create(lib.ps_dataset_create, ctypes.byref(source))
+    dataset = Dataset(name, _address=address, _keep=(source, declared, goals))
+    dataset.failures = failures
+    return dataset

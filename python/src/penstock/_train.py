@@ -1,0 +1,509 @@
+"""Training, evaluation and prediction."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy
+
+from . import _weights
+from ._abi import constants, lib, structs, take_text
+from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values
+from ._data import Dataset, as_dataset
+from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, records
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class TrainOptions(PlanOptions, total=False):
+    """Options of ``train``, as ``struct ps_train_options`` has them; and those of a plan and of alike machines, where no plan is
+    given."""
+
+    workers: int
+    epochs: int
+    steps: int
+    evaluate_every: int
+    valid_bleu: int
+    lengths: str
+    lr: float
+    momentum: float
+    dampening: float
+    weight_decay: float
+    beta1: float
+    beta2: float
+    eps: float
+    lr_schedule: str
+    warmup_steps: int
+    lr_per_epoch: bool
+    clip: float
+    label_smoothing: float
+    decay_exclude: str
+    groups: str
+    device: str
+    transport: str
+    threads: int
+    emulate: bool
+    seed: int
+    trace: bool
+    checkpoint_every: int
+    keep_checkpoints: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mini-batch: number ``step`` of ``steps``, counted from 1."""
+
+    step: int
+    steps: int
+    epoch: int
+    loss: float
+    accuracy: float
+    lr: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """An evaluation, or the end of an epoch; what was not measured is NaN."""
+
+    step: int
+    epoch: int
+    loss: float
+    accuracy: float
+    valid_loss: float
+    valid_accuracy: float
+    valid_perplexity: float
+    valid_bleu: float
+    training_s: float
+
+
+@dataclass(frozen=True)
+class TrainerInfo:
+    """How far a trainer is."""
+
+    step: int
+    steps: int
+    epoch_steps: int
+    batch: int
+    workers: int
+    parameters: int
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What a training came to; what was not measured is NaN."""
+
+    workers: int
+    steps: int
+    epochs: int
+    loss: float
+    accuracy: float
+    valid_loss: float
+    valid_accuracy: float
+    perplexity: float
+    valid_perplexity: float
+    wall_s: float
+    samples_per_s: float
+    predicted_samples_per_s: float
+    checkpoint_stall_s: float
+    top5: float
+    valid_top5: float
+    valid_bleu: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Loss and metrics on some data; what was not measured is NaN."""
+
+    loss: float
+    accuracy: float
+    perplexity: float
+    bleu: float
+    samples: int
+    top5: float
+
+
+OnStep = Callable[[Step], "bool | None"]
+OnEpoch = Callable[[Point], "bool | None"]
+
+
+class Run:
+    """What a training came to.
+
+    ``info`` is None where a callback ended it within an epoch. ``steps`` and ``points`` are structured arrays with a line for
+    each mini-batch (``step``, ``loss``, ``accuracy``, ``lr``...) and for each evaluation (``epoch``, ``valid_loss``...).
+    ``directory`` is the run directory, where there is one.
+    """
+
+    def __init__(self, network: Network, info: RunInfo | None, steps: Array, points: Array, workers: Array | None,
+                 weights: dict[str, Array], directory: Path | None) -> None:
+        self.network = network
+        self.info = info
+        self.steps = steps
+        self.points = points
+        self.workers = workers
+        self.directory = directory
+        self._weights = weights
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a callback ended it within an epoch."""
+        return self.info is None
+
+    def weights(self) -> dict[str, Array]:
+        """The trained parameters, and running statistics, by the names that PyTorch has for them."""
+        return dict(self._weights)
+
+    def load_into(self, model: Any) -> Any:
+        """Gives a module of PyTorch's the trained weights, and returns it."""
+        from ._torch import load
+
+        return load(model, self._weights)
+
+    def __repr__(self) -> str:
+        return f"Run({self.info or 'stopped'})"
+
+
+def _under_mpi(transport: Any) -> bool:
+    return transport == "mpi" or any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
+
+
+class Trainer(Object):
+    """A training that is stepped: ``step``, ``evaluate``, ``weights``, ``save``, and at the end ``finish``. ``train`` is these
+    calls in a row. May be used in ``with``."""
+
+    _destroy = "ps_trainer_destroy"
+
+    def __init__(self, what: Network | Plan | Profile | PathLike | None, data: Any = None, valid: Any = None, *,
+                 cluster: Cluster | None = None, out: PathLike | None = None, resume: PathLike | None = None,
+                 on_step: OnStep | None = None, on_epoch: OnEpoch | None = None, **keywords: Unpack[TrainOptions]) -> None:
+        made, planning = options("ps_train_options"), options("ps_plan_options")
+        machines = options("ps_cluster_options")
+        fill(keywords, made, planning, machines)
+        plan = what if isinstance(what, Plan) else None
+        profile = plan.profile if plan is not None else what if isinstance(what, Profile) else None
+        network = profile.network if profile is not None else None
+        if network is None:
+            if plan is not None:
+                network = Network(plan.info.model)
+            elif profile is not None:
+                network = Network(profile.model)
+            elif what is not None:
+                network = as_network(what)  # type: ignore[arg-type]
+        #: The network that is trained.
+        self.network = network
+        cluster = cluster or (plan.cluster if plan is not None and "memory_bytes" not in keywords else None)
+        datasets: list[Dataset | None] = [None, None]
+        for i, (given, part) in enumerate(((data, None), (valid, "test"))):
+            if given is not None:
+                if network is None and not isinstance(given, (str, Dataset)):
+                    raise TypeError("arrays need the network: give it beside resume")
+                datasets[i] = as_dataset(given, network, part=part) if network is not None else \
+                    given if isinstance(given, Dataset) else Dataset(given, part=part)
+        self._failures: list[BaseException] = []
+        self._interrupted: int | None = None
+        self._stop = False
+        self._steps: list[Step] = []
+        self._points: list[Point] = []
+        self._callbacks = on_step, on_epoch
+        self._datasets = datasets
+        #: Where the training leaves its checkpoints.
+        self.directory = Path(directory) if (directory := out if out is not None else resume) is not None else None
+        observer = self._observer()
+        for name, value in (("plan", plan), ("profile", profile), ("cluster", cluster), ("network", network),
+                            ("data", datasets[0]), ("valid", datasets[1])):
+            setattr(made, name, value.address if value is not None else None)
+        made.planning, made.machines = ctypes.pointer(planning), ctypes.pointer(machines)
+        if plan is not None and "workers" not in keywords:
+            machines.workers = plan.info.workers
+        made.out, made.resume = encode(out), encode(resume)
+        made.observer = ctypes.pointer(observer)
+        keep = (made, planning, machines, observer, plan, profile, cluster, network, datasets)
+        try:
+            if _under_mpi(keywords.get("transport")):
+                address = create(lib.ps_trainer_create, ctypes.byref(made))
+            else:
+                address = interruptible(lambda: create(lib.ps_trainer_create, ctypes.byref(made)), lib.ps_trainer_destroy)
+        except Error as failure:
+            raise self._cause(failure)
+        super().__init__(address, *keep)
+
+    def _observer(self) -> Any:
+        kind = structs["ps_observer"]
+        types: dict[str, Any] = dict(kind._fields_)
+
+        def guarded(work: Callable[[Any], bool]) -> Callable[[Any, Any], int]:
+            def watch(_context: int | None, of: Any) -> int:
+                try:
+                    return int(work(of.contents))
+                except BaseException as failure:
+                    self._failures.append(failure)
+                    return 1
+
+            return watch
+
+        def step(of: Any) -> bool:
+            self._steps.append(values(of, Step))
+            callback = self._callbacks[0]
+            return callback is not None and callback(self._steps[-1]) is True
+
+        def point(of: Any) -> bool:
+            self._points.append(values(of, Point))
+            callback = self._callbacks[1]
+            # The pipeline is empty here: the training ends with its next call.
+            self._stop = self._stop or (callback is not None and callback(self._points[-1]) is True)
+            return False
+
+        observer = kind(struct_size=ctypes.sizeof(kind))
+        observer.step = types["step"](guarded(step))
+        observer.point = types["point"](guarded(point))
+        observer.should_stop = types["should_stop"](lambda _context: int(self._interrupted is not None))
+        return observer
+
+    def _cause(self, failure: Error) -> BaseException:
+        """What went wrong in the caller's functions, where that ended the call; else the library's error."""
+        own = [*self._failures, *(one for dataset in self._datasets if dataset is not None for one in dataset.failures)]
+        if not own:
+            return failure
+        own[0].__cause__ = failure
+        return own[0]
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Meanwhile Ctrl-C lets the training end as it should, and then does what it would have done."""
+        previous = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(previous):
+            yield
+            return
+
+        def note(number: int, _frame: Any) -> None:
+            self._interrupted = number
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+            if self._interrupted is not None:
+                previous(self._interrupted, None)
+
+    @property
+    def info(self) -> TrainerInfo:
+        """How far it is."""
+        return values(get("ps_trainer_info", self.address), TrainerInfo)
+
+    def step(self, steps: int = 1) -> TrainerInfo:
+        """Trains so many mini-batches, after which the pipeline is empty. With weights other than "sync" this changes the
+        numbers: see ``ps_trainer_step`` in the header."""
+        try:
+            with self._signals():
+                call(lib.ps_trainer_step, self.address, steps)
+        except Error as failure:
+            raise self._cause(failure)
+        return self.info
+
+    def evaluate(self, data: Any = None) -> Evaluation:
+        """The newest weights on these data, or on those for validation."""
+        dataset = None if data is None else as_dataset(data, self._own_network(), part="test")
+        found = structs["ps_evaluation"]()
+        call(lib.ps_trainer_evaluate_get, self.address, dataset.address if dataset is not None else None, ctypes.byref(found),
+             ctypes.sizeof(found))
+        return values(found, Evaluation)
+
+    def _own_network(self) -> Network:
+        if self.network is None:
+            raise TypeError("the trainer was made without its network")
+        return self.network
+
+    def weights(self) -> dict[str, Array]:
+        """The newest values of all parameters and running statistics, by the names that PyTorch has for them."""
+        found = {}
+        for i in range(self.info.parameters):
+            one = get("ps_trainer_parameter", self.address, i, result="ps_parameter")
+            array = numpy.empty(tuple(one.shape[:one.rank]), numpy.float32)
+            call(lib.ps_trainer_read_parameter, self.address, one.name,
+                 array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), array.size)
+            found[one.name.decode()] = array
+        return found
+
+    def save(self, directory: PathLike | None = None) -> None:
+        """Leaves a checkpoint in the run directory, or in another."""
+        call(lib.ps_trainer_save, self.address, encode(directory))
+
+    def finish(self) -> Run:
+        """What the training came to so far; the trainer is over then."""
+        weights = self.weights()
+        try:
+            with self._signals():
+                run = create(lib.ps_trainer_finish, self.address)
+        except Error as failure:
+            raise self._cause(failure)
+        self.close()
+        try:
+            info = values(get("ps_run_info", run), RunInfo)
+            points = records("ps_run_point", run, int(lib.ps_run_point_count(run)))
+            workers = records("ps_run_worker", run, info.workers)
+        finally:
+            lib.ps_run_destroy(run)
+        return Run(self._own_network(), info, self._lines(self._steps, Step), points, workers, weights, self.directory)
+
+    @staticmethod
+    def _lines(found: list[Any], kind: type[Any]) -> Array:
+        names = list(kind.__dataclass_fields__)
+        types = [(name, "i8" if kind.__annotations__[name] == "int" else "f8") for name in names]
+        return numpy.array([tuple(getattr(one, name) for name in names) for one in found], types)
+
+    def stopped_run(self) -> Run:
+        """What there is of a training that ended within an epoch: what its run directory has."""
+        assert self.directory is not None
+        self.close()
+        return Run(self._own_network(), None, self._lines(self._steps, Step), self._lines(self._points, Point), None,
+                   load_weights(self.directory), self.directory)
+
+    @property
+    def wants_stop(self) -> bool:
+        """Whether ``on_epoch`` asked for the end."""
+        return self._stop
+
+    def close(self) -> None:
+        """Ends the training, where ``finish`` did not."""
+        self.__del__()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def train(what: Network | Plan | Profile | PathLike | None, data: Any = None, valid: Any = None, *,
+          on_step: OnStep | None = None, on_epoch: OnEpoch | None = None, cluster: Cluster | None = None,
+          out: PathLike | None = None, resume: PathLike | None = None, **keywords: Unpack[TrainOptions]) -> Run:
+    """Trains a network, by a plan or by one that is made here.
+
+    ``on_step`` sees each mini-batch and ``on_epoch`` each evaluation, while the workers go on; the training ends where one returns
+    True: at once, or after the evaluation. An exception of theirs ends it, too, and is raised here. ``resume`` goes on with the
+    run of a directory; its network may be given, and must be where the data are arrays.
+    """
+    with contextlib.ExitStack() as stack:
+        scratch = None
+        if on_step is not None and out is None and resume is None:
+            # A step that ends the training leaves its weights in a checkpoint.
+            scratch = stack.enter_context(tempfile.TemporaryDirectory())
+            out = Path(scratch) / "run"
+        trainer = stack.enter_context(Trainer(what, data, valid, cluster=cluster, out=out, resume=resume, on_step=on_step,
+                                              on_epoch=on_epoch, **keywords))
+        try:
+            while (info := trainer.info).step < info.steps and not trainer.wants_stop:
+                # Up to where the pipeline drains anyway, so that the division changes no number.
+                period = info.epoch_steps if on_epoch is not None and info.epoch_steps > 0 else info.steps
+                period = keywords.get("evaluate_every") or period if on_epoch is not None else period
+                within = info.step % info.epoch_steps if info.epoch_steps > 0 else info.step
+                left = info.epoch_steps - within if info.epoch_steps > 0 and period <= info.epoch_steps else info.steps
+                trainer.step(min(period - within % period, left))
+            run = trainer.finish()
+        except StoppedError:
+            if trainer.directory is None:
+                raise
+            run = trainer.stopped_run()
+        if scratch is not None:
+            run.directory = None
+        return run
+
+
+def load_weights(path: PathLike) -> dict[str, Array]:
+    """The weights of a run directory's newest checkpoint, or of a safetensors file, as arrays by name."""
+    if not Path(path).is_dir():
+        return _weights.read(path)
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "weights.safetensors"
+        call(lib.ps_export, encode(path), b"safetensors", encode(file))
+        return _weights.read(file)
+
+
+def _trained(what: Run | Network | PathLike, made: Any) -> tuple[Network | None, Any]:
+    """Names trained weights in a struct of options; the network, and what must stay."""
+    if isinstance(what, (str, os.PathLike)):
+        made.run = encode(what)
+        return None, None
+    if isinstance(what, Run):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "network.json"
+            path.write_text(take_text(lib.ps_network_json(what.network.address)))
+            network = Network(path).initialize(what.weights())
+    else:
+        network = what
+    made.network = network.address
+    return network, network
+
+
+def _dataset(data: Any, network: Network | None) -> Dataset:
+    if network is not None:
+        return as_dataset(data, network, part="test")
+    if isinstance(data, Dataset):
+        return data
+    if not isinstance(data, str):
+        raise TypeError("of a run directory data are a spec, or a dataset")
+    return Dataset(data, part="test")
+
+
+def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = None, batch: int = 0, threads: int = 0,
+             beam: int = 0) -> Evaluation:
+    """Loss and metrics of a run, a run directory or a network with weights of its own (``Network.initialize``)."""
+    made = options("ps_evaluate_options")
+    fill({"device": device, "batch": batch, "threads": threads, "beam": beam}, made)
+    network, keep = _trained(what, made)
+    dataset = _dataset(data, network)
+    made.data = dataset.address
+
+    def work() -> Any:
+        found = structs["ps_evaluation"]()
+        call(lib.ps_evaluate_get, ctypes.byref(made), ctypes.byref(found), ctypes.sizeof(found))
+        return found, keep
+
+    return values(interruptible(work, lambda _: None)[0], Evaluation)
+
+
+def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = None, batch: int = 0,
+            threads: int = 0) -> Array:
+    """What the network computes of each sample, logits and not probabilities: an array with a line for each. Data may come
+    without labels: ``predict(run, images)``."""
+    made = options("ps_predict_options")
+    fill({"device": device, "batch": batch, "threads": threads}, made)
+    network, keep = _trained(what, made)
+    dataset = _dataset(data, network)
+    made.data = dataset.address
+    lines: list[Array] = []
+
+    def take(_context: int | None, _sample: int, output: Any, count: int) -> None:
+        lines.append(numpy.ctypeslib.as_array(output, (count,)).copy())
+
+    made.take = dict(structs["ps_predict_options"]._fields_)["take"](take)
+
+    def work() -> Any:
+        call(lib.ps_predict, ctypes.byref(made))
+        return keep
+
+    interruptible(work, lambda _: None)
+    return numpy.stack(lines)
+
+
+def tables() -> Mapping[str, dict[str, str]]:
+    """Everything that is chosen by name, with a summary: ``tables()["schedules"]["1f1b"]``."""
+    found = {}
+    for name, number in constants.items():
+        if name.startswith("PS_TABLE_") and name != "PS_TABLE_COUNT":
+            entries = (lib.ps_table_entry(number, i) for i in range(lib.ps_table_count(number)))
+            found[name.removeprefix("PS_TABLE_").lower()] = {one.name.decode(): one.summary.decode() for one in entries}
+    return found

@@ -1,0 +1,269 @@
+"""The package with NumPy alone: profile, plan, simulate, train with callbacks, weights, errors, signals."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+
+import penstock
+
+BOARD = "fpga:vcu118"  # costs that are worked out: nothing is measured
+
+
+def images(count, seed, classes=4, side=16, channels=1):
+    """Pictures with a bright quarter, which is the class."""
+    draw = numpy.random.default_rng(seed)
+    labels = draw.integers(0, classes, count)
+    pictures = draw.normal(0, 0.3, (count, channels, side, side)).astype(numpy.float32)
+    for picture, label in zip(pictures, labels):
+        row, column = side // 2 * (label // 2), side // 2 * (label % 2)
+        picture[:, row:row + side // 2, column:column + side // 2] += 1
+    return pictures, labels
+
+
+@pytest.fixture(scope="module")
+def network():
+    return penstock.Network("lenet5,input=16,classes=4")
+
+
+@pytest.fixture(scope="module")
+def profile(network):
+    return penstock.profile(network, [4, 8], device=BOARD)
+
+
+@pytest.fixture(scope="module")
+def plan(profile):
+    return penstock.plan(profile, 2, schedule="1f1b", weights="sync", micro_batch=8, micro_batches=4)
+
+
+def test_network(network):
+    assert network.info.classes == 4 and network.info.layers == len(network.layers)
+    assert network.inputs[0].shape == (1, 16, 16) and network.inputs[0].type == "f32"
+    assert sum(layer.parameters for layer in network.layers) == network.info.parameters
+
+
+def test_profile(profile, tmp_path):
+    costs = profile.costs()
+    assert sorted(costs) == [4, 8] and costs[4]["name"][0] == "conv1"
+    assert (costs[8]["forward_s"] > costs[4]["forward_s"]).any()
+    profile.write(tmp_path / "profile.json")
+    assert penstock.Profile(tmp_path / "profile.json").costs()[4]["forward_s"].tolist() == costs[4]["forward_s"].tolist()
+
+
+def test_plan_and_simulation(plan, tmp_path):
+    assert plan.info.stages == 2 and plan.info.schedule == "1f1b" and "worker" in str(plan)
+    assert plan.torch_csv().splitlines()[0].startswith("0F0,")
+    simulation = penstock.simulate(plan, batches=3)
+    info, events = simulation.info, simulation.events
+    assert info.batches == 3 and simulation.workers.shape == (2,)
+    assert simulation.workers["busy_s"].sum() == pytest.approx((1 - info.bubble) * info.makespan_s * 2)
+    assert (events["op"] == "F").sum() == 2 * 4 * 3
+    assert events["end_s"].max() == pytest.approx(info.makespan_s, rel=1e-3)
+    assert simulation._repr_svg_().startswith("<svg") or "<svg" in simulation._repr_svg_()
+    plan.write(tmp_path / "plan.json")
+    again = penstock.Plan(tmp_path / "plan.json", plan.profile)
+    assert penstock.simulate(again, batches=3).info == info
+
+
+def test_errors_have_status_line_and_hint(profile):
+    with pytest.raises(penstock.UsageError) as caught:
+        penstock.plan(profile, 2, schedule="1f1c")
+    assert caught.value.status == penstock.Status.USAGE
+    assert caught.value.message == "schedule: '1f1c' is not known; did you mean '1f1b'?"
+    assert caught.value.hint.startswith("known: ")
+    with pytest.raises(penstock.NoPlanError, match="stage 0 .* needs"):
+        penstock.plan(profile, 2, memory_bytes=1000)
+    with pytest.raises(penstock.BadInputError, match="nowhere.json"):
+        penstock.Plan("nowhere.json")
+    with pytest.raises(ValueError):  # as other packages' users expect
+        penstock.Network("lenet6")
+    with pytest.raises(TypeError, match="no option 'shedule'"):
+        penstock.plan(profile, 2, shedule="1f1b")
+    with pytest.raises(penstock.UsageError, match="1f1b-async: weights are updated"):
+        penstock.plan(profile, 2, schedule="1f1b-async").torch_csv()
+
+
+def test_train_and_weights_back(plan, network):
+    points, steps = [], []
+    run = penstock.train(plan, images(256, 1), images(64, 2), epochs=6, lr=0.1, on_epoch=points.append, on_step=steps.append)
+    assert run.info.steps == 48 == len(steps) == len(run.steps) and run.steps["step"].tolist() == list(range(1, 49))
+    assert [point.epoch for point in points] == run.points["epoch"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert run.info.valid_accuracy == points[-1].valid_accuracy > 0.9
+    weights = run.weights()
+    assert weights["conv1.weight"].shape == (6, 1, 5, 5)
+    assert sum(array.size for array in weights.values()) == network.info.parameters
+    found = penstock.evaluate(run, images(64, 2))
+    assert found.accuracy == points[-1].valid_accuracy and found.samples == 64
+    pictures, labels = images(64, 2)
+    outputs = penstock.predict(run, pictures)
+    assert outputs.shape == (64, 4) and (outputs.argmax(1) == labels).mean() == pytest.approx(found.accuracy)
+    other = penstock.Network("lenet5,input=16,classes=4").initialize(weights)
+    assert penstock.evaluate(other, (pictures, labels)).loss == found.loss
+
+
+def test_calls_of_train_divide_nothing(profile):
+    """With weights that are not synchronous the same numbers come out with an observer of epochs and without."""
+    plan = penstock.plan(profile, 2, schedule="1f1b-async", weights="pipeoptim", micro_batch=8)
+    runs = [penstock.train(plan, images(64, 1), epochs=3, lr=0.01, **watch) for watch in ({}, {"on_epoch": lambda _: None})]
+    for name, array in runs[0].weights().items():
+        assert numpy.array_equal(array, runs[1].weights()[name])
+
+
+def test_callbacks_may_stop(plan, tmp_path):
+    run = penstock.train(plan, images(64, 1), epochs=50, on_epoch=lambda point: point.epoch == 2)
+    assert not run.stopped and run.info.steps == 4 and len(run.points) == 2
+    run = penstock.train(plan, images(64, 1), epochs=2000, on_step=lambda step: step.step == 3)
+    assert run.stopped and 3 <= len(run.steps) < 4000 and "conv1.weight" in run.weights() and run.directory is None
+    run = penstock.train(plan, images(64, 1), epochs=2000, out=tmp_path / "run", on_step=lambda step: step.step == 3)
+    assert run.stopped and run.directory == tmp_path / "run"
+    assert set(penstock.load_weights(tmp_path / "run")) == set(run.weights())
+
+
+def test_a_run_goes_on(plan, network, tmp_path):
+    def end(step):
+        return step.step == 5
+
+    penstock.train(plan, images(64, 1), epochs=20, out=tmp_path / "run", on_step=end)
+    run = penstock.train(network, images(64, 1), resume=tmp_path / "run", on_epoch=lambda point: point.epoch >= 12)
+    assert run.info.epochs == 12 and run.info.steps == 24
+
+
+def test_exceptions_of_callbacks_are_raised(plan):
+    def fail(step):
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        penstock.train(plan, images(64, 1), epochs=2000, on_step=fail)
+
+    class Broken:
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            raise LookupError(f"no item {index}")
+
+    with pytest.raises(LookupError, match="no item") as caught:
+        penstock.train(plan, Broken(), epochs=1)
+    assert "sample" in str(caught.value.__cause__)
+
+
+def test_data_are_held_against_the_network(plan):
+    pictures, labels = images(64, 1)
+    with pytest.raises(ValueError, match=r"data: a sample has the shape \(16, 8\)"):
+        penstock.train(plan, (pictures[:, 0, :, :8], labels), epochs=1)
+    with pytest.raises(ValueError, match="63 labels"):
+        penstock.train(plan, (pictures, labels[:63]), epochs=1)
+    with pytest.raises(TypeError, match="whole numbers"):
+        penstock.train(plan, (pictures, labels.astype(float)), epochs=1)
+    with pytest.raises(ValueError, match="'data' is missing"):
+        penstock.train(plan, {"picture": pictures, "labels": labels}, epochs=1)
+
+
+def test_items_and_specs_are_data(plan):
+    pictures, labels = images(64, 1, channels=1)
+
+    class Items:
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            return pictures[index], labels[index]
+
+    runs = [penstock.train(plan, data, epochs=2, lr=0.05) for data in (Items(), (pictures, labels))]
+    assert runs[0].info.loss == runs[1].info.loss
+    assert penstock.train(plan, "synthetic:images,samples=64", steps=2).info.steps == 2
+
+
+def test_colours_are_in_their_places():
+    """A first layer that reads one channel alone finds it there."""
+    network = penstock.Network("lenet5,input=16,channels=3,classes=4")
+    pictures, labels = images(8, 3, channels=3)
+    weights = dict(penstock.train(network, (pictures, labels), workers=1, steps=1, batch=8, lr=1e-9).weights())
+    outputs = penstock.predict(network.initialize(weights), pictures)
+    pictures[:, 1] = 7
+    weights["conv1.weight"][:, 1] = 0
+    changed = penstock.predict(penstock.Network("lenet5,input=16,channels=3,classes=4").initialize(weights), pictures)
+    pictures[:, 1] = -7
+    again = penstock.predict(penstock.Network("lenet5,input=16,channels=3,classes=4").initialize(weights), pictures)
+    assert numpy.array_equal(changed, again) and not numpy.array_equal(outputs, changed)
+
+
+def test_trainer_is_stepped(plan, tmp_path):
+    with penstock.Trainer(plan, images(64, 1), steps=20, lr=0.05) as trainer:
+        assert trainer.step(4).step == 4
+        before = trainer.weights()["conv1.weight"]
+        assert trainer.evaluate(images(32, 2)).samples == 32
+        trainer.save(tmp_path / "run")
+        trainer.step()
+        assert not numpy.array_equal(before, trainer.weights()["conv1.weight"])
+        run = trainer.finish()
+    assert run.info.steps == 5 and numpy.array_equal(before, penstock.load_weights(tmp_path / "run")["conv1.weight"])
+
+
+def test_other_threads_run_meanwhile(plan):
+    """The interpreter's lock is free while the library works."""
+    counted = []
+    done = threading.Event()
+
+    def count():
+        while not done.is_set():
+            counted.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    with penstock.Trainer(plan, images(64, 1), steps=100, lr=0.01) as trainer:
+        before = len(counted)
+        trainer.step(100)
+        during = len(counted) - before
+    done.set()
+    assert during > 0
+
+
+SCRIPT = """
+import sys, penstock
+sys.stdout.reconfigure(line_buffering=True)
+{setup}
+try:
+    {work}
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("setup, work", [
+    ("", "penstock.train('lenet5', 'synthetic:images', workers=2, steps=10**8, on_step=lambda s: print('begun') if s.step == 3 "
+         "else None)"),
+    ("print('begun')", "penstock.profile('lenet5', 64, repeats=1000)")], ids=["train", "profile"])
+def test_interrupt(setup, work):
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(setup=setup, work=work)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read().endswith("interrupted\n")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_tables():
+    assert {"1f1b", "zb-v"} <= set(penstock.tables()["schedules"]) and "pipeoptim" in penstock.tables()["policies"]
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None or not os.environ.get("PENSTOCK_TEST_MPI"), reason="no MPI in the library")
+def test_ranks_of_mpi(tmp_path):
+    script = tmp_path / "ranks.py"
+    script.write_text("import penstock\n"
+                      "run = penstock.train('lenet5', 'synthetic:images,samples=128', workers=2, steps=4, batch=32)\n"
+                      "print('steps', run.info.steps)\n")
+    out = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, script], text=True,
+                         capture_output=True, timeout=200)
+    assert out.returncode == 0 and "steps 4" in out.stdout, out.stderr

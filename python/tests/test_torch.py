@@ -1,0 +1,169 @@
+"""Modules of the real PyTorch: export, the same losses, weights back, and schedules that torch.distributed.pipelining runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import penstock
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2))
+        self.body = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2))
+        self.drop = nn.Dropout(dropout) if dropout > 0 else nn.Identity()
+        self.hidden = nn.Linear(8 * 4 * 4, 16)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, image):
+        return self.head(torch.tanh(self.hidden(self.drop(self.body(self.stem(image)).flatten(1)))))
+"""
+BATCH = 32
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("torch")
+    (directory / "net.py").write_text(MODEL)
+    draw = numpy.random.default_rng(0)
+    numpy.savez(directory / "data.npz", image=draw.normal(0, 1, (BATCH, 1, 16, 16)).astype(numpy.float32),
+                labels=draw.integers(0, 4, BATCH))
+    return directory
+
+
+def make(**options):
+    names = {}
+    exec(MODEL, names)
+    torch.manual_seed(0)
+    return names["Net"](**options)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    model = make()
+    return model, penstock.export(model, torch.zeros(2, 1, 16, 16))
+
+
+def own_losses(model, images, labels, steps):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def tensors(work):
+    data = numpy.load(work / "data.npz")
+    return torch.from_numpy(data["image"]), torch.from_numpy(data["labels"])
+
+
+def test_export_trains_as_pytorch_does(exported, work):
+    model, network = exported
+    images, labels = tensors(work)
+    assert network.info.classes == 4 and model.training
+    run = penstock.train(network, (images, labels), workers=2, schedule="1f1b", weights="sync", micro_batches=4, batch=BATCH,
+                         steps=5, lr=0.05, momentum=0.9)
+    twin = make()
+    assert run.steps["loss"] == pytest.approx(own_losses(twin, images, labels, 5), rel=1e-4)
+    loaded = run.load_into(make())
+    for name, value in twin.state_dict().items():
+        assert torch.allclose(loaded.state_dict()[name], value, rtol=1e-3, atol=1e-5), name
+    assert penstock.evaluate(run, (images, labels)).loss == pytest.approx(
+        torch.nn.functional.cross_entropy(twin(images), labels).item(), rel=1e-4)
+    weights = run.weights()
+    del weights["head.bias"]
+    with pytest.raises(KeyError, match="head.bias"):
+        penstock.load(make(), weights)
+
+
+def test_export_keeps_dropout_and_restores_the_mode(work):
+    model = make(dropout=0.5).eval()
+    network = penstock.export(model, torch.zeros(2, 1, 16, 16), work / "drops.onnx")
+    assert not model.training and (work / "drops.onnx").exists()
+    losses = [penstock.train(network, tensors(work), workers=1, batch=BATCH, steps=1, seed=seed).info.loss for seed in (0, 1)]
+    assert losses[0] != losses[1]
+
+
+def test_torch_datasets_and_initial_weights(exported, work):
+    images, labels = tensors(work)
+    data = torch.utils.data.TensorDataset(images, labels)
+    model, network = exported
+    runs = [penstock.train(network, given, workers=1, batch=BATCH, steps=2) for given in (data, (images, labels))]
+    assert runs[0].info.loss == runs[1].info.loss
+    other = make()
+    with torch.no_grad():
+        other.head.bias += 1
+    fresh = penstock.export(make(), torch.zeros(2, 1, 16, 16)).initialize(other.state_dict())
+    assert penstock.predict(fresh, images) == pytest.approx(other(images).detach().numpy(), abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def profile(exported):
+    return penstock.profile(exported[1], 8, device="fpga:vcu118")
+
+
+@pytest.mark.parametrize("schedule", ["naive", "gpipe", "1f1b", "1f1b-so", "interleaved", "hanayo", "zb-h1", "zb-h2", "zb-v"])
+def test_schedules_load(profile, schedule, tmp_path):
+    """PyTorch's own checks of what is loaded, and its lowering with communication."""
+    from torch.distributed.pipelining import schedules
+
+    plan = penstock.plan(profile, 2, schedule=schedule, weights="sync", micro_batches=4, method="uniform")
+    (tmp_path / "schedule.csv").write_text(plan.torch_csv())
+
+    class Stage:
+        num_stages, group_size, group_rank, is_last, submod = plan.info.stages, 2, 0, False, None
+        stage_index, has_backward, is_first, stage_index_to_group_rank = 0, True, True, None
+
+    runtime = schedules._PipelineScheduleRuntime([Stage()], 4)
+    runtime._load_csv(str(tmp_path / "schedule.csv"))
+    owners = runtime.stage_index_to_group_rank
+    assert owners == {stage: one["forward"] for stage, one in enumerate(plan.json()["stages"])}
+    order = schedules._add_send_recv(runtime.pipeline_order, owners.get, plan.info.stages)
+    assert schedules._simulate_comms_compute(order, owners.get, plan.info.stages)
+
+
+@pytest.mark.parametrize("schedule", ["zb-v"])
+def test_plan_runs_on_pytorch(profile, exported, work, schedule):
+    """The losses of torch.distributed.pipelining are those of PyTorch alone, and Penstock's."""
+    images, labels = tensors(work)
+    plan = penstock.plan(profile, 2, schedule=schedule, weights="sync", micro_batches=4, micro_batch=8, method="uniform")
+    plan.to_torch(work / schedule)
+    torch.save(make().state_dict(), work / "initial.pt")
+    out = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", work / schedule / "run.py",
+                          "--model", f"{work / 'net.py'}:Net", "--data", work / "data.npz", "--init", work / "initial.pt",
+                          "--steps", "3"], capture_output=True, text=True, timeout=300,
+                         env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert out.returncode == 0, out.stderr[-3000:]
+    losses = [float(line.split()[-1]) for line in out.stdout.splitlines() if line.startswith("step")]
+    assert losses == pytest.approx(own_losses(make(), images, labels, 3), rel=1e-4)
+    run = penstock.train(plan, (images, labels), steps=3, lr=0.05, momentum=0.9)
+    assert run.steps["loss"] == pytest.approx(losses, rel=1e-4)
+
+
+def test_notebook(tmp_path):
+    """It runs from top to bottom, and its last cell says that PyTorch agrees."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    pytest.importorskip("matplotlib")
+    path = Path(os.environ.get("PENSTOCK_SOURCE", Path(__file__).parents[2])) / "python" / "notebooks" / "first_pipeline.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "PyTorch finds the same accuracy" in printed
