@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench papers asan tsan fuzz coverage mutants format lint install wheel clean
+.PHONY: help setup build demo check check-long torture bench papers asan tsan fuzz coverage mutants format lint install uninstall wheel deb source clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -24,8 +24,8 @@ help:
 	@echo "make coverage    which lines the tests run, by module and file (needs gcovr)"
 	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
 	@echo "make format, lint"
-	@echo "make install     to PREFIX=$(PREFIX)"
-	@echo "make wheel       the Python package, in dist"
+	@echo "make install     to PREFIX=$(PREFIX), with man pages and completions; make uninstall"
+	@echo "make wheel       the Python package, in dist; make deb: packages for Debian; make source: the source archive"
 	@echo "make clean"
 
 setup:
@@ -95,9 +95,37 @@ lint: setup
 
 install: build
 	cmake --install build/release --prefix $(PREFIX)
+	@library=$$(sed -n 's,/libpenstock.a$$,,p' build/release/install_manifest.txt); \
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && ldconfig && ldconfig -p | grep -q "$$library/libpenstock"; then :; else \
+	    echo "$(PREFIX)/bin/penstock runs as it is; programs with the shared library need LD_LIBRARY_PATH=$$library"; \
+	    echo "or -Wl,-rpath,$$library, unless the dynamic linker searches there"; fi
+
+# What `make install` wrote last, and directories that are empty then.
+BUILD ?= build/release
+uninstall:
+	@grep -q '^$(PREFIX)/' $(BUILD)/install_manifest.txt || \
+	    { echo "uninstall: the last 'make install' was not to PREFIX=$(PREFIX)" >&2; exit 1; }
+	@sed 's,^,$(DESTDIR),' $(BUILD)/install_manifest.txt | xargs -d '\n' rm -f
+	@find $(DESTDIR)$(PREFIX) -depth -type d -path '*penstock*' -empty -delete
 
 wheel: setup
 	@JOBS=$(JOBS) python3 python/build_backend.py wheel dist
+
+# The same tree gives the same bytes: times are those of the commit, and no path of the build is in the files.
+VERSION := $(shell sed -n 's/^project.penstock VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+deb: setup
+	@cmake -S . -B build/deb $$(command -v ninja >/dev/null && echo -G Ninja) -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_TESTS=OFF \
+	    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_C_FLAGS="-ffile-prefix-map=$(CURDIR)=. $(DEB_CFLAGS)" >/dev/null
+	@cmake --build build/deb --parallel $(JOBS)
+	@rm -f build/deb/*.deb
+	@cd build/deb && cpack -G DEB >cpack.log || { cat cpack.log >&2; exit 1; }
+	@mkdir -p dist && cp build/deb/*.deb dist && ls dist/*.deb
+
+source:
+	@mkdir -p dist
+	@git archive --format=tar --prefix=penstock-$(VERSION)/ HEAD | gzip -9n >dist/penstock-$(VERSION).tar.gz
+	@ls dist/penstock-$(VERSION).tar.gz
 
 clean:
 	rm -rf build

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What is installed is enough: the README's example is built with the flags of pkg-config, against the shared library and against the
-# static one, and as a CMake project, from another directory than the prefix was made for; the program and the examples run.
+# static one, and as a CMake project, from another directory than the prefix was made for; the program and the examples run. What was
+# installed can be removed again.
 # PENSTOCK_SOURCE and PENSTOCK_BUILD are the trees, CC and CMAKE the tools. (The rest stands in support.sh.)
 . "$(dirname "$0")/support.sh"
 : "${PENSTOCK_SOURCE:?the source tree}" "${PENSTOCK_BUILD:?the build tree}" "${CC:?the compiler}" "${CMAKE:?the path of cmake}"
@@ -19,6 +20,8 @@ learns() { # COMMAND...: the example, which says how well it did
 check install "$CMAKE" --install "$PENSTOCK_BUILD" --prefix "$PWD/first"
 mv first prefix || exit 1
 check program prefix/bin/penstock models --model lenet5
+check "man pages" test -s prefix/share/man/man1/penstock-train.1
+check "completions" test -s prefix/share/bash-completion/completions/penstock
 
 sed -n '/^#include <penstock.h>/,/^}/p' "$PENSTOCK_SOURCE/README.md" >example.c
 pc=$(dirname "$(find prefix -name penstock.pc)")
@@ -44,5 +47,10 @@ X
 check "cmake" "$CMAKE" -S . -B build -DCMAKE_PREFIX_PATH="$PWD/prefix" -DCMAKE_C_COMPILER="$CC"
 check "example by CMake" "$CMAKE" --build build
 check "example of CMake" learns build/example
+
+check "install again" "$CMAKE" --install "$PENSTOCK_BUILD" --prefix "$PWD/second"
+check "uninstall" make -C "$PENSTOCK_SOURCE" uninstall BUILD="$PENSTOCK_BUILD" PREFIX="$PWD/second"
+check "nothing is left" test -z "$(find second ! -type d)"
+check "no uninstall of another place" sh -c "! make -C '$PENSTOCK_SOURCE' uninstall BUILD='$PENSTOCK_BUILD' PREFIX=/nowhere"
 
 finish

@@ -36,15 +36,15 @@ static void put_wrapped(const char *text, size_t indent, size_t *column) {
     }
 }
 
-/* " (one, two, three)": the names that are accepted. */
-static void put_names(const struct argument *row, size_t *column) {
+void command_row_text(const struct argument *row, char *out, size_t size) {
     const char *names[64];
-    size_t count = arguments_names(row, names, sizeof names / sizeof names[0]);
-    for (size_t i = 0; i < count; i++) {
-        char word[80];
-        snprintf(word, sizeof word, "%s%s%s", i == 0 ? "(" : "", names[i], i + 1 < count ? "," : ")");
-        put_wrapped(word, HELP_INDENT, column);
-    }
+    const size_t count = arguments_names(row, names, sizeof names / sizeof names[0]);
+    size_t used = (size_t)snprintf(out, size, "%s", row->help);
+    for (size_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s", i == 0 ? " (" : " ", names[i], i + 1 < count ? "," : ")");
+    if ((row->read == argument_read_integer || row->read == argument_read_integers) && row->high <= RANGE_WORTH_TELLING &&
+        used < size)
+        snprintf(out + used, size - used, " (%.12g to %.12g)", row->low, row->high);
 }
 
 static void put_row(const struct argument *row) {
@@ -57,13 +57,9 @@ static void put_row(const struct argument *row) {
         putchar(' ');
     else
         printf("\n%*s", HELP_INDENT, "");
-    put_wrapped(row->help, HELP_INDENT, &column);
-    put_names(row, &column);
-    if ((row->read == argument_read_integer || row->read == argument_read_integers) && row->high <= RANGE_WORTH_TELLING) {
-        char range[64];
-        snprintf(range, sizeof range, "(%.12g to %.12g)", row->low, row->high);
-        put_wrapped(range, HELP_INDENT, &column);
-    }
+    char text[4096];
+    command_row_text(row, text, sizeof text);
+    put_wrapped(text, HELP_INDENT, &column);
     putchar('\n');
 }
 

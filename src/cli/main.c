@@ -21,11 +21,15 @@ extern const struct command command_models, command_profile, command_plan, comma
     command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check, command_report;
 
 static const struct command *const commands[] = {
-    &command_models,  &command_profile,  &command_plan,    &command_program, &command_simulate,
-    &command_train,   &command_evaluate, &command_predict, &command_compare, &command_export,
-    &command_cluster, &command_check,    &command_report,
+    &command_models,   &command_profile,
+    &command_plan,     &command_program,
+    &command_simulate, &command_train,
+    &command_evaluate, &command_predict,
+    &command_compare,  &command_export,
+    &command_cluster,  &command_check,
+    &command_report,   NULL,
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] - 1 };
 
 static void print_help(void) {
     printf("Penstock %s trains neural networks as pipelines over several workers.\n\n"
@@ -130,6 +134,7 @@ static enum ps_status run(int argc, char **argv, struct ps_error *error) {
         printf("penstock %s\n", ps_version());
         return PS_OK;
     }
+    if (word != NULL && strcmp(word, "--documents") == 0 && argc == 3) return documents_write(commands, argv[2], error);
     const struct command *command;
     CHECK(find_command(help ? argv[2] : word, &command, error));
     if (help) {

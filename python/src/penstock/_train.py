@@ -56,6 +56,7 @@ class TrainOptions(PlanOptions, total=False):
     seed: int
     trace: bool
     checkpoint_every: int
+    checkpoint_minutes: float
     keep_checkpoints: int
 
 
