@@ -85,7 +85,7 @@ refused 2 "--data" train --model lenet5 --workers 2
 refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
 refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
 refused 2 "--lr: 'fast' is not understood" train --lr fast
-(ulimit -s 64 && "$PENSTOCK" models --model lenet5 >out 2>err)
+(ulimit -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err)
 case $? in
 0) ;; # it may raise the limit
 2) grep -q 'limit of the stack is 64 KiB' err || complain "a small stack: not said" ;;
