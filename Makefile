@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench papers asan tsan fuzz coverage mutants format lint install uninstall wheel deb source clean
+.PHONY: help setup build demo check check-long torture bench papers papers-long asan tsan fuzz coverage mutants format lint install uninstall wheel deb source clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -18,7 +18,7 @@ help:
 	@echo "make check       all tests; make check-long: the ones that take long"
 	@echo "make torture     faults and kills, for SECONDS=3600"
 	@echo "make bench       measurements"
-	@echo "make papers      the papers' tables, beside Penstock's"
+	@echo "make papers      the papers' tables and figures, beside Penstock's; make papers-long: those that take hours"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
 	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
 	@echo "make coverage    which lines the tests run, by module and file (needs gcovr)"
@@ -58,6 +58,9 @@ bench: build
 
 papers: build
 	@bench/papers/run
+
+papers-long: build
+	@bench/papers/run long
 
 asan tsan: setup
 	$(call make-preset,$@)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "plan/planners/madpipe.h"
 
@@ -20,6 +21,7 @@ enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
 struct grid {
     const struct madpipe *data;
     int64_t guess; /* the period that determines how many activations are kept */
+    int64_t cap;   /* longer periods count as NEVER */
     int64_t load_step, memory_step, delay_step;
     int64_t *least; /* per state, and 1 more; 0: not computed yet. Most states are never reached and take no memory. */
 };
@@ -61,13 +63,23 @@ static int64_t with_stage(struct grid *grid, const struct state *state, int firs
     int64_t steps = round_up(next, grid->delay_step);
     if (rest->workers < 0 || memory > data->limit_bytes || rest->load >= LOADS || rest->memory >= MEMORIES || steps >= DELAYS)
         return NEVER;
+    /* The layers that remain take their time on these workers and the special one, whatever the memory. */
+    if (data->time_ns[first] + rest->load * grid->load_step > grid->cap * (rest->workers + 1)) return NEVER;
     rest->delay = (int)steps;
     return period > transfer ? period : transfer;
 }
 
+/* Whether a stage from `first` on, or from an earlier layer, may have a period below `best` in the memory of a worker. */
+static bool may_be_stage(const struct grid *grid, const struct state *state, int first, int64_t best) {
+    const struct madpipe *data = grid->data;
+    int64_t time = madpipe_time_ns(data, first, state->layers);
+    int64_t copies = madpipe_periods(state->delay * grid->delay_step + time, grid->guess);
+    return time < best && (copies - 1) * madpipe_copy_bytes(data, first, state->layers) <= data->limit_bytes;
+}
+
 static int64_t best_stage(struct grid *grid, const struct state *state, int *best_first, bool *best_special) {
-    int64_t best = NEVER;
-    for (int first = state->layers - 1; first >= 0; first--)
+    int64_t best = grid->cap + 1;
+    for (int first = state->layers - 1; first >= 0 && may_be_stage(grid, state, first, best); first--)
         for (int special = 0; special < 2; special++) {
             struct state rest;
             int64_t period = with_stage(grid, state, first, special, &rest);
@@ -79,7 +91,7 @@ static int64_t best_stage(struct grid *grid, const struct state *state, int *bes
             *best_first = first;
             *best_special = special;
         }
-    return best;
+    return best > grid->cap ? NEVER : best;
 }
 
 static int64_t least(struct grid *grid, const struct state *state) {
@@ -113,6 +125,22 @@ static void read_stages(struct grid *grid, struct state state, struct madpipe_st
     *count = n;
 }
 
+/* The least period for the grid's guess, with the table for read_stages; NEVER also if it is above `high`, where the iterations
+ * need to know no more. A cap on the period leaves most states unreached, so short ones are tried before longer ones. */
+static enum ps_status dynamic_program(struct grid *grid, size_t states, int64_t high, int64_t *period, struct ps_error *error) {
+    const struct state all = {.layers = grid->data->layers, .workers = grid->data->workers - 1};
+    int64_t share = grid->data->time_ns[grid->data->layers] / grid->data->workers;
+    *period = NEVER;
+    for (grid->cap = share + share / 4 + 1; *period == NEVER; grid->cap = high) {
+        if (grid->cap > high / 2) grid->cap = high;
+        free(grid->least);
+        TRY(memory_new(&grid->least, states, "the grid of the planner", error));
+        *period = least(grid, &all);
+        if (grid->cap == high) break;
+    }
+    return PS_OK;
+}
+
 /* Algorithm 1, from the lower bound on; the stages of the best iteration. If none finds an allocation, neither for memory nor
  * for its grid, the upper bound is the last guess. Their predicted period is NEVER if there are none. */
 static enum ps_status first_phase(struct grid *grid, size_t states, struct madpipe_stage *stages, int *count, int64_t *promised,
@@ -129,18 +157,19 @@ static enum ps_status first_phase(struct grid *grid, size_t states, struct madpi
         if (round == ROUNDS && best < NEVER) break;
         grid->guess = round == 0 ? low : round == ROUNDS ? highest : low + (high - low) / 2;
         if (grid->guess < 1) grid->guess = 1;
-        TRY(memory_new(&grid->least, states, "the grid of the planner", error));
-        int64_t period = least(grid, &all), worse = period > grid->guess ? period : grid->guess;
+        int64_t period;
+        TRY(dynamic_program(grid, states, best < NEVER ? high : 2 * highest, &period, error));
+        int64_t worse = period > grid->guess ? period : grid->guess;
         if (worse < best) {
             best = worse;
             read_stages(grid, all, stages, count);
         }
-        free(grid->least);
         int64_t better = period < grid->guess ? period : grid->guess;
         if (better > low) low = better;
         if (worse < high) high = worse;
     }
     *promised = best;
+    if (best < NEVER) log_info("the first phase promises a period of %.6g s", (double)best / 1e9);
     return PS_OK;
 }
 
@@ -178,6 +207,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
                                  .operations = arena_take(&data.arena, 4 * layers, sizeof *best.operations)};
     enum ps_status status = arena_check(&data.arena, "a plan", error);
     if (status == PS_OK) status = solve_data(&data, &grid, stages, operations, &best, answer, error);
+    free(grid.least);
     madpipe_close(&data);
     return status;
 }
