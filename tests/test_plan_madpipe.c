@@ -352,8 +352,8 @@ static void climbing(void **state) {
     assert_true(plans > 200 && better > 20);
 }
 
-/* The published grid: valid plans, never below the bound of the class, on the whole no better than the exact ones. Their periods
- * add up to what the programme found before it left out states that cannot be below a known period. */
+/* The published grid: valid plans, never below the bound of the class, on the whole no better than the exact ones. Their
+ * periods add up to what the programme found before it left out states that cannot be below a known period. */
 static void published_grid(void **state) {
     (void)state;
     int plans = 0, worse = 0, better = 0;

@@ -1,7 +1,8 @@
 # Draws a figure as SVG, in the style of Penstock's timelines. Standard input:
 #   title TEXT          x TEXT          y TEXT          columns N (panels in a row)
 #   size WIDTH HEIGHT   of a panel      from Y, to Y    ends of the y axis; else 0 and what the figures need
-#   panel TITLE         begins another panel
+#   apart               each panel has axes of its own
+#   panel TITLE [@ X]   begins another panel, with a text of its own at its x axis
 #   line NAME [dashed|points] [LIKE]    begins a series; with LIKE it has the colour of the series of that name
 #   bars NAME                           begins a series of bars, one beside the other at each x
 #   X Y                 a point; X may be a word, in order of appearance. A point `-` breaks the line.
@@ -25,7 +26,8 @@ $1 == "columns" { columns = $2; next }
 $1 == "size" { width = $2; height = $3; next }
 $1 == "from" { from = $2; next }
 $1 == "to" { to = $2; next }
-$1 == "panel" { sub(/^panel /, ""); name[++panels] = $0; next }
+$1 == "apart" { apart = 1; next }
+$1 == "panel" { sub(/^panel /, ""); name[++panels] = $0; if (split($0, part, / @ /) > 1) { name[panels] = part[1]; below[panels] = part[2] } next }
 $1 == "line" || $1 == "bars" {
     if (!panels) panels = 1
     style[++series] = $1 == "bars" ? "bars" : $3
@@ -37,25 +39,33 @@ $1 == "line" || $1 == "bars" {
 }
 NF >= 2 {
     n = ++points[series]
-    if ($1 + 0 != $1 || words) { words = 1; if (!($1 in place)) { place[$1] = ++placed; word[placed] = $1 } px[series, n] = place[$1] }
+    if ($1 + 0 != $1 || words || style[series] == "bars") { words = 1; if (!($1 in place)) { place[$1] = ++placed; word[placed] = $1 } px[series, n] = place[$1] }
     else px[series, n] = $1 + 0
     py[series, n] = $2
-    if ($2 != "-" && $2 > top) top = $2
-    if (!any++ || px[series, n] < low) low = px[series, n]
-    if (any == 1 || px[series, n] > high) high = px[series, n]
+    for (p = 0; p <= panels; p += panels) {
+        if ($2 != "-" && $2 > tops[p]) tops[p] = $2
+        if (!any[p]++ || px[series, n] < lows[p]) lows[p] = px[series, n]
+        if (any[p] == 1 || px[series, n] > highs[p]) highs[p] = px[series, n]
+    }
 }
-END {
-    if (to == "") to = top * 1.05
+function axes(p) {
+    to = given != "" ? given : tops[p] * 1.05
     if (to <= from) to = from + 1
-    for (s = 1; s <= series; s++) if (style[s] == "bars") { bars[of[s]]++; barred = 1; slot[s] = bars[of[s]] }
+    low = lows[p]; high = highs[p]
     if (barred || words) { low -= 0.6; high += 0.6 }
     if (high <= low) high = low + 1
+    step = nice(to - from)
+    xstep = nice(high - low); if (!words && xstep < 1 && high - low >= 4) xstep = 1
+}
+END {
+    given = to
+    for (s = 1; s <= series; s++) if (style[s] == "bars") { bars[of[s]]++; barred = 1; slot[s] = bars[of[s]] }
     if (columns > panels) columns = panels
     left = 56; head = 34 + 20 * int((entries + 5) / 6)
     rows = int((panels + columns - 1) / columns)
     titles = name[1] != "" ? 18 : 0
     all_w = columns * (width + left) + 24; all_h = head + rows * (height + 44 + titles) + 6
-    if (all_w < 520) all_w = 520
+    if (all_w < 40 + 8.6 * length(label["title"])) all_w = int(40 + 8.6 * length(label["title"]))
     printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"11\" fill=\"#2e3440\">\n", all_w, all_h, all_w, all_h
     print "<style>.g{stroke:#d8dee9;stroke-width:1}.s{fill:none;stroke-width:1.8;stroke-linejoin:round}</style>"
     text(0, 0, label["title"], " display=\"none\"")
@@ -72,9 +82,8 @@ END {
         x += 42 + 6.2 * length(shown)
         if (x > all_w - 130) { x = 12; y += 18 }
     }
-    step = nice(to - from)
-    xstep = nice(high - low); if (!words && xstep < 1 && high - low >= 4) xstep = 1
     for (p = 1; p <= panels; p++) {
+        axes(apart ? p : 0)
         ox = left + ((p - 1) % columns) * (width + left); oy = head + titles + int((p - 1) / columns) * (height + 44 + titles)
         if (titles) text(ox, oy - 6, name[p], " font-weight=\"bold\"")
         printf "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"#fbfcfd\" stroke=\"#d8dee9\"/>\n", ox, oy, width, height
@@ -86,7 +95,7 @@ END {
         if (words) for (i = 1; i <= placed; i++) text(ox + (i - low) / (high - low) * width, oy + height + 14, word[i], " text-anchor=\"middle\"")
         else for (v = xstep * int(low / xstep + 0.9999); v <= high * 1.0001; v += xstep)
             text(ox + (v - low) / (high - low) * width, oy + height + 14, number(v), " text-anchor=\"middle\"")
-        text(ox + width / 2, oy + height + 29, label["x"], " text-anchor=\"middle\"")
+        text(ox + width / 2, oy + height + 29, p in below ? below[p] : label["x"], " text-anchor=\"middle\"")
         if ((p - 1) % columns == 0) text(0, 0, label["y"], sprintf(" text-anchor=\"middle\" transform=\"translate(%.1f %.1f) rotate(-90)\"", ox - 42, oy + height / 2))
         for (s = 1; s <= series; s++) if (of[s] == p) {
             path = ""; pen = "M"; marks = ""

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The largest GNMT-L that fits on devices of 16 GB (BaPipe's Table IV), by `penstock compare --largest`: every entry is a plan
-# whose programs were verified, within the memory of each of its workers. docs/methods.md states the assumptions and the
+# whose programs were verified, within the memory of each of its workers. docs/papers/bapipe.md states the assumptions and the
 # differences.
 set -eu
 cd "$(dirname "$0")/../../.."

@@ -18,7 +18,7 @@
 
 #include "plan/planners/bipartition.h"
 
-#define STATES_MAX ((size_t)1 << 26)
+#define STATES_MAX ((size_t)1 << 28)
 
 struct part {
     double period_ns; /* below 0: not computed yet */

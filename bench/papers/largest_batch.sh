@@ -8,9 +8,9 @@
 #   which the paper's methods are built: of its last stage those are the scores of all classes (of a translation: of all words, at each
 #   position).
 #   LINEAR=FACTOR: multiplies the modelled time of linear layers, which moves the cut.
-#   largest_batch.sh [NETWORK...]
+#   bench/papers/largest_batch.sh [NETWORK...]
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . bench/common.sh
 
 # name, network, optimizer, the paper's row
