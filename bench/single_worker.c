@@ -31,14 +31,7 @@ static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
     double backward = clock_now();
     const struct optimizer *rule;
     check(optimizer_find("sgdm", &rule, &error), &error);
-    struct optimizer_call call = {.count = (size_t)stage_sizes(w->stage).parameter_bytes / sizeof(float),
-                                  .weights = w->weights,
-                                  .updated = w->weights,
-                                  .gradient = w->gradients,
-                                  .moment = {w->momentum},
-                                  .lr = rule->defaults.lr,
-                                  .step = number};
-    w->device->type->update(w->device, rule, &rule->defaults, &call, false, 0);
+    update(w, rule, number);
     double done = clock_now();
     seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
     return result.loss / (double)w->label_count;

@@ -3,8 +3,9 @@
 
     single_worker.py [MODEL [BATCH [THREADS [STEPS [FORMAT]]]]]
 
-FORMAT: default (N, C, H, W) or channels_last. Prints the median of a step in milliseconds. Debian: apt install python3-torch.
+FORMAT: default (N, C, H, W) or channels_last; with ",bf16" under autocast to bf16, with ",compile" compiled. Prints the median of a step in milliseconds. Debian: apt install python3-torch.
 """
+import contextlib
 import statistics
 import sys
 import time
@@ -200,9 +201,10 @@ MODELS = {"lenet5": lenet5, "alexnet": alexnet, "vgg16": vgg16, "vgg16,batch_nor
 def main():
     given = sys.argv[1:] + ["vgg16", "64", "1", "9", "default"][len(sys.argv) - 1:]
     name, batch, threads, steps, layout = given[0], int(given[1]), int(given[2]), int(given[3]), given[4]
-    network = name.split(",")[0]
-    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last"):
-        sys.exit(f"single_worker.py: known models: {', '.join([*MODELS, *SEQUENCES])}; formats: default, channels_last")
+    network, (layout, *how) = name.split(",")[0], layout.split(",")
+    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last") or {*how} - {"bf16", "compile"}:
+        sys.exit(f"single_worker.py: known models: {', '.join([*MODELS, *SEQUENCES])}; formats: default, channels_last, "
+                 "and with them bf16, compile")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     if network in SEQUENCES:
@@ -216,17 +218,21 @@ def main():
     if layout == "channels_last" and network not in SEQUENCES:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    if "compile" in how:
+        model = torch.compile(model)
+    autocast = torch.autocast("cpu", torch.bfloat16) if "bf16" in how else contextlib.nullcontext()
     times = []
     for step in range(WARMUP + steps):
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(x), labels)
+        with autocast:
+            loss = nn.functional.cross_entropy(model(x), labels)
         loss.backward()
         optimizer.step()
         if step >= WARMUP:
             times.append(1e3 * (time.perf_counter() - begin))
     median = statistics.median(times)
-    print(f"pytorch {torch.__version__} {layout} {name} batch {batch} threads {threads}: {median:.2f} ms a step, "
+    print(f"pytorch {torch.__version__} {given[4]} {name} batch {batch} threads {threads}: {median:.2f} ms a step, "
           f"{1e3 * batch / median:.1f} samples/s, loss {loss.item():.3f}")
 
 
