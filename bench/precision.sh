@@ -2,8 +2,8 @@
 # One worker in f32 and in bf16 (`--precision bf16`), of Penstock and of PyTorch: training steps (forward, backward, SGD with
 # momentum). PyTorch's bf16 is autocast; its formats are channels last and, where torch.compile works, that compiled. All are
 # run in turn, so that a busy machine slows all; medians over the rounds, and the spread, (largest - least) / median, of the
-# most unsteady of them. `faster` is f32 / bf16; `ratio` is PyTorch's fastest form of that type over Penstock's: above 1 Penstock is
-# faster.
+# most unsteady of them. With PROCESSOR_TIME=1 the times are of the processor, for one thread on a machine that others use, too.
+# `faster` is f32 / bf16; `ratio` is PyTorch's fastest form of that type over Penstock's: above 1 Penstock is faster.
 #   bench/precision.sh [MODEL:BATCH...]     ROUNDS (3), THREADS ("1 2"), STEPS (5), PYTHON (the first that has torch), COMPILE (1)
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ best() { for form; do [ ! -s "$work/$form" ] || median <"$work/$form"; done | so
 made_with "bench/precision.sh"
 echo "machine  $(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 echo
-echo "milliseconds a step, medians of $rounds rounds of $steps steps"
+echo "milliseconds a step${PROCESSOR_TIME:+ of the processor}, medians of $rounds rounds of $steps steps"
 watch
 printf '%-54s %3s %9s %9s %6s %9s %9s %9s %9s %6s %6s %6s\n' model:batch thr f32 bf16 faster torch32 torch16 compile32 \
     compile16 ratio32 ratio16 spread

@@ -179,11 +179,11 @@ static inline void round_problem(struct problem *p) {
     round_floats(p->output_gradient, p->output);
 }
 
-/* The problem in a network of precision bf16 in which the node's inputs, too, are bf16. */
-static inline void narrow_problem(struct problem *p) {
+/* The problem in a network of precision bf16, whose data is f32; with `inputs` the node's inputs are bf16, too. */
+static inline void narrow_problem(struct problem *p, bool inputs) {
     struct graph *graph = p->graph;
     assert_ok(graph_set_precision(graph, TYPE_BF16, &test_error));
-    for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
+    for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count && inputs; node++)
         if (node->shape.type == TYPE_F32 && !(node->flags & OPERATOR_LOSS) && node->id != OPERATOR_CAST)
             node->shape.type = TYPE_BF16;
     for (int i = 0; i < p->node->input_count; i++) p->type[i] = graph->nodes[p->node->inputs[i]].shape.type;

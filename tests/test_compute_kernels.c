@@ -81,18 +81,21 @@ static void test_devices_agree(void **state) {
 /* In a network of precision bf16 every kernel gives what `reference` computes in f32 of the same rounded numbers, rounded. What
  * a backward reads of a forward may be rounded, too. */
 static void compare_bf16(struct device *device, struct device *reference, const struct test_case *which, uint64_t number) {
-    struct problem wide = make_problem(which, number), p = make_problem(which, number);
-    round_problem(&wide);
-    round_problem(&p);
-    narrow_problem(&p);
-    struct answer wanted = solve(reference, &wide), got = solve(device, &p);
-    char name[96];
-    snprintf(name, sizeof name, "%s in bf16 on %s", which->name, device->type->name);
-    compare_within(name, number, &p, &wanted, &got, 0.006, 0.03);
-    free_answer(&wanted);
-    free_answer(&got);
-    free_problem(&wide);
-    free_problem(&p);
+    for (int inputs = 0; inputs < 2; inputs++) {
+        struct problem wide = make_problem(which, number), p = make_problem(which, number);
+        round_problem(&wide);
+        round_problem(&p);
+        narrow_problem(&p, inputs == 1);
+        struct answer wanted = solve(reference, &wide), got = solve(device, &p);
+        char name[96];
+        snprintf(name, sizeof name, "%s in bf16%s on %s", which->name, inputs == 1 ? "" : " of data in f32",
+                 device->type->name);
+        compare_within(name, number, &p, &wanted, &got, 0.006, 0.03);
+        free_answer(&wanted);
+        free_answer(&got);
+        free_problem(&wide);
+        free_problem(&p);
+    }
 }
 
 static void test_bf16_agrees(void **state) {

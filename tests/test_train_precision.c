@@ -3,6 +3,7 @@
  * that the weights that kernels read are the rounding of a master, which checkpoints hold. That schedules, replicas, split
  * stages, lengths and resumed runs keep their bits is tried by their own tests with PENSTOCK_TEST_PRECISION=bf16.
  */
+#include "base/processor.h"
 #include "run_support.h"
 
 static const char model[] = "lenet5,input=16,classes=4", narrow[] = "lenet5,input=16,classes=4,precision=bf16";
@@ -30,6 +31,8 @@ static void test_names(void **state) {
     assert_true(wide->hash == hash);
     assert_string_equal(wide->name, model);
     assert_null(wide->graph->wide);
+    assert_ok(ps_network_set_precision(wide, "auto", &test_error));
+    assert_true(wide->graph->precision == (processor_has_bf16() ? TYPE_BF16 : TYPE_F32));
     assert_status(ps_network_set_precision(wide, "bf61", &test_error), PS_USAGE, "bf16");
     assert_status(ps_network_open("lenet5,precision=half", &read, &test_error), PS_USAGE, "precision");
     ps_network_destroy(read);

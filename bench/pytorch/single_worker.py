@@ -3,9 +3,10 @@
 
     single_worker.py [MODEL [BATCH [THREADS [STEPS [FORMAT]]]]]
 
-FORMAT: default (N, C, H, W) or channels_last; with ",bf16" under autocast to bf16, with ",compile" compiled. Prints the median of a step in milliseconds. Debian: apt install python3-torch.
+FORMAT: default (N, C, H, W) or channels_last; with ",bf16" under autocast to bf16, with ",compile" compiled. Prints the median of a step in milliseconds (PROCESSOR_TIME: as in single_worker.c). Debian: apt install python3-torch.
 """
 import contextlib
+import os
 import statistics
 import sys
 import time
@@ -221,16 +222,17 @@ def main():
     if "compile" in how:
         model = torch.compile(model)
     autocast = torch.autocast("cpu", torch.bfloat16) if "bf16" in how else contextlib.nullcontext()
+    clock = time.process_time if "PROCESSOR_TIME" in os.environ else time.perf_counter
     times = []
     for step in range(WARMUP + steps):
-        begin = time.perf_counter()
+        begin = clock()
         optimizer.zero_grad(set_to_none=True)
         with autocast:
             loss = nn.functional.cross_entropy(model(x), labels)
         loss.backward()
         optimizer.step()
         if step >= WARMUP:
-            times.append(1e3 * (time.perf_counter() - begin))
+            times.append(1e3 * (clock() - begin))
     median = statistics.median(times)
     print(f"pytorch {torch.__version__} {given[4]} {name} batch {batch} threads {threads}: {median:.2f} ms a step, "
           f"{1e3 * batch / median:.1f} samples/s, loss {loss.item():.3f}")

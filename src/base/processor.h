@@ -1,11 +1,14 @@
-/* The processor: the cores that this process may use, and how its threads treat denormal numbers. */
+/* The processor: the cores that this process may use, what it is fast at, and how its threads treat denormal numbers. */
 #ifndef PENSTOCK_BASE_PROCESSOR_H
 #define PENSTOCK_BASE_PROCESSOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* At least 1. */
 int cores_usable(void);
+/* Does it multiply bf16 faster than f32? With AMX or AVX-512 BF16 it does. */
+bool processor_has_bf16(void);
 
 /* The same as a set, of as many cores as it has bits. Processes of one host may use all cores of their sets together: launchers
  * bind each to a core of its own. */

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/processor.h"
 #include "base/versioned.h"
 #include "graph/model.h"
 #include "graph/operators.h"
@@ -302,9 +303,9 @@ enum ps_status network_cut_precision(const char *text, char *rest, size_t size, 
 }
 
 static enum ps_status parse_precision(const char *text, enum number_type *precision, struct ps_error *error) {
-    static const enum number_type types[] = {TYPE_F32, TYPE_BF16};
-    enum { NAMES = sizeof types / sizeof *types };
-    const char *const names[NAMES] = {number_types[types[0]].name, number_types[types[1]].name};
+    const char *const names[] = {number_types[TYPE_F32].name, number_types[TYPE_BF16].name, "auto"};
+    const enum number_type fastest = processor_has_bf16() ? TYPE_BF16 : TYPE_F32, types[] = {TYPE_F32, TYPE_BF16, fastest};
+    enum { NAMES = sizeof names / sizeof *names };
     for (int n = 0; n < NAMES; n++)
         if (strcmp(names[n], text) == 0) {
             *precision = types[n];
