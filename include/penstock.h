@@ -785,6 +785,11 @@ struct ps_evaluate_options {
     const struct ps_log_sink *log;    /* NULL: that of ps_log_to */
     const char
         *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
+    /* Several workers, for a run whose network is too large for one: it is cut as in training, or for so many, and takes
+     * training's memory. Over MPI (`transport` "mpi") all processes call, as for ps_train; the figures are rank 0's, others get
+     * NaN. Translations are not decoded. 0 and NULL: one worker, here. */
+    int workers;
+    const char *transport;
 };
 
 void ps_evaluate_options_init(struct ps_evaluate_options *options);
@@ -803,8 +808,9 @@ struct ps_predict_options {
     const struct ps_network *network; /* a network with weights of its own (ps_network_initialize) */
     const struct ps_dataset *data;    /* without a target, too, where the format allows it: arrays and tables */
     /* A file that gets them. NAME.npz: the array "output", the numbers that the loss reads (logits, not probabilities), with
-     * the shape that they have in PyTorch, and "labels" where the data have them. Any other name: CSV, in which classes have
-     * the most probable one and its probability, other networks their numbers, and those of bce probabilities. */
+     * the shape that they have in PyTorch, and "labels" where the data have them. NAME.json, a list, NAME.jsonl, an object a
+     * line, and any other name, CSV: classes have the most probable one and its probability, other networks their numbers, and
+     * those of bce probabilities; pairs of sentences have their translation. */
     const char *path;
     const char *device; /* NULL: "cpu" */
     int batch, threads; /* 0: 64, 1 */
@@ -815,10 +821,12 @@ struct ps_predict_options {
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
     const char
         *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
+    const char *format; /* "csv", "json", "jsonl", "npz" or "table" (for people); NULL: as the path ends */
+    int beam;           /* of translations; 0: 1, greedy */
 };
 
 void ps_predict_options_init(struct ps_predict_options *options);
-/* Several threads may predict at the same time. PS_USAGE: the data are pairs of sentences, which ps_evaluate translates. */
+/* Several threads may predict at the same time. PS_USAGE: translations have no `take` and fit into no .npz. */
 enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_error *error);
 
 /* A text that a trained language model goes on with. */

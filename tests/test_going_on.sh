@@ -102,6 +102,21 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     $start "$program" train --resume run --epochs 10 --patience 100 -q >out 2>err && [ "$(newest run)" = 000120 ] ||
         complain "it does not go on when more patience is asked for"
 
+    begins "evaluated by several workers: ${start:-threads}"
+    held="--run flush --data synthetic:images,samples=50 --device reference --json -q"
+    # shellcheck disable=SC2086
+    "$PENSTOCK" evaluate $held >alone 2>err || complain "evaluate: status $?"
+    # shellcheck disable=SC2086
+    $start "$program" evaluate $held --workers 3 >out 2>err || complain "evaluate --workers 3: status $?"
+    cmp -s out alone || complain "other figures: $(cat out) and $(cat alone)"
+    if [ -n "$start" ]; then
+        # shellcheck disable=SC2086
+        ${start% *} 2 "$program" evaluate $held --checkpoint 24 >out 2>err || complain "evaluate by two processes: status $?"
+        # shellcheck disable=SC2086
+        "$PENSTOCK" evaluate $held --checkpoint 24 >alone 2>err
+        cmp -s out alone || complain "two processes have other figures: $(cat out) and $(cat alone)"
+    fi
+
     begins "other rates: ${start:-threads}"
     short flush
     $start "$program" train --resume run --steps 30 --lr 0.5 --lr-schedule cosine --weight-decay 0.25 >out 2>err ||

@@ -5,6 +5,7 @@
 
 #include "cli/network.h"
 #include "cli/output.h"
+#include "comm/launch.h"
 
 struct evaluate_arguments {
     struct common_arguments common;
@@ -28,6 +29,9 @@ static const struct argument rows[] = {
     OPTION("beam", 0, "N", integer, options.beam,
            "of translations: hypotheses that are kept for each sentence; 1, the default, is greedy", RANGE(1, 1000)),
     OPTION("translations", 0, "FILE", output, options.translations, "of translations: gets them, a line each"),
+    OPTION("workers", 'w', "P", integer, options.workers,
+           "of a run: so many workers evaluate, for networks that are too large for one; under mpirun all its processes do",
+           RANGE(1, 1024)),
     OPTION_DEVICE(options.device),
     OPTION_THREADS(options.threads, "threads of the device"),
 };
@@ -45,6 +49,9 @@ static enum ps_status evaluate(const struct evaluate_arguments *arguments, struc
     }
     if (options.run == NULL && arguments->model == NULL)
         return message_set(error, PS_USAGE, "--run RUN_DIR, or --model NAME and --init FILE, must be given");
+    /* Ranks share the work on a run; on other weights the first is enough. */
+    const struct launch launch = launch_find();
+    if (options.run != NULL && launch.count > 1) options.transport = "mpi";
     CHECK(network_arguments_open(&of, arguments->model, &network, error));
     enum ps_status status = ps_dataset_open(arguments->data, NULL, &data, error);
     options.network = network;
@@ -60,7 +67,10 @@ static void defaults(void *values) { ps_evaluate_options_init(&((struct evaluate
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct evaluate_arguments *arguments = values;
     struct ps_evaluation evaluation;
+    const int rank = launch_find().rank;
+    if (rank > 0 && arguments->options.run == NULL) return PS_OK;
     CHECK(evaluate(arguments, &evaluation, error));
+    if (rank > 0) return PS_OK;
     if (output_is_taken(arguments->options.translations)) return PS_OK;
     if (arguments->common.json) {
         printf("{\"loss\": ");
@@ -104,5 +114,6 @@ const struct command command_evaluate = {
     .size = sizeof(struct evaluate_arguments),
     .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
     .defaults = defaults,
+    .every_rank = true,
     .run = run,
 };

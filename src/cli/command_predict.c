@@ -24,7 +24,14 @@ static const struct argument rows[] = {
     OPTION("data", 'd', "SPEC", text, data,
            "what to predict; of a format with two parts the test part. Arrays and tables need no target", .excludes = "prompt"),
     OPTION("output", 'o', "FILE", output, options.path,
-           "gets the predictions: CSV, a line each, or FILE.npz, what the network computes and the labels as arrays"),
+           "gets the predictions: CSV, a line each, FILE.json, FILE.jsonl, or FILE.npz, what the network computes and the "
+           "labels as "
+           "arrays. Without it they are a table on standard output"),
+    OPTION("format", 0, "NAME", text, options.format, "csv, json, jsonl, npz or table, whatever the file is called",
+           .excludes = "prompt"),
+    OPTION("beam", 0, "N", integer, options.beam,
+           "of translations: hypotheses that are kept for each sentence; 1, the default, is greedy", RANGE(1, 1000),
+           .excludes = "prompt"),
     OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
            RANGE(1, 1 << 20), .excludes = "prompt"),
     OPTION_DEVICE(options.device),
@@ -79,8 +86,11 @@ static enum ps_status predict(const struct predict_arguments *arguments, const s
                               struct ps_error *error) {
     struct ps_predict_options options = arguments->options;
     struct ps_dataset *data;
-    if (arguments->data == NULL || options.path == NULL)
-        return message_set(error, PS_USAGE, "--data SPEC and -o FILE, or --prompt TEXT, must be given");
+    if (arguments->data == NULL) return message_set(error, PS_USAGE, "--data SPEC, or --prompt TEXT, must be given");
+    if (options.path == NULL) {
+        options.path = OUTPUT_STANDARD;
+        if (options.format == NULL) options.format = arguments->common.json ? "json" : "table";
+    }
     CHECK(ps_dataset_open(arguments->data, NULL, &data, error));
     options.network = network;
     options.data = data;
@@ -112,13 +122,15 @@ static enum ps_status run(const void *values, struct ps_error *error) {
 const struct command command_predict = {
     .name = "predict",
     .summary = "what a trained network computes of data, or writes",
-    .usage = "(--run RUN_DIR | --model NAME --init FILE) (--data SPEC -o FILE | --prompt TEXT)",
+    .usage = "(--run RUN_DIR | --model NAME --init FILE) (--data SPEC [-o FILE] | --prompt TEXT)",
     .description = {"Computes the network's output for each sample. As CSV, a line for each sample, or for each position of "
                     "those with several labels, has its number, the most probable class and its probability; for networks "
-                    "that compute numbers (mse, l1) these, for bce the probability of each class. As .npz the array "
+                    "that compute numbers (mse, l1) these, for bce the probability of each class; pairs of sentences are "
+                    "translated. As .npz the array "
                     "\"output\" holds what the loss reads (logits), in PyTorch's shape, and \"labels\" the labels.",
                     "With --prompt a language model goes on with a text."},
-    .example = "  penstock predict --run runs/lenet5 --data idx:data/fashion_mnist -o predictions.csv\n"
+    .example = "  penstock predict --run runs/lenet5 --data idx:data/fashion_mnist@0-10\n"
+               "  penstock predict --run runs/lenet5 --data idx:data/fashion_mnist -o predictions.csv\n"
                "  penstock predict --model trained.onnx --data npz:unseen.npz -o outputs.npz\n"
                "  penstock predict --run runs/gpt2 --prompt 'Once upon a time' --tokens 200 --temperature 0.8 --top-k 40",
     .size = sizeof(struct predict_arguments),

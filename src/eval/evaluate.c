@@ -123,6 +123,16 @@ static enum ps_status run_batch(struct evaluator *evaluator, int64_t number, str
     return PS_OK;
 }
 
+/* A line each. */
+static enum ps_status watch_sentences(struct evaluator *evaluator, char *text, struct ps_error *error) {
+    int64_t index = evaluator->samples.first;
+    for (char *line = text, *end; evaluator->watch && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        TRY(evaluator->watch->sentence(evaluator->watch->context, index++, line, error));
+    }
+    return PS_OK;
+}
+
 static enum ps_status translate_samples(struct evaluator *evaluator, const struct graph *graph, double *bleu,
                                         struct ps_error *error) {
     const struct ps_evaluate_options *options = evaluator->options;
@@ -136,11 +146,12 @@ static enum ps_status translate_samples(struct evaluator *evaluator, const struc
                                               .rows = evaluator->batch,
                                               .beam = options->beam > 0 ? options->beam : 1,
                                               .samples = &evaluator->samples};
-    if (options->translations) translation.sentences = &sentences;
+    if (options->translations || evaluator->watch) translation.sentences = &sentences;
     enum ps_status status = translate(&translation, &counts, error);
     char *text = text_take(&sentences);
     if (status == PS_OK) status = memory_check(text, "translations", error);
     if (status == PS_OK && options->translations) status = file_write(options->translations, text, strlen(text), error);
+    if (status == PS_OK) status = watch_sentences(evaluator, text, error);
     free(text);
     if (status == PS_OK) *bleu = bleu_score(&counts);
     return status;
@@ -165,12 +176,6 @@ static enum ps_status check_translation(const struct evaluator *evaluator, struc
         return error_set(error, PS_USAGE, "`beam`: %d hypotheses need a `batch` of at least as many, and it is %d",
                          options->beam, evaluator->batch);
     }
-    if (evaluator->watch && dataset_has_pairs(evaluator->samples.dataset)) {
-        error_set(error, PS_USAGE, "`data`: %s are pairs of sentences, which are translated and not predicted",
-                  options->data->name);
-        error_hint(error, "evaluate translates them (`translations` FILE)");
-        return PS_USAGE;
-    }
     if (dataset_has_pairs(evaluator->samples.dataset) || (options->beam == 0 && !options->translations)) return PS_OK;
     return error_set(error, PS_USAGE, "%s: %s are no pairs of sentences", options->beam > 0 ? "`beam`" : "`translations`",
                      options->data->name);
@@ -180,6 +185,11 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     TRY(open_inputs(evaluator, error));
     TRY(check_translation(evaluator, error));
     TRY(trained_open_device(&evaluator->trained, evaluator->options->device, evaluator->options->threads, error));
+    if (evaluator->watch && dataset_has_pairs(evaluator->samples.dataset)) {
+        double unused;
+        TRY(run_translation(evaluator, &unused, error));
+        return evaluator->watch->finish(evaluator->watch->context, evaluator->trained.network, error);
+    }
     TRY(trained_make_stage(&evaluator->trained, evaluator->trained.network->graph, evaluator->batch, error));
     TRY(make_staging(evaluator, error));
     int64_t batches = loader_batches(evaluator->loader);
@@ -231,12 +241,7 @@ enum ps_status evaluate_watched(const struct ps_evaluate_options *options, const
     return evaluate(options, watch, &none, error);
 }
 
-enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
-                               struct ps_error *error) {
-    struct ps_evaluate_options options = {0};
-    struct ps_evaluation own;
-    TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
-    TRY(evaluate(&options, NULL, &own, error));
-    VERSIONED_GIVE(own, evaluation, size);
-    return PS_OK;
+enum ps_status evaluate_alone(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                              struct ps_error *error) {
+    return evaluate(options, NULL, evaluation, error);
 }

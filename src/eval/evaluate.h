@@ -18,10 +18,15 @@ struct evaluated_batch {
 struct evaluation_watch {
     void *context;
     enum ps_status (*take)(void *context, const struct evaluated_batch *batch, struct ps_error *error);
-    /* Once, behind the last batch. */
+    /* Instead, where the data are pairs of sentences: what is translated, number `index` of the data. */
+    enum ps_status (*sentence)(void *context, int64_t index, const char *sentence, struct ps_error *error);
+    /* Once, behind the last batch or sentence. */
     enum ps_status (*finish)(void *context, const struct ps_network *network, struct ps_error *error);
 };
 
+/* ps_evaluate by this process alone. */
+enum ps_status evaluate_alone(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                              struct ps_error *error);
 /* Calls the watch's functions for all samples, in their order. The data need no target. Errors as those of ps_evaluate, and
  * what the functions return. */
 enum ps_status evaluate_watched(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,

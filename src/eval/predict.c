@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -12,9 +13,14 @@
 #include "eval/evaluate.h"
 #include "graph/operators.h"
 
+enum form { FORM_CSV, FORM_JSON, FORM_JSON_LINES, FORM_ARRAYS, FORM_TABLE, FORMS };
+static const char *const form_names[FORMS] = {"csv", "json", "jsonl", "npz", "table"};
+
 struct predicting {
     const struct ps_predict_options *options;
-    bool arrays; /* the file is .npz; else CSV */
+    enum form form;
+    int columns; /* written of the row so far */
+    int64_t rows;
     struct shape shape;
     int64_t each, total; /* numbers of a sample; samples */
     struct text table;
@@ -52,12 +58,51 @@ static enum kind kind_of(const struct ps_network *network) {
     return graph->nodes[graph->node_count - 1].id == OPERATOR_BCE ? PROBABILITIES : NUMBERS;
 }
 
+static bool is_json(const struct predicting *p) { return p->form == FORM_JSON || p->form == FORM_JSON_LINES; }
+
+static void begin_row(struct predicting *p) {
+    if (p->form == FORM_JSON) text_add(&p->table, "%s", p->rows > 0 ? ",\n" : "[\n");
+    if (is_json(p)) text_add(&p->table, "{");
+    p->columns = 0;
+    p->rows++;
+}
+
+static void end_row(struct predicting *p) {
+    if (is_json(p)) text_add(&p->table, "}");
+    if (p->form != FORM_JSON) text_add(&p->table, "\n");
+}
+
+static void begin_field(struct predicting *p, const char *name) {
+    const bool first = p->columns++ == 0;
+    if (is_json(p))
+        text_add(&p->table, "%s\"%s\": ", first ? "" : ", ", name);
+    else if (!first)
+        text_add(&p->table, p->form == FORM_TABLE ? "\t" : ",");
+}
+
+static void put_integer(struct predicting *p, const char *name, int64_t number) {
+    begin_field(p, name);
+    text_add(&p->table, "%lld", (long long)number);
+}
+
+static void add_number(struct predicting *p, double number, int digits) {
+    if (is_json(p) && !isfinite(number))
+        text_add(&p->table, "null");
+    else
+        text_add(&p->table, "%.*g", digits, number);
+}
+
+/* The names of columns, which JSON has in each row. */
 static void put_head(struct predicting *p, const struct ps_network *network) {
     const enum kind kind = kind_of(network);
+    const char *const separator = p->form == FORM_TABLE ? "\t" : ",";
+    if (is_json(p)) return;
     text_add(&p->table, "index");
-    if (kind == CLASSES) text_add(&p->table, "%s,label,probability", network->labels > 1 ? ",position" : "");
+    if (kind == CLASSES)
+        text_add(&p->table, "%s%s%slabel%sprobability", separator, network->labels > 1 ? "position" : "",
+                 network->labels > 1 ? separator : "", separator);
     for (int64_t i = 0; kind != CLASSES && i < p->each; i++)
-        text_add(&p->table, ",%s_%lld", kind == PROBABILITIES ? "probability" : "output", (long long)i);
+        text_add(&p->table, "%s%s_%lld", separator, kind == PROBABILITIES ? "probability" : "output", (long long)i);
     text_add(&p->table, "\n");
 }
 
@@ -72,23 +117,74 @@ static int64_t best_of(const float *logits, int64_t classes, double *probability
     return best;
 }
 
-static void put_rows(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
-    const enum kind kind = kind_of(network);
+static void put_classes(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
     const int64_t classes = network->classes;
-    for (int64_t position = 0; kind == CLASSES && position < p->each / classes; position++) {
+    for (int64_t position = 0; position < p->each / classes; position++) {
         double probability;
         const int64_t label = best_of(output + position * classes, classes, &probability);
-        text_add(&p->table, "%lld,", (long long)index);
-        if (network->labels > 1) text_add(&p->table, "%lld,", (long long)position);
-        text_add(&p->table, "%lld,%.7g\n", (long long)label, probability);
+        begin_row(p);
+        put_integer(p, "index", index);
+        if (network->labels > 1) put_integer(p, "position", position);
+        put_integer(p, "label", label);
+        begin_field(p, "probability");
+        add_number(p, probability, 7);
+        end_row(p);
     }
-    if (kind == CLASSES) return;
-    text_add(&p->table, "%lld", (long long)index);
+}
+
+/* In JSON they are one list. */
+static void put_numbers(struct predicting *p, bool probabilities, int64_t index) {
+    const char *const name = probabilities ? "probability" : "output";
+    begin_row(p);
+    put_integer(p, "index", index);
+    if (is_json(p)) begin_field(p, name);
+    if (is_json(p)) text_add(&p->table, "[");
     for (int64_t i = 0; i < p->each; i++) {
         const double number = (double)p->sample[i];
-        text_add(&p->table, ",%.9g", kind == PROBABILITIES ? 1 / (1 + exp(-number)) : number);
+        if (!is_json(p)) begin_field(p, name);
+        if (is_json(p) && i > 0) text_add(&p->table, ", ");
+        add_number(p, probabilities ? 1 / (1 + exp(-number)) : number, 9);
     }
-    text_add(&p->table, "\n");
+    if (is_json(p)) text_add(&p->table, "]");
+    end_row(p);
+}
+
+static void put_rows(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
+    const enum kind kind = kind_of(network);
+    if (kind == CLASSES)
+        put_classes(p, network, index, output);
+    else
+        put_numbers(p, kind == PROBABILITIES, index);
+}
+
+/* A sentence, quoted as CSV and JSON have it. */
+static enum ps_status take_sentence(void *context, int64_t index, const char *sentence, struct ps_error *error) {
+    struct predicting *p = context;
+    if (!p->options->path || p->form == FORM_ARRAYS)
+        return error_set(error, PS_USAGE, "%s",
+                         p->options->path ? "translations are texts, which .npz files do not hold"
+                                          : "`take`: translations are texts; give a `path`");
+    if (p->rows == 0 && !is_json(p))
+        text_add(&p->table, p->form == FORM_TABLE ? "index\ttranslation\n" : "index,translation\n");
+    begin_row(p);
+    put_integer(p, "index", index);
+    begin_field(p, "translation");
+    if (is_json(p)) {
+        json_t *string = json_string(sentence);
+        char *quoted = string ? json_dump_text(string, JSON_ENCODE_ANY) : NULL;
+        json_decref(string);
+        TRY(memory_check(quoted, "a translation", error));
+        text_add(&p->table, "%s", quoted);
+        free(quoted);
+    } else if (p->form == FORM_CSV) {
+        text_add(&p->table, "\"");
+        for (const char *at = sentence; *at; at++) text_add(&p->table, *at == '"' ? "\"\"" : "%c", *at);
+        text_add(&p->table, "\"");
+    } else {
+        text_add(&p->table, "%s", sentence);
+    }
+    end_row(p);
+    return PS_OK;
 }
 
 /* ------------------------------------------------------------------ arrays */
@@ -98,8 +194,8 @@ static enum ps_status take_room(struct predicting *p, const struct evaluated_bat
     p->each = shape_elements(&p->shape);
     p->total = batch->total;
     TRY(memory_new(&p->sample, p->each, "predictions", error));
-    if (p->options->path && !p->arrays) put_head(p, batch->network);
-    if (!p->arrays) return PS_OK;
+    if (p->options->path && p->form != FORM_ARRAYS) put_head(p, batch->network);
+    if (p->form != FORM_ARRAYS) return PS_OK;
     TRY(memory_new(&p->outputs, p->total * p->each, "predictions", error));
     if (!batch->targets) return PS_OK;
     return memory_new_bytes(&p->labels, (size_t)(p->total * batch->network->labels), sizeof(int32_t), "labels", error);
@@ -125,7 +221,7 @@ static enum ps_status take(void *context, const struct evaluated_batch *batch, s
         const float *output = batch->output + n * p->each;
         to_file_order(&p->shape, output, p->sample);
         if (options->take) options->take(options->context, batch->index + n, p->sample, (size_t)p->each);
-        if (p->arrays)
+        if (p->form == FORM_ARRAYS)
             memcpy(p->outputs + (batch->first + n) * p->each, p->sample, (size_t)p->each * sizeof *p->outputs);
         else if (options->path)
             put_rows(p, batch->network, batch->index + n, output);
@@ -150,10 +246,11 @@ static enum ps_status write_arrays(const struct predicting *p, const struct ps_n
 }
 
 static enum ps_status write_table(struct predicting *p, struct ps_error *error) {
+    if (p->form == FORM_JSON) text_add(&p->table, "%s\n]\n", p->rows > 0 ? "" : "[");
     const size_t length = p->table.length;
-    char *text = text_take(&p->table);
+    char *text = p->form == FORM_TABLE ? text_take_table(&p->table) : text_take(&p->table);
     if (!text) return error_memory(error, "predictions", length);
-    enum ps_status status = file_write(p->options->path, text, length, error);
+    enum ps_status status = file_write(p->options->path, text, strlen(text), error);
     free(text);
     return status;
 }
@@ -162,7 +259,7 @@ static enum ps_status write_table(struct predicting *p, struct ps_error *error) 
 static enum ps_status finish(void *context, const struct ps_network *network, struct ps_error *error) {
     struct predicting *p = context;
     if (!p->options->path) return PS_OK;
-    return p->arrays ? write_arrays(p, network, error) : write_table(p, error);
+    return p->form == FORM_ARRAYS ? write_arrays(p, network, error) : write_table(p, error);
 }
 
 void ps_predict_options_init(struct ps_predict_options *options) {
@@ -174,21 +271,38 @@ static bool ends_with(const char *text, const char *end) {
     return length >= ends && strcmp(text + length - ends, end) == 0;
 }
 
+/* As said, or as the file's name ends. */
+static enum ps_status choose_form(const struct ps_predict_options *options, enum form *form, struct ps_error *error) {
+    char end[16];
+    for (int f = 0; f < FORMS; f++) {
+        snprintf(end, sizeof end, ".%s", form_names[f]);
+        const bool named = options->format && strcmp(options->format, form_names[f]) == 0;
+        const bool ending = !options->format && f != FORM_TABLE && options->path && ends_with(options->path, end);
+        if (!named && !ending) continue;
+        *form = (enum form)f;
+        return PS_OK;
+    }
+    *form = FORM_CSV;
+    return options->format ? error_unknown(error, PS_USAGE, "`format`", options->format, form_names, FORMS) : PS_OK;
+}
+
 enum ps_status ps_predict(const struct ps_predict_options *given, struct ps_error *error) {
     struct ps_predict_options options = {0};
     TRY(VERSIONED_TAKE(ps_predict_options, given, &options, error));
     if (!options.path && !options.take) return error_set(error, PS_USAGE, "one of `path` and `take` must be given");
-    struct predicting predicting = {.options = &options, .arrays = options.path && ends_with(options.path, ".npz")};
+    struct predicting predicting = {.options = &options};
+    TRY(choose_form(&options, &predicting.form, error));
     const struct ps_evaluate_options evaluate = {.struct_size = sizeof evaluate,
                                                  .run = options.run,
                                                  .network = options.network,
                                                  .data = options.data,
                                                  .device = options.device,
                                                  .batch = options.batch,
+                                                 .beam = options.beam,
                                                  .threads = options.threads,
                                                  .log = options.log,
                                                  .checkpoint = options.checkpoint};
-    const struct evaluation_watch watch = {.context = &predicting, .take = take, .finish = finish};
+    const struct evaluation_watch watch = {.context = &predicting, .take = take, .sentence = take_sentence, .finish = finish};
     enum ps_status status = evaluate_watched(&evaluate, &watch, error);
     text_free(&predicting.table);
     free(predicting.outputs);

@@ -16,6 +16,7 @@
 #include "base/versioned.h"
 #include "compute/figures.h"
 #include "data/object.h"
+#include "eval/evaluate.h"
 #include "exec/trace.h"
 #include "train/trainer.h"
 
@@ -418,4 +419,59 @@ enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **
     if (status == PS_OK) status = ps_trainer_finish(trainer, run, error);
     ps_trainer_destroy(trainer);
     return status;
+}
+
+/* ----------------------------------------------------------------- evaluation alone */
+
+static enum ps_status check_evaluation(const struct ps_evaluate_options *options, struct ps_error *error) {
+    if (!options->run) return error_set(error, PS_USAGE, "`workers`: several evaluate a `run`, by its plan");
+    if (!options->data) return error_set(error, PS_USAGE, "`data`: missing");
+    if (options->network) return error_set(error, PS_USAGE, "`network`: cannot be given with `run`, which determines it");
+    if (options->beam == 0 && !options->translations) return PS_OK;
+    return error_set(error, PS_USAGE, "`%s`: one worker translates, not several", options->beam > 0 ? "beam" : "translations");
+}
+
+/* By several workers, as the run was trained: the network need not fit into one. */
+static enum ps_status evaluate_together(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
+                                        struct ps_error *error) {
+    struct ps_error trouble = {0};
+    struct ps_train_options request;
+    struct ps_cluster_options machines;
+    bool fatal;
+    TRY(check_evaluation(options, error));
+    struct ps_trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer) return error_memory(error, "an evaluation", sizeof *trainer);
+    ps_cluster_options_init(&machines);
+    machines.workers = options->workers;
+    ps_train_options_init(&request);
+    request.machines = &machines;
+    request.resume = options->run;
+    request.data = request.valid = options->data;
+    request.device = options->device;
+    request.transport = options->transport;
+    request.threads = options->threads;
+    request.log = options->log;
+    trainer->which = options->checkpoint;
+    enum ps_status status = train_request_take(&request, &trainer->request, &trouble);
+    const struct ps_log_sink *log = log_use(trainer->request.options.log);
+    if (status == PS_OK) status = trainer_setup_evaluation(trainer, &trouble);
+    if (status == PS_OK) status = trainer_evaluate(trainer, NULL, evaluation, &fatal, &trouble);
+    if (status == PS_OK && trainer_coordinates(trainer) && !isfinite(evaluation->loss))
+        status = error_set(&trouble, PS_FAILED, "the loss is not a number: the weights are not usable");
+    status = end(trainer, status, &trouble, error);
+    log_restore(log);
+    ps_trainer_destroy(trainer);
+    return status;
+}
+
+enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
+                               struct ps_error *error) {
+    struct ps_evaluate_options options = {0};
+    struct ps_evaluation own;
+    TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
+    if (options.workers < 0) return error_set(error, PS_USAGE, "`workers`: %d is negative", options.workers);
+    const bool together = options.workers > 1 || options.transport;
+    TRY(together ? evaluate_together(&options, &own, error) : evaluate_alone(&options, &own, error));
+    VERSIONED_GIVE(own, evaluation, size);
+    return PS_OK;
 }

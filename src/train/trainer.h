@@ -25,6 +25,9 @@ struct ps_trainer {
     struct resumption resumption;
     struct checkpoint checkpoint; /* that it goes on from */
     struct processes *processes;
+    bool only_evaluates;         /* a checkpoint of a run, which stays as it is */
+    const char *which;           /* of its checkpoints; NULL: the newest */
+    struct vocabulary *words[2]; /* of that run */
     struct job job;
     struct samples data, valid; /* count 0: none; dataset NULL: none, or no worker here reads it */
     struct segment_lengths lengths;
@@ -59,6 +62,9 @@ struct ps_trainer {
 
 /* Everything up to the first step, from `request` (the rest zeroed). */
 enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error);
+/* Instead of it: a run's checkpoint on `valid` of the request, by the workers that `machines` has; the memory is that of
+ * training. */
+enum ps_status trainer_setup_evaluation(struct ps_trainer *trainer, struct ps_error *error);
 /* A loader of a kind for an instance of the programs that reads inputs, or else labels; the worker owns it. */
 enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struct samples *samples,
                                    const struct instance *instance, int kind, bool inputs, struct ps_error *error);

@@ -246,8 +246,9 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
 
 static enum ps_status find_checkpoint(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(resumption_open(&trainer->request.options, trainer->processes->count, &trainer->resumption, error));
-    TRY(run_directory_open(trainer->request.options.resume, &trainer->resumption, &trainer->directory, error));
-    return checkpoint_find(trainer->request.options.resume, &trainer->checkpoint, error);
+    if (!trainer->only_evaluates)
+        TRY(run_directory_open(trainer->request.options.resume, &trainer->resumption, &trainer->directory, error));
+    return checkpoint_choose(trainer->request.options.resume, trainer->which, &trainer->checkpoint, error);
 }
 
 /* Rank 0 may not run where it did. */
@@ -283,6 +284,7 @@ static enum ps_status check_same(const struct ps_trainer *trainer, struct ps_err
         TRY(network_check(trainer->job.network, where, state->model, state->network, error));
     else if (strcmp(state->model, trainer->job.plan->model) != 0)
         return error_set(error, PS_USAGE, "%s: is of %s, the plan of %s", where, state->model, trainer->job.plan->model);
+    if (trainer->only_evaluates) return PS_OK;
     if (state->epoch_steps != trainer->lengths.epoch)
         return error_set(error, PS_USAGE, "`data`: has %lld mini-batches where the run had %lld",
                          (long long)trainer->lengths.epoch, (long long)state->epoch_steps);
@@ -321,7 +323,7 @@ static enum ps_status load(struct ps_trainer *trainer, struct ps_error *error) {
     if (trainer->job.device->real) TRY(proxies_make(trainer->executor, &worker, error));
     TRY(checkpoint_load(&trainer->checkpoint, trainer->executor, trainer->job.plan, trainer->job.graph, error));
     memory_trim(); /* of its files, before the next one's image is taken */
-    take_figures(trainer);
+    if (!trainer->only_evaluates) take_figures(trainer);
     return PS_OK;
 }
 

@@ -239,7 +239,8 @@ static enum ps_status give_data(struct ps_trainer *trainer, struct ps_error *err
         if (!executor_has(trainer->executor, instance->worker)) continue;
         for (int inputs = 0; inputs < 2; inputs++) {
             if (!trainer_reads(trainer, instance, inputs)) continue;
-            TRY(trainer_give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, inputs, error));
+            if (trainer->data.dataset)
+                TRY(trainer_give_loader(trainer, &trainer->data, instance, WORKER_DATA_TRAIN, inputs, error));
             if (trainer->valid.dataset && instance->forward)
                 TRY(trainer_give_loader(trainer, &trainer->valid, instance, WORKER_DATA_VALID, inputs, error));
         }
@@ -352,6 +353,12 @@ static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *e
     return choose_rule(trainer, optimizer, weights, job->device->real ? job->network->graph : NULL, error);
 }
 
+static enum ps_status check_processes(const struct ps_trainer *trainer, struct ps_error *error) {
+    int workers = trainer->job.plan->workers, processes = trainer->processes->count;
+    if (!trainer->job.transport->processes || workers == processes) return PS_OK;
+    return error_set(error, PS_USAGE, "`workers`: %d workers need as many processes, and there are %d", workers, processes);
+}
+
 /* The coordinator's part: everything that must be known before the others have something to do. */
 static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->resumption.document) TRY(run_directory_check(trainer->options.out, error));
@@ -362,9 +369,7 @@ static enum ps_status plan_run(struct ps_trainer *trainer, struct ps_error *erro
     TRY(check_early(trainer, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(job_plan(&trainer->job, error));
-    int workers = trainer->job.plan->workers, processes = trainer->processes->count;
-    if (!trainer->job.transport->processes || workers == processes) return PS_OK;
-    return error_set(error, PS_USAGE, "`workers`: %d workers need as many processes, and there are %d", workers, processes);
+    return check_processes(trainer, error);
 }
 
 /* Where the run is to be planned for several hosts of which nobody says what they are like, that is found out. */
@@ -489,6 +494,66 @@ enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error)
                         &trainer->resumption, error);
 }
 
+/* ---------------------------------------------------------------- evaluation alone */
+
+/* Text is numbered by the run's vocabulary. */
+static enum ps_status open_evaluated(struct ps_trainer *trainer, struct ps_error *error) {
+    char path[4096];
+    struct dataset_shape wanted = dataset_shape_of(trainer->job.network);
+    file_join(path, trainer->request.options.resume, "vocabulary.json");
+    if (file_exists(path)) TRY(vocabulary_read(path, trainer->words, error));
+    memcpy(wanted.words, trainer->words, sizeof wanted.words);
+    wanted.words_needed = true;
+    return dataset_use(trainer->options.valid, DATASET_TEST, &wanted, &trainer->valid, error);
+}
+
+/* How the run was trained does not matter any more. */
+static void forget_training(struct ps_train_options *options) {
+    options->out = options->lr_schedule = options->lengths = options->groups = options->best_by = NULL;
+    options->warmup_steps = options->evaluate_every = options->checkpoint_every = options->valid_bleu = options->epochs = 0;
+    options->lr_per_epoch = options->trace = options->keep_best = false;
+    options->steps = 1;
+}
+
+static enum ps_status plan_evaluation(struct ps_trainer *trainer, struct ps_error *error) {
+    TRY(job_open(&trainer->job, error));
+    TRY(open_evaluated(trainer, error));
+    TRY(job_plan(&trainer->job, error));
+    return check_processes(trainer, error);
+}
+
+static enum ps_status join_evaluation(struct ps_trainer *trainer, struct ps_error *error) {
+    const char *name = trainer->request.options.transport;
+    const struct transport_class *transport;
+    const enum ps_status status = transport_find(name, &transport, error);
+    if (status != PS_OK) return launch_fail(name, status, error);
+    TRY(processes_join(transport->processes, &trainer->processes, error));
+    TRY(trainer_resume_open(trainer, error));
+    forget_training(&trainer->options);
+    TRY(job_begin(&trainer->options, &trainer->job, error));
+    trainer->job.processes = trainer->processes;
+    if (!trainer->job.device->real)
+        return error_set(error, PS_USAGE, "`device`: %s computes no numbers", trainer->job.device->name);
+    if (trainer_coordinates(trainer)) TRY(plan_evaluation(trainer, error));
+    return trainer_distribute_job(trainer, error);
+}
+
+enum ps_status trainer_setup_evaluation(struct ps_trainer *trainer, struct ps_error *error) {
+    trainer->only_evaluates = true;
+    TRY(join_evaluation(trainer, error));
+    const struct job *job = &trainer->job;
+    const int64_t samples = trainer->valid.count;
+    if (!trainer_coordinates(trainer) && trainer_reads_here(trainer)) TRY(open_evaluated(trainer, error));
+    if (trainer->valid.count != samples)
+        return error_set(error, PS_BAD_INPUT, "`data`: %s has %lld samples here, but %lld at rank 0",
+                         trainer->options.valid->name, (long long)trainer->valid.count, (long long)samples);
+    trainer->lengths = (struct segment_lengths){.steps = 1, .micro_batches = job->plan->micro_batches};
+    TRY(choose_rule(trainer, job->plan->optimizer, job->plan->weights, job->graph, error));
+    TRY(lower_programs(trainer, error));
+    TRY(start_executor(trainer, error));
+    return trainer_resume_take(trainer, error);
+}
+
 void trainer_free(struct ps_trainer *trainer) {
     checkpoint_writer_free(&trainer->writer);
     processes_leave(trainer->processes, PS_OK, NULL);
@@ -500,6 +565,7 @@ void trainer_free(struct ps_trainer *trainer) {
     ps_programs_destroy(trainer->other_evaluation);
     program_set_free(&trainer->programs);
     trainer_close_data(trainer);
+    for (int v = 0; v < 2; v++) vocabulary_destroy(trainer->words[v]);
     free(trainer->needed);
     job_free(&trainer->job);
     checkpoint_free(&trainer->checkpoint);
