@@ -476,6 +476,8 @@ void ps_report_options_init(struct ps_report_options *options);
 enum ps_status ps_report_write(const struct ps_report_options *options, const char *path, struct ps_error *error);
 /* The document that the page is drawn from (free()); NULL: *error says why. */
 char *ps_report_json(const struct ps_report_options *options, struct ps_error *error);
+/* The lines of a run's log as CSV: a column for each field, of lists one for each worker. */
+enum ps_status ps_report_csv(const char *run, const char *path, struct ps_error *error);
 
 /* ---------------------------------------------------------------- datasets */
 
@@ -673,10 +675,11 @@ struct ps_train_options {
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
      * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
-     * threads, emulate, trace, keep_checkpoints and checkpoint_minutes; and as far as they are not their defaults epochs and
-     * steps (the total: PS_USAGE where the run has reached it), evaluate_every, checkpoint_every, keep_best, best_by, patience
-     * and all from lr to groups, with which the steps that follow are trained. The run's configuration keeps what was changed
-     * and when. A run that had ended, and is not asked for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none.
+     * threads, emulate, trace, tensorboard, keep_checkpoints and checkpoint_minutes; and as far as they are not their defaults
+     * epochs and steps (the total: PS_USAGE where the run has reached it), evaluate_every, checkpoint_every, keep_best,
+     * best_by, patience and all from lr to groups, with which the steps that follow are trained. The run's configuration keeps
+     * what was changed and when. A run that had ended, and is not asked for more, keeps its files as they are.
+     * PS_NO_CHECKPOINT: there is none.
      */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
@@ -687,6 +690,7 @@ struct ps_train_options {
     bool keep_best;      /* the checkpoint of the best evaluation stays, beside the newest */
     const char *best_by; /* on `valid`: "loss" (NULL), "accuracy", "perplexity" or "bleu" */
     int patience;        /* ends the training, as if it were over, after so many evaluations without a better one; 0: never */
+    bool tensorboard;    /* with `out` or `resume`: the curves also as an event file of TensorBoard in the run's directory */
 };
 
 /* Fills every field with its default. */

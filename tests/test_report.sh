@@ -2,13 +2,16 @@
 # Reports as users meet them: the page of a run and of several, its figures and no others, in a real browser where there is one;
 # names that would break a page; runs that are damaged.
 . "$(dirname "$0")/support.sh"
+tests=$(cd "$(dirname "$0")" && pwd) python=${PYTHON:-python3}
 
 # refused STATUS PATTERN ARGUMENT...: with one line, nothing on standard output, and no page.
+page="-o page.html"
+# shellcheck disable=SC2086
 refused() {
     wanted=$1 pattern=$2
     shift 2
     rm -f page.html
-    "$PENSTOCK" report -o page.html "$@" >out 2>err
+    "$PENSTOCK" report $page "$@" >out 2>err
     status=$?
     [ $status -eq "$wanted" ] || complain "report $*: status $status, not $wanted"
     [ ! -s out ] && [ ! -e page.html ] || complain "report $*: wrote something"
@@ -23,7 +26,7 @@ train() { # NAME OPTION...
     shift
     done_by train --model lenet5 --data synthetic:images,samples=256 --valid synthetic:images,samples=64 --batch 16 --epochs 2 --lr 0.05 --out "$name" "$@"
 }
-train four --workers 4 --schedule 1f1b-async --weights pipeoptim --trace
+train four --workers 4 --schedule 1f1b-async --weights pipeoptim --trace --tensorboard
 train flush --workers 2 --schedule gpipe --micro-batches 4
 
 begins "pages"
@@ -83,6 +86,35 @@ cp -R hostile "$(printf 'x<\377>&"'"'")"
 done_by report hostile "$(printf 'x<\377>&"'"'")" early bare --plan flush/plan.json --profile flush/profile.json --bandwidth 100MB/s -o hostile.html
 [ "$(grep -o '</script>' hostile.html | wc -l)" -eq 2 ] || complain "a name ends the page's script"
 [ "$(wc -c <hostile.html)" -lt 2000000 ] || complain "a name makes the page large"
+
+begins "the log as CSV"
+done_by report four --csv - && cp out log.csv
+[ "$(wc -l <log.csv)" -eq "$(($(wc -l <four/log.jsonl) + 1))" ] || complain "CSV: not a line for each of the log and one of names"
+head -n 1 log.csv | grep -q '^step,epoch,loss,.*,busy_s_3,' || complain "CSV: other columns"
+# The last line has all fields, and the log's numbers.
+tail -n 1 four/log.jsonl | tr -d '{}[]" ' | tr ',' '\n' | sed 's/.*://' | grep -v null | sort -n >given
+tail -n 1 log.csv | tr ',' '\n' | grep -v '^$' | sort -n >shown
+awk 'NR == FNR { given[NR] = $1 + 0; next } given[FNR] != $1 + 0 { bad = 1 } END { exit bad || FNR < 20 }' given shown ||
+    complain "CSV: other numbers than in the log"
+page=
+refused 2 "takes one run" four flush --csv x.csv
+refused 2 "contradict each other" four --csv x.csv --json
+refused 3 "nowhere: is not a run's directory" nowhere --csv x.csv
+
+begins "TensorBoard"
+set -- four/events.out.tfevents.*
+[ $# -eq 1 ] && [ -s "$1" ] || complain "no event file"
+"$PENSTOCK" train --model lenet5 --workers 2 --data synthetic:images --steps 1 --tensorboard >out 2>err && complain "--tensorboard without --out"
+[ ! -e "$(echo flush/events*)" ] || complain "an event file that nobody asked for"
+if "$python" -c "import tensorboard" 2>/dev/null; then
+    # A run that goes on forgets what it had said of later steps.
+    cp -R four again && sed 's/"epochs": 2/"epochs": 3/; s/"steps": 32/"steps": 48/' four/config.json >again/config.json
+    milliseconds 1100
+    "$PENSTOCK" train --resume again --epochs 3 --tensorboard -q >out 2>err || complain "going on with --tensorboard"
+    "$python" "$tests/read_events.py" four again >out 2>err || complain "TensorBoard's reader: $(cat out)"
+else
+    echo "skipped: $python has no tensorboard"
+fi
 
 begins "in a browser"
 browser=

@@ -226,10 +226,12 @@ static size_t source_bytes(const struct safetensor_source *tensor) {
 }
 
 /* The header as JSON; NULL when memory ran out. */
-static char *describe(const struct safetensor_source *tensors, int count, size_t *data_bytes) {
+static char *describe(const struct safetensor_source *tensors, int count, const json_t *metadata, size_t *data_bytes) {
     json_t *header = json_object();
     size_t offset = 0;
-    bool made = json_object_set_new(header, "__metadata__", json_pack("{s:s}", "format", "pt")) == 0;
+    json_t *about = json_pack("{s:s}", "format", "pt");
+    bool made = (!metadata || json_object_update(about, (json_t *)metadata) == 0) &&
+                json_object_set_new(header, "__metadata__", about) == 0;
     for (int i = 0; i < count && made; i++) {
         json_t *shape = json_array();
         for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
@@ -267,8 +269,9 @@ static bool says(const char *text, size_t size, const struct safetensor_source *
     return same;
 }
 
-char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
-    char *text = describe(tensors, count, data_bytes);
+static char *make_header(const struct safetensor_source *tensors, int count, const json_t *metadata, size_t *length,
+                         size_t *data_bytes) {
+    char *text = describe(tensors, count, metadata, data_bytes);
     if (text && !says(text, strlen(text), tensors, count, *data_bytes)) {
         free(text);
         return NULL;
@@ -287,10 +290,19 @@ char *safetensors_header(const struct safetensor_source *tensors, int count, siz
     return header;
 }
 
+char *safetensors_header(const struct safetensor_source *tensors, int count, size_t *length, size_t *data_bytes) {
+    return make_header(tensors, count, NULL, length, data_bytes);
+}
+
 enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
                                  struct ps_error *error) {
+    return safetensors_write_about(path, tensors, count, NULL, total_bytes, error);
+}
+
+enum ps_status safetensors_write_about(const char *path, const struct safetensor_source *tensors, int count,
+                                       const json_t *metadata, int64_t *total_bytes, struct ps_error *error) {
     size_t length = 0, data_bytes = 0;
-    char *header = safetensors_header(tensors, count, &length, &data_bytes);
+    char *header = make_header(tensors, count, metadata, &length, &data_bytes);
     struct file_piece *pieces;
     TRY(memory_check(header, "safetensors header", error));
     enum ps_status status = memory_new(&pieces, (size_t)count + 1, "safetensors header", error);

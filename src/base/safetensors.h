@@ -47,6 +47,8 @@ const struct safetensor *safetensors_find(const struct safetensors *file, const 
 enum ps_status safetensors_values(const struct safetensors *file, const struct safetensor *tensor, const float **values,
                                   struct ps_error *error);
 
+struct json_t;
+
 /* One tensor to be written; `values` are borrowed. */
 struct safetensor_source {
     const char *name;
@@ -64,5 +66,8 @@ char *safetensors_header(const struct safetensor_source *tensors, int count, siz
  * the header. */
 enum ps_status safetensors_write(const char *path, const struct safetensor_source *tensors, int count, int64_t *total_bytes,
                                  struct ps_error *error);
+/* The same, with an object of strings that stand in the header's __metadata__; NULL: none. */
+enum ps_status safetensors_write_about(const char *path, const struct safetensor_source *tensors, int count,
+                                       const struct json_t *metadata, int64_t *total_bytes, struct ps_error *error);
 
 #endif

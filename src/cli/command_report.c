@@ -7,7 +7,7 @@
 
 struct report_arguments {
     struct common_arguments common;
-    const char *out, *plan, *profile, *against;
+    const char *out, *csv, *plan, *profile, *against;
     struct words runs;
     struct cluster_arguments cluster;
 };
@@ -16,6 +16,8 @@ struct report_arguments {
 
 static const struct argument rows[] = {
     OPTION("out", 'o', "FILE", output, out, "the page; report.html where nothing is said"),
+    OPTION("csv", 0, "FILE", output, csv, "instead of a page the lines of the run's log as CSV",
+           .excludes = "out plan profile against json"),
     OPTION("plan", 'p', "FILE", text, plan, "also a plan that need not have been trained; needs --profile"),
     OPTION("profile", 'P', "FILE", text, profile, "the costs of the plan's layers"),
     OPTION("against", 0, "TRACE.json", text, against, "a trace of the plan's run, to be drawn beside the prediction"),
@@ -71,6 +73,9 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         return message_set(error, PS_USAGE, "--profile is missing; --plan needs --profile FILE");
     if (arguments->runs.count == 0 && arguments->plan == NULL)
         return message_set(error, PS_USAGE, "RUN is missing; give run directories, or --plan FILE and --profile FILE");
+    if (arguments->csv != NULL && arguments->runs.count > 1)
+        return message_set(error, PS_USAGE, "--csv: takes one run, not %d", arguments->runs.count);
+    if (arguments->csv != NULL) return ps_report_csv(arguments->runs.values[0], arguments->csv, error);
     return arguments->plan != NULL ? with_plan(arguments, &options, error) : put(arguments, &options, error);
 }
 

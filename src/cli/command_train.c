@@ -76,6 +76,7 @@ static const struct argument where_rows[] = {
     OPTION("seed", 0, "N", seed, options.seed, "fixes everything random; 0 where nothing is said"),
     OPTION("out", 'o', "RUN_DIR", text, options.out, "directory for plan, configuration, log, weights and summary"),
     FLAG("trace", 0, options.trace, "also leave when each instruction ran: RUN_DIR/trace.json and timeline.svg"),
+    FLAG("tensorboard", 0, options.tensorboard, "also write the curves for TensorBoard, as an event file in RUN_DIR"),
 };
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
 const struct argument_group training_where_group = {"Where", where_rows, 5}; /* without what a run directory holds */

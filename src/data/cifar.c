@@ -100,6 +100,22 @@ static enum ps_status parse_options(struct byte_dataset *bytes, struct spec *opt
     return spec_finish(options, name, keys, sizeof keys / sizeof *keys, error);
 }
 
+static enum ps_status give_normalisation(const struct cifar_kind *kind, struct normalisation *out) {
+    memcpy(out->mean, kind->mean, sizeof out->mean);
+    memcpy(out->deviation, kind->deviation, sizeof out->deviation);
+    return PS_OK;
+}
+
+static enum ps_status normalisation_10(const char *rest, int64_t channels, struct normalisation *out, struct ps_error *error) {
+    (void)rest, (void)channels, (void)error;
+    return give_normalisation(&cifar10, out);
+}
+
+static enum ps_status normalisation_100(const char *rest, int64_t channels, struct normalisation *out, struct ps_error *error) {
+    (void)rest, (void)channels, (void)error;
+    return give_normalisation(&cifar100, out);
+}
+
 static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest, enum dataset_part part,
                                 struct dataset **dataset, struct ps_error *error) {
     char directory[4096];
@@ -140,6 +156,7 @@ const struct dataset_class dataset_cifar10 = {
     .example = "DIR",
     .task = DATASET_IMAGES,
     .open = open_cifar10,
+    .normalisation = normalisation_10,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
     .read_augmented = byte_dataset_read_augmented,
@@ -152,6 +169,7 @@ const struct dataset_class dataset_cifar100 = {
     .example = "DIR",
     .task = DATASET_IMAGES,
     .open = open_cifar100,
+    .normalisation = normalisation_100,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
     .read_augmented = byte_dataset_read_augmented,

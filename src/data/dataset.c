@@ -292,6 +292,24 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
     return PS_OK;
 }
 
+enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *known, struct normalisation *out,
+                                     struct ps_error *error) {
+    const struct dataset_class *class = NULL;
+    struct range range = {0};
+    enum dataset_part part;
+    char *copy;
+    TRY(memory_text(spec, strlen(spec), &copy, "a dataset spec", error));
+    char *colon = strchr(copy, ':'), *rest = colon ? colon + 1 : copy + strlen(copy), *slash = strrchr(rest, '/');
+    if (colon) *colon = '\0';
+    enum ps_status status = find_format(spec, copy, &class, error);
+    if (status == PS_OK) status = cut_range(slash ? slash : rest, spec, &range, error);
+    if (status == PS_OK) status = cut_part(slash ? slash : rest, spec, &part, error);
+    if (status == PS_OK && class->normalisation) status = class->normalisation(rest, channels, out, error);
+    if (status == PS_OK) *known = class->normalisation != NULL;
+    free(copy);
+    return status;
+}
+
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error) {
     char *copy;
@@ -341,7 +359,8 @@ enum ps_status samples_checksum(const struct samples *samples, uint64_t *checksu
     const struct dataset_class *class = dataset->class;
     *checksum = 0;
     if (class->generated || !class->open) return PS_OK;
-    const size_t input_bytes = dataset_input_bytes(&dataset->shape), bytes = input_bytes + dataset_target_bytes(&dataset->shape);
+    const size_t input_bytes = dataset_input_bytes(&dataset->shape),
+                 bytes = input_bytes + dataset_target_bytes(&dataset->shape);
     int64_t most = class->trace ? TRACES : whole_bytes / (int64_t)bytes, count = samples->count;
     if (!class->trace && count > most) most = part_bytes / (int64_t)bytes;
     if (count > most) count = most > 0 ? most : 1;

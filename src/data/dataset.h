@@ -11,6 +11,7 @@
 #include "base/random.h"
 
 struct vocabulary;
+struct normalisation;
 
 enum dataset_part { DATASET_TRAIN, DATASET_TEST };
 
@@ -108,6 +109,8 @@ struct dataset_class {
     uint64_t (*trace)(const struct dataset *dataset, int64_t index);
     /* Writes only the target. NULL: it cannot be read without the input. */
     enum ps_status (*target)(const struct dataset *dataset, int64_t index, void *target, struct ps_error *error);
+    /* How bytes of images become numbers, whatever the files hold: `rest` as in `open`. NULL: they are taken as they are. */
+    enum ps_status (*normalisation)(const char *rest, int64_t channels, struct normalisation *out, struct ps_error *error);
     /* The length of a sample without padding, before it is cut; takes constant time. NULL: samples are not source and target.
      */
     struct sequence_length (*length)(const struct dataset *dataset, int64_t index);
@@ -122,6 +125,9 @@ struct samples {
     bool lent; /* by who has it open, and closes it */
 };
 
+/* How images of the spec's format are normalised (data/pixels.h). *known false: not at all. Reads no file. */
+enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *known, struct normalisation *out,
+                                     struct ps_error *error);
 /* Opens `spec`; `part` is the default if the spec has no #train or #test. PS_USAGE if the spec is wrong, or if the data's
  * channels, size, classes, labels or vocabulary differ from those `required`; the message names both. PS_BAD_INPUT for a
  * missing or damaged file and for a label outside the classes. */

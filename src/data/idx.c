@@ -138,12 +138,20 @@ static enum ps_status open_idx(const char *rest, enum dataset_part part, const s
     return PS_OK;
 }
 
+static enum ps_status normalisation(const char *rest, int64_t channels, struct normalisation *out, struct ps_error *error) {
+    (void)rest, (void)channels, (void)error;
+    out->mean[0] = MNIST_MEAN;
+    out->deviation[0] = MNIST_DEVIATION;
+    return PS_OK;
+}
+
 const struct dataset_class dataset_idx = {
     .name = "idx",
     .summary = "DIR with IDX files, plain or .gz (MNIST, Fashion-MNIST, KMNIST, ...)",
     .example = "DIR",
     .task = DATASET_IMAGES,
     .open = open_idx,
+    .normalisation = normalisation,
     .close = byte_dataset_close,
     .read = byte_dataset_read,
     .target = byte_dataset_target,

@@ -293,6 +293,15 @@ static enum ps_status parse_options(struct images *images, struct spec *options,
     return spec_finish(options, "images", keys, sizeof keys / sizeof *keys, error);
 }
 
+static enum ps_status normalisation_of(const char *rest, int64_t channels, struct normalisation *out, struct ps_error *error) {
+    char directory[4096];
+    struct spec options;
+    const char *name = "imagenet";
+    TRY(augment_cut_options(rest, "images", directory, &options, error));
+    TRY(spec_string(&options, "normalise", &name, error));
+    return augment_normalisation(name, channels, out, error);
+}
+
 static enum ps_status open_images(const char *rest, enum dataset_part part, const struct dataset_shape *required,
                                   struct dataset **dataset, struct ps_error *error) {
     char directory[4096];
@@ -323,6 +332,7 @@ const struct dataset_class dataset_images = {
     .several_readers = true,
     .trace = trace_of,
     .open = open_images,
+    .normalisation = normalisation_of,
     .close = close_images,
     .read = read_image,
     .read_augmented = read_augmented,

@@ -310,7 +310,7 @@ function curves() {
 // rows: [name, [[part, value, colour, fill]...], limit, marker]; all of them on one scale.
 function bars(rows, show, label) {
     const names = Math.min(150, 12 + 7 * Math.max(...rows.map((r) => r[0].length)));
-    const width = several ? 600 : 860, right = rows.some((r) => r[2]) ? 130 : 80, high = 22, gap = 8;
+    const width = document.body.clientWidth < 640 ? 420 : several ? 600 : 860, right = rows.some((r) => r[2]) ? 130 : 80, high = 22, gap = 8;
     const most = Math.max(...rows.map((r) => Math.max(r[1].reduce((sum, part) => sum + part[1], 0), r[2] || 0, r[3] || 0))) || 1;
     const x = (v) => names + v / most * (width - names - right);
     const height = rows.length * (high + gap) + 4;
@@ -331,7 +331,7 @@ function bars(rows, show, label) {
             element("title", {}, `limit: ${show(limit)}`)));
         svg.append(element("text", {x: x(Math.max(sum, limit || 0)) + 8, y: top + 15}, show(sum) + (limit ? ` of ${show(limit)}` : "")));
     });
-    return element("figure", {class: "scroll"}, svg);
+    return element("figure", {class: "scroll bars"}, svg);
 }
 
 // ------------------------------------------------------------------ timeline: decoding
@@ -414,14 +414,14 @@ function explain(timeline, kind, row, i) {
 // ------------------------------------------------------------------ timeline: drawing
 
 const INK = {
-    light: {paper: "#ffffff", ink: "#1c2128", soft: "#57606a", line: "#d5dae0", row: "#eceff3", memory: "#9db4d6", critical: "#a40000", transfer: "#6b7480"},
-    dark: {paper: "#14171c", ink: "#e3e7ed", soft: "#9fa9b6", line: "#38404b", row: "#262c35", memory: "#47618a", critical: "#ff7b72", transfer: "#98a2ae"},
+    light: {paper: "#ffffff", ink: "#1c2128", soft: "#57606a", line: "#d5dae0", row: "#eceff3", memory: "#9db4d6", critical: "#a40000", transfer: "#6b7480", update: "#007a59"},
+    dark: {paper: "#14171c", ink: "#e3e7ed", soft: "#9fa9b6", line: "#38404b", row: "#262c35", memory: "#47618a", critical: "#ff7b72", transfer: "#98a2ae", update: "#34d1a3"},
 };
 const STRIPS = {wait: "#f0e442", 1: "#d55e00", 2: "#009e73", 3: "#cc79a7", 4: "#8fa3b8", 5: "#8fa3b8"};
 // By cause: pattern in the legend, dashes of the strip, its height.
 const DASHED = {1: ["slash", 5, 2, 4], 2: ["dots", 2, 2, 4], 3: ["back", 9, 3, 4], 4: ["plain", 1e9, 0, 2], 5: ["plain", 1e9, 0, 2]};
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const LEFT = 92, RIGHT = 12, AXIS = 22, BOX = 20, LANE = 17, MEMORY_HEIGHT = 26, ROW_GAP = 9, WORKERS_MAX = 64;
+const LEFT = subjects.some((s) => s.plan.workers > 10) ? 108 : 92, RIGHT = 12, AXIS = 22, BOX = 20, LANE = 17, MEMORY_HEIGHT = 26, ROW_GAP = 9, WORKERS_MAX = 64;
 
 class Timeline {
     constructor(subject) {
@@ -532,7 +532,7 @@ class Timeline {
     }
     fill(op) {
         const [, colour, fill] = OPERATIONS[op] || OPERATIONS.EA;
-        if (fill === "plain") return colour;
+        if (fill === "plain") return op === "U" || op === "AR" ? this.ink.update : colour;
         if (!this.fills.has(op)) {
             const tile = document.createElement("canvas");
             tile.width = tile.height = 12;
@@ -566,7 +566,8 @@ class Timeline {
             if (!narrow && x1 - x0 < 0.75 && x0 - last[lane] < 0.75) continue;
             last[lane] = x0;
             const wide = Math.max(x1 - x0, narrow ? mark_width : 0.75);
-            c.fillStyle = this.fill(op);
+            // Patterns cost time, and cannot be told apart in narrow boxes.
+            c.fillStyle = narrow || wide >= 5 ? this.fill(op) : (OPERATIONS[op] || OPERATIONS.EA)[1];
             c.fillRect(x0, y + 1, wide > 3 ? wide - 0.6 : wide, BOX - 2);
             const text = String(this.timeline.label(op, row.mb[i]));
             if (!narrow && wide > 6.5 * text.length + 6) {
@@ -602,7 +603,7 @@ class Timeline {
             const op = row.op[i], x0 = this.x(row.start[i]), x1 = this.x(row.end[i]);
             if (row.start[i] > view.to) { if (this.lanes === 1) break; continue; }
             if (op === "U") {
-                c.fillStyle = OPERATIONS.U[1];
+                c.fillStyle = this.ink.update;
                 c.fillRect(x0, top, Math.max(Math.min(1.5, 0.3 * (this.width - LEFT - RIGHT) / (view.to - view.from) * timeline.end / Math.max(1, row.count)), x1 - x0), high);
                 continue;
             }
@@ -888,7 +889,7 @@ function idle_section() {
                 const timeline = subject.timeline, all = wait_rows(timeline, kind), most = 8;
                 if (all.length === 0) continue;
                 made.push(element("p", {}, element("b", {}, `The longest waits, ${kind}`)), table(["worker", ["waits for", "text"], "times", "together", "of the time shown"],
-                    all.slice(0, most).map((sum) => [String(sum.worker), sum.text, digits(sum.count, 0), seconds(sum.ticks * timeline.tick_s), percent(sum.ticks / timeline.end)])));
+                    all.slice(0, most).map((sum) => [String(sum.worker), sum.text, digits(sum.count, 0), seconds(sum.ticks * timeline.tick_s), percent(sum.ticks / Math.max(1, last_of(timeline.rows[kind])))])));
                 if (all.length > most) made.push(element("p", {class: "soft"}, `${all.length - most} shorter ones are left out.`));
             }
             return made;
@@ -912,15 +913,20 @@ function critical_section() {
                 legend(parts.slice(0, 24).map(([name, s, colour, fill]) => [`${name} ${percent(s / whole)}`, colour, fill]))];
         }));
 }
+function error_of(predicted, measured) {
+    if (!known(predicted) || !known(measured) || measured === 0) return "–";
+    const error = predicted / measured - 1;
+    return `${Math.abs(error) < 0.0005 ? "" : error > 0 ? "+" : "−"}${percent(Math.abs(error))}`;
+}
 function prediction_section() {
     const simulated = subjects.filter((s) => s.simulation);
     if (simulated.length === 0) return;
     section("prediction", "Prediction and measurement", each(simulated, (subject) => {
         const s = subject.simulation, rows = [], made = [];
         const row = (name, predicted, measured, show) => rows.push([name, known(predicted) ? show(predicted) : "–", known(measured) ? show(measured) : "–",
-            known(predicted) && known(measured) && measured !== 0 ? `${predicted >= measured ? "+" : "−"}${percent(Math.abs(predicted / measured - 1))}` : "–"]);
+            error_of(predicted, measured)]);
         if (subject.summary) rows.push(["samples per second, whole run", figure(subject, "predicted_samples_per_s", significant), figure(subject, "samples_per_s", significant),
-            known(subject.summary.predicted_samples_per_s) && subject.summary.samples_per_s ? `${subject.summary.predicted_samples_per_s >= subject.summary.samples_per_s ? "+" : "−"}${percent(Math.abs(subject.summary.predicted_samples_per_s / subject.summary.samples_per_s - 1))}` : "–"]);
+            error_of(subject.summary.predicted_samples_per_s, subject.summary.samples_per_s)]);
         if (known(s.measured_period_s)) {
             row("from one mini-batch to the next", s.measured_period_s * (1 + s.period_error), s.measured_period_s, seconds);
             row("the traced part", s.measured_makespan_s * (1 + s.makespan_error), s.measured_makespan_s, seconds);
@@ -931,7 +937,7 @@ function prediction_section() {
         }
         made.push(table(["", "predicted", "measured", "error"], rows));
         if (!subject.traced && subject.path) made.push(element("p", {class: "soft"}, "With train --trace each instruction is held against its prediction."));
-        if (subject.path && subject.config && !subject.config.cores)
+        if (subject.path && subject.config && subject.config.cores === undefined)
             made.push(element("p", {class: "soft"}, "The run does not say how many of its workers computed at the same time; the prediction of single instructions lets all of them."));
         return made;
     }));

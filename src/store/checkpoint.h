@@ -39,6 +39,7 @@ struct log_entry {
         samples_per_s, elapsed_s;
     const struct ps_run_worker *worker; /* at the end of a segment: what is known of each worker; else NULL */
     int workers;
+    double training_s; /* of all segments so far; 0: not at the end of a segment */
 };
 
 /* The sums of some steps. */

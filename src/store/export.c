@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/versioned.h"
+#include "data/pixels.h"
 #include "graph/lora.h"
 #include "graph/network.h"
 #include "graph/split.h"
@@ -14,7 +16,70 @@
 #include "plan/plan.h"
 #include "store/checkpoint.h"
 
-static enum ps_status write_tensors(const struct weight_files *weights, const char *path, struct ps_error *error) {
+/* ---------------------------------------------------------------- what goes with the weights */
+
+enum { WORDS_LIMIT = 16 << 20 }; /* readers refuse headers of 100 MB and more */
+
+static void set_normalisation(const char *data, int64_t channels, json_t *about) {
+    struct normalisation normalisation;
+    char text[256] = "{\"scale\": 255, \"mean\": [";
+    bool known = false;
+    /* Data that this program does not know say nothing. */
+    if (samples_normalisation(data, channels, &known, &normalisation, NULL) != PS_OK || !known) return;
+    if (channels < 1 || channels > AUGMENT_CHANNELS_MAX) return;
+    const float *const values[] = {normalisation.mean, normalisation.deviation};
+    for (int list = 0; list < 2; list++) {
+        for (int64_t c = 0; c < channels; c++) {
+            const size_t used = strlen(text);
+            number_print(text + used, sizeof text - used, "%s%.7g", c ? ", " : "", (double)values[list][c]);
+        }
+        strcat(text, list ? "]}" : "], \"deviation\": [");
+    }
+    json_object_set_new(about, "normalisation", json_string(text));
+}
+
+/*
+ * The header's __metadata__, all strings: `penstock`, the version; `model` and `network`, name and hash; `data`, what it was
+ * trained on; `normalisation` of the pixels; `classes`, their number; `vocabulary`, the contents of the run's vocabulary.json.
+ */
+static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_error *error) {
+    char path[4096], number[32], *words;
+    json_t *config = NULL, *about = json_pack("{s:s}", "penstock", ps_version());
+    struct ps_network *network = NULL;
+    size_t size;
+    static const char *const fields[] = {"model", "network", "data"};
+    *out = NULL;
+    TRY(memory_check(about, "what the weights are of", error));
+    enum ps_status status = PS_OK;
+    if (file_exists(file_join(path, run_dir, "config.json"))) status = json_read_file(path, "penstock-config", &config, error);
+    for (size_t f = 0; status == PS_OK && f < sizeof fields / sizeof *fields; f++)
+        if (json_is_string(json_object_get(config, fields[f])))
+            json_object_set(about, fields[f], json_object_get(config, fields[f]));
+    if (status == PS_OK && file_exists(file_join(path, run_dir, "network.json")))
+        status = ps_network_open(path, &network, error);
+    if (status == PS_OK && network) {
+        const struct dataset_shape shape = dataset_shape_of(network);
+        const char *data = json_string_value(json_object_get(config, "data"));
+        if (data && shape.vocabulary == 0) set_normalisation(data, shape.channels, about);
+        snprintf(number, sizeof number, "%d", shape.classes);
+        if (shape.classes > 0) json_object_set_new(about, "classes", json_string(number));
+    }
+    if (status == PS_OK && file_exists(file_join(path, run_dir, "vocabulary.json")) &&
+        file_read(path, WORDS_LIMIT, &words, &size, NULL) == PS_OK) {
+        json_object_set_new(about, "vocabulary", json_string(words));
+        free(words);
+    }
+    ps_network_destroy(network);
+    json_decref(config);
+    if (status == PS_OK)
+        *out = about;
+    else
+        json_decref(about);
+    return status;
+}
+
+static enum ps_status write_tensors(const struct weight_files *weights, const json_t *about, const char *path,
+                                    struct ps_error *error) {
     int count = 0;
     for (int i = 0; i < weights->count; i++) count += weights->files[i].count;
     struct safetensor_source *sources;
@@ -30,7 +95,7 @@ static enum ps_status write_tensors(const struct weight_files *weights, const ch
             status = safetensors_values(&weights->files[i], tensor, &values, error);
             source->values = values;
         }
-    if (status == PS_OK) status = safetensors_write(path, sources, count, NULL, error);
+    if (status == PS_OK) status = safetensors_write_about(path, sources, count, about, NULL, error);
     free(sources);
     return status;
 }
@@ -38,7 +103,10 @@ static enum ps_status write_tensors(const struct weight_files *weights, const ch
 static enum ps_status write_whole(const struct ps_export_options *options, struct ps_error *error) {
     struct weight_files weights;
     TRY(weight_files_open_run(options->run, options->checkpoint, &weights, error));
-    enum ps_status status = write_tensors(&weights, options->path, error);
+    json_t *about;
+    enum ps_status status = describe_run(options->run, &about, error);
+    if (status == PS_OK) status = write_tensors(&weights, about, options->path, error);
+    json_decref(about);
     weight_files_close(&weights);
     return status;
 }
@@ -159,7 +227,11 @@ static enum ps_status write_adapted(const struct ps_export_options *options, int
     TRY(forms[form].make(adapted, options->path, error));
     for (int p = 0; p < adapted->network->graph->parameter_count; p++)
         if (adapted->sources[p].name) adapted->sources[count++] = adapted->sources[p];
-    return safetensors_write(options->path, adapted->sources, count, NULL, error);
+    json_t *about;
+    TRY(describe_run(options->run, &about, error));
+    const enum ps_status status = safetensors_write_about(options->path, adapted->sources, count, about, NULL, error);
+    json_decref(about);
+    return status;
 }
 
 static enum ps_status write_lora(const struct ps_export_options *options, struct ps_error *error) {

@@ -432,6 +432,7 @@ static void merge_manner(const struct ps_train_options *requested, struct ps_tra
     TAKE(emulate);
     if (!isnan(requested->checkpoint_minutes)) options->checkpoint_minutes = requested->checkpoint_minutes;
     options->trace = requested->trace;
+    options->tensorboard = requested->tensorboard;
     options->observer = requested->observer;
     options->out = options->resume = requested->resume;
 }

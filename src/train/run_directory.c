@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/vocabulary.h"
+#include "report/events.h"
 #include "report/report.h"
 
 #define PATH_SIZE 4096
@@ -113,6 +114,7 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
         TRY(file_write(file_join(place, path, "network.json"), job->network_text, strlen(job->network_text), error));
     origin = values_origin(job->values, &size);
     if (origin) TRY(file_write(file_join(place, path, "network.onnx"), origin, size, error));
+    if (job->options->tensorboard) TRY(event_file_open(path, step, &directory->events, error));
     file_join(place, path, "log.jsonl");
     if (before->document) {
         char summary[PATH_SIZE]; /* of the run that had ended and goes on */
@@ -129,7 +131,8 @@ static void append_finite(json_t *list, double number) {
 
 /* Lists with one number for each worker. */
 static void set_workers(json_t *line, const struct log_entry *entry) {
-    json_t *predicted = json_array(), *newest = json_array(), *sent = json_array(), *received = json_array();
+    json_t *predicted = json_array(), *newest = json_array(), *sent = json_array(), *received = json_array(),
+           *busy = json_array();
     bool predictions = false;
     for (int w = 0; w < entry->workers; w++) {
         const struct ps_run_worker *worker = &entry->worker[w];
@@ -138,6 +141,7 @@ static void set_workers(json_t *line, const struct log_entry *entry) {
         append_finite(newest, worker->newest_error);
         json_array_append_new(sent, json_integer((json_int_t)worker->sent_bytes));
         json_array_append_new(received, json_integer((json_int_t)worker->received_bytes));
+        append_finite(busy, worker->busy_s);
     }
     json_object_set_new(line, "prediction_error", predicted);
     json_object_set_new(line, "newest_error", newest);
@@ -145,6 +149,8 @@ static void set_workers(json_t *line, const struct log_entry *entry) {
     if (!predictions) json_object_del(line, "newest_error");
     json_object_set_new(line, "sent_bytes", sent);
     json_object_set_new(line, "received_bytes", received);
+    json_object_set_new(line, "busy_s", busy);
+    json_set_finite(line, "training_s", entry->training_s);
 }
 
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
@@ -184,11 +190,13 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     json_set_finite(line, "elapsed_s", entry->elapsed_s);
     if (entry->worker && entry->workers > 1) set_workers(line, entry);
     char *text = json_dump_text(line, JSON_REAL_PRECISION(9));
+    enum ps_status status = memory_check(text, "a log line", error);
+    if (status == PS_OK && (fprintf(directory->log, "%s\n", text) < 0 || fflush(directory->log) != 0))
+        status = cannot_write_log(directory, error);
+    if (status == PS_OK && directory->events) status = event_file_add(directory->events, line, error);
     json_decref(line);
-    TRY(memory_check(text, "a log line", error));
-    bool written = fprintf(directory->log, "%s\n", text) > 0 && fflush(directory->log) == 0;
     free(text);
-    return written ? PS_OK : cannot_write_log(directory, error);
+    return status;
 }
 
 static enum ps_status write_text(const struct run_directory *directory, const char *name, char *text, struct ps_error *error) {
@@ -236,6 +244,7 @@ enum ps_status run_directory_finish(struct run_directory *directory, const struc
 
 void run_directory_close(struct run_directory *directory) {
     if (directory->log) fclose(directory->log);
+    event_file_close(directory->events);
     if (directory->lock > 0) close(directory->lock - 1);
     *directory = (struct run_directory){0};
 }

@@ -19,10 +19,11 @@
 #include "train/run_result.h"
 
 struct run_directory {
-    const char *path; /* NULL: nothing is written, every call does nothing */
-    FILE *log;        /* log.jsonl */
-    int lock;         /* the directory, held open, and 1; 0: not locked */
-    bool complete;    /* of a run that had ended before it was resumed: nothing is written any more */
+    const char *path;          /* NULL: nothing is written, every call does nothing */
+    FILE *log;                 /* log.jsonl */
+    struct event_file *events; /* for TensorBoard; NULL: none */
+    int lock;                  /* the directory, held open, and 1; 0: not locked */
+    bool complete;             /* of a run that had ended before it was resumed: nothing is written any more */
 };
 
 /* Is the directory free? Asked before anything takes long. PS_USAGE if not. */

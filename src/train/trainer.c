@@ -76,6 +76,7 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     entry.elapsed_s = clock_now() - trainer->started_s;
     entry.worker = trainer->run->worker;
     entry.workers = trainer->executor->worker_count;
+    entry.training_s = trainer->training_s;
     const struct figures last = trainer_figures(trainer, &trainer->line);
     if (evaluates || trainer_line_due(trainer, trainer->step)) {
         TRY(run_directory_log(&trainer->directory, &entry, &last, error));

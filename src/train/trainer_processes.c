@@ -337,10 +337,11 @@ enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_erro
 struct seen_segment {
     double predicted_off, newest_off, size;
     struct traffic_count traffic;
+    double busy_s;
 };
 
 static struct seen_segment take_segment(struct worker *worker) {
-    struct seen_segment seen = {.traffic = worker->traffic};
+    struct seen_segment seen = {.traffic = worker->traffic, .busy_s = worker->busy_s};
     for (int i = 0; i < worker->stage_count; i++) {
         struct prediction_watch *watch = &worker->stages[i].update.watch;
         prediction_watch_settle(watch);
@@ -360,6 +361,7 @@ static void note_segment(struct ps_trainer *trainer, const struct seen_segment *
         figures->newest_error = some ? sqrt(seen[number].newest_off / seen[number].size) : NAN;
         figures->sent_bytes = seen[number].traffic.sent;
         figures->received_bytes = seen[number].traffic.received;
+        figures->busy_s = seen[number].busy_s;
     }
 }
 

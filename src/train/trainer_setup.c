@@ -295,6 +295,8 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
 
 static enum ps_status check_requested(const struct ps_train_options *requested, struct ps_error *error) {
     const char *out = requested->resume ? requested->resume : requested->out;
+    if (requested->tensorboard && !out)
+        return error_set(error, PS_USAGE, "`tensorboard`: needs a run directory (`out`) to write to");
     if (requested->trace && !out) return error_set(error, PS_USAGE, "`trace`: needs a run directory (`out`) to write to");
     if (requested->checkpoint_every < 0 || requested->keep_checkpoints < 0)
         return error_set(error, PS_USAGE, "%s: must not be negative",
