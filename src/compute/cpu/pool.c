@@ -2,12 +2,17 @@
  * Max and average pooling by oneDNN. x (N, H, W, C), y (N, OH, OW, C). oneDNN's workspace (which element of each window won) is
  * the kernel's inner memory. Means over windows of different sizes, which oneDNN does not have, run in loops along
  * the channels. Windows may overlap, so their backward adds, and each thread has its own samples.
+ *
+ * In bf16 oneDNN adds the gradients of windows that overlap in bf16; then, and on processors for which it has no fast code, the
+ * primitives are of one sample in f32, and samples are pieces (compute/pieces.c).
  */
+#include "base/number.h"
 #include "compute/cpu/cpu.h"
 
 struct pool {
     struct kernel kernel;
-    bool uneven; /* windows of different sizes; else the primitives */
+    bool uneven;                        /* windows of different sizes; else the primitives */
+    bool forward_apart, backward_apart; /* the primitive is of one sample in f32 */
     struct primitive forward, input;
 };
 
@@ -17,19 +22,32 @@ static void release(struct kernel *kernel) {
     primitive_release(&pool->input);
 }
 
-static void make(struct draft *draft, struct pool *pool, const struct shape *in, const struct shape *out,
-                 dnnl_alg_kind_t algorithm, const struct window *window) {
-    int64_t n = pool->kernel.samples;
+/* The forward's plan, or the backward's, of all samples in the values' type or of one in f32. */
+static dnnl_primitive_desc_t plan(struct draft *draft, const struct pool *pool, const struct window *window, enum pass pass,
+                                  bool apart) {
+    const struct node *node = pool->kernel.node;
+    const struct shape *in = kernel_input(&pool->kernel, 0), *out = &node->shape;
+    const dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
+                                      : node->attributes.count_padding ? dnnl_pooling_avg_include_padding
+                                                                       : dnnl_pooling_avg_exclude_padding;
+    int64_t n = apart ? 1 : pool->kernel.samples;
+    draft->type = apart ? TYPE_F32 : out->type;
     struct arrays arrays = {
         .source = draft_layout(draft, 4, (int64_t[]){n, in->dim[0], in->dim[1], in->dim[2]}, dnnl_nhwc),
         .destination = draft_layout(draft, 4, (int64_t[]){n, out->dim[0], out->dim[1], out->dim[2]}, dnnl_nhwc),
     };
     dnnl_primitive_desc_t forward = draft_pool(draft, PASS_FORWARD, algorithm, &arrays, window, NULL);
-    dnnl_primitive_desc_t input = draft_pool(draft, PASS_INPUT, algorithm, &arrays, window, forward);
-    int workspace = algorithm == dnnl_pooling_max ? DNNL_ARG_WORKSPACE : 0;
+    return pass == PASS_FORWARD ? forward : draft_pool(draft, PASS_INPUT, algorithm, &arrays, window, forward);
+}
+
+static void make(struct draft *draft, struct pool *pool, const struct window *window) {
+    dnnl_primitive_desc_t forward = plan(draft, pool, window, PASS_FORWARD, pool->forward_apart),
+                          input = plan(draft, pool, window, PASS_INPUT, pool->backward_apart);
+    int workspace = pool->kernel.node->id == OPERATOR_MAX_POOL ? DNNL_ARG_WORKSPACE : 0;
     draft_primitive(draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_DST, workspace, 0}, &pool->forward);
     draft_primitive(draft, input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, workspace, 0}, &pool->input);
-    if (workspace != 0) pool->kernel.inner_bytes = layout_bytes(draft_layout_of(draft, forward, workspace));
+    const int64_t times = pool->forward_apart ? pool->kernel.samples : 1;
+    if (workspace != 0) pool->kernel.inner_bytes = times * layout_bytes(draft_layout_of(draft, forward, workspace));
     int64_t a = pool->forward.scratchpad_bytes, b = pool->input.scratchpad_bytes;
     pool->kernel.workspace_bytes = a > b ? a : b;
 }
@@ -56,17 +74,18 @@ static bool is_uneven(const struct node *node, const struct window *window) {
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct pool *pool = (struct pool *)kernel;
     const struct node *node = kernel->node;
-    dnnl_alg_kind_t algorithm = node->id == OPERATOR_MAX_POOL    ? dnnl_pooling_max
-                                : node->attributes.count_padding ? dnnl_pooling_avg_include_padding
-                                                                 : dnnl_pooling_avg_exclude_padding;
+    const struct attributes *a = &node->attributes;
     const struct shape *in = kernel_input(kernel, 0);
     struct window window = pool_window_of(&node->attributes, in, &node->shape);
     pool->uneven = is_uneven(node, &window);
+    kernel->piece_floats = number_larger(shape_elements(in), shape_elements(&node->shape));
     if (pool->uneven) return PS_OK;
+    pool->forward_apart = node->shape.type == TYPE_BF16 && !cpu_multiplies_bf16();
+    const bool overlap = a->kernel_h > a->stride_h || a->kernel_w > a->stride_w;
+    pool->backward_apart = pool->forward_apart || (node->shape.type == TYPE_BF16 && overlap);
     struct draft draft;
     draft_start(&draft, kernel->device, node);
-    draft.type = node->shape.type;
-    make(&draft, pool, in, &node->shape, algorithm, &window);
+    make(&draft, pool, &window);
     return draft_finish(&draft, error);
 }
 
@@ -112,12 +131,42 @@ static void backward_samples(const struct kernel *kernel, const struct kernel_ca
 
 /* --------------------------------------------------------------------- both */
 
+/* Runs a primitive of one sample for each. */
+struct apart {
+    struct pool *pool;
+    enum ps_status status;
+};
+
+static void run_samples(const void *context, const struct kernel_call *call, size_t first, size_t end) {
+    struct apart *apart = *(struct apart *const *)context;
+    struct pool *pool = apart->pool;
+    const struct kernel *kernel = &pool->kernel;
+    const size_t in = (size_t)shape_elements(kernel_input(kernel, 0)), out = (size_t)shape_elements(&kernel->node->shape);
+    const size_t inner = (size_t)kernel->inner_bytes / (size_t)kernel->samples;
+    for (size_t n = first; n < end && apart->status == PS_OK; n++) {
+        const bool backward = call->input_gradient[0] != NULL;
+        const void *won = (const char *)call->inner + n * inner;
+        const void *forward[] = {call->input[0] + n * in, call->output + n * out, won};
+        const void *gradients[] = {call->output_gradient + n * out, call->input_gradient[0] + n * in, won};
+        apart->status = primitive_run(backward ? &pool->input : &pool->forward, cpu_of(kernel), backward ? gradients : forward,
+                                      call->workspace, call->error);
+    }
+}
+
+static enum ps_status run_apart(struct pool *pool, const struct kernel_call *call) {
+    const size_t samples = (size_t)pool->kernel.samples;
+    struct apart apart = {pool, PS_OK}, *context = &apart;
+    kernel_pieces(&pool->kernel, call, samples, 0, samples, 1, run_samples, &context);
+    return apart.status;
+}
+
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
     struct pool *pool = (struct pool *)kernel;
     if (pool->uneven) {
         kernel_parallel(kernel, call, (size_t)kernel->samples, 1, forward_samples);
         return PS_OK;
     }
+    if (pool->forward_apart) return run_apart(pool, call);
     const void *addresses[] = {call->input[0], call->output, call->inner};
     return primitive_run(&pool->forward, cpu_of(kernel), addresses, call->workspace, call->error);
 }
@@ -128,22 +177,14 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
         kernel_parallel(kernel, call, (size_t)kernel->samples, 1, backward_samples);
         return PS_OK;
     }
+    if (pool->backward_apart) return run_apart(pool, call);
     const void *addresses[] = {call->output_gradient, call->input_gradient[0], call->inner};
     return primitive_run(&pool->input, cpu_of(kernel), addresses, call->workspace, call->error);
 }
 
-/* oneDNN adds the gradients of windows that overlap in the type of the values. */
-static bool native(const struct kernel *kernel) {
-    const struct attributes *a = &kernel->node->attributes;
-    const struct shape *in = kernel_input(kernel, 0);
-    const struct window window = pool_window_of(a, in, &kernel->node->shape);
-    const bool apart = a->kernel_h <= a->stride_h && a->kernel_w <= a->stride_w;
-    return in->type == kernel->node->shape.type && apart && !is_uneven(kernel->node, &window) && cpu_multiplies_bf16();
-}
-
 #define POOL                                                                                                                   \
     {                                                                                                                          \
-        .size = sizeof(struct pool), .native = native, .prepare = prepare, .release = release, .forward = forward,             \
+        .size = sizeof(struct pool), .piecewise = true, .prepare = prepare, .release = release, .forward = forward,            \
         .backward_input = backward_input                                                                                       \
     }
 const struct kernel_class cpu_max_pool = POOL, cpu_average_pool = POOL;
