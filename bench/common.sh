@@ -4,7 +4,8 @@
 #   field      a number from JSON on standard input, by its name (the first of that name)
 #   watch      starts counting the processor time of other programs; `others`: how many cores they have kept busy since
 #   made_with  commit, compiler, versions of libraries, command and date, for a file of results
-#   python_with MODULE   sets `python` to one that has the module; if none has it, the script says so and ends
+#   python_with MODULE   sets `python` to one that has the module; if none has it, the script says so and ends with status 77
+#   needs_data           the same where PENSTOCK_DATA does not name the data sets
 penstock=${PENSTOCK:-build/release/penstock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -36,6 +37,7 @@ python_with() {
     for python in ${PYTHON:-python3 /usr/bin/python3}; do
         ! "$python" -c "import $1" 2>/dev/null || return 0
     done
-    echo "no python3 with $1: not measured (apt install python3-$1 libopenblas0)"
-    exit 0
+    echo "no python3 with $1: not measured (apt install python3-$1 libopenblas0)" >&2
+    exit 77
 }
+needs_data() { [ -d "${PENSTOCK_DATA:-}" ] || { echo "PENSTOCK_DATA does not name the data sets: not measured" >&2; exit 77; }; }

@@ -8,7 +8,8 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . bench/common.sh
 . bench/papers/bipartition.sh
-model=${MODEL:-lenet5} workers=${WORKERS:-4} kept=${KEPT:-$work/kept} data=${PENSTOCK_DATA:?where the data sets are}
+needs_data
+model=${MODEL:-lenet5} workers=${WORKERS:-4} kept=${KEPT:-$work/kept} data=$PENSTOCK_DATA
 train=${DATA:-idx:$data/fashion_mnist@0-6000} valid=${VALID:-idx:$data/fashion_mnist@0-2000} rate=${RATE:-3e-4} epochs=${EPOCHS:-20}
 mkdir -p "$kept"
 hosts $workers ${SPEED:-0.0005}

@@ -4,6 +4,8 @@
 #   MODEL (lenet5)
 set -eu
 cd "$(dirname "$0")/../../.."
+. bench/common.sh
+needs_data
 MODEL=${MODEL:-lenet5}
 case $MODEL in
 lenet5) DATA=idx:$PENSTOCK_DATA/fashion_mnist VALID=idx:$PENSTOCK_DATA/fashion_mnist@0-2000 ;;

@@ -7,7 +7,8 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . bench/common.sh
 . bench/papers/pipeoptim.sh
-data=${PENSTOCK_DATA:?where the data sets are} kept=${KEPT:-$work/kept} epochs=${EPOCHS:-6} target=${TARGET:-0.2}
+needs_data
+data=$PENSTOCK_DATA kept=${KEPT:-$work/kept} epochs=${EPOCHS:-6} target=${TARGET:-0.2}
 mkdir -p "$kept"
 "$penstock" profile --model resnet,input=32,classes=20 --device gpu:p100 --micro-batch 5,20 -q -o "$work/small.json" >/dev/null
 for seed in ${SEEDS:-0}; do
