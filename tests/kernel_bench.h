@@ -263,7 +263,7 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
         if (class->from_canonical != NULL)
             assert_ok(class->from_canonical(bench->kernel, i, p->parameter[i], own, &test_error));
         else
-            memcpy(own, p->parameter[i], (size_t)bytes);
+            memcpy(memset(own, 0, (size_t)bytes), p->parameter[i], (size_t)p->parameters[i] * sizeof *own);
         call->weights[i] =
             take_numbers(bench, p->graph->parameters[p->node->parameter_first + i].copy, own, bytes / (int64_t)sizeof *own);
         bench->gradient[i] = take(bench, bytes);
