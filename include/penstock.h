@@ -262,6 +262,7 @@ struct ps_profile_options {
     int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
     int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
+    bool quick; /* 1 round of warm-up, and of a network whose rounds take long no more than 2 that count */
 };
 
 void ps_profile_options_init(struct ps_profile_options *options);
@@ -691,6 +692,8 @@ struct ps_train_options {
     const char *best_by; /* on `valid`: "loss" (NULL), "accuracy", "perplexity" or "bleu" */
     int patience;        /* ends the training, as if it were over, after so many evaluations without a better one; 0: never */
     bool tensorboard;    /* with `out` or `resume`: the curves also as an event file of TensorBoard in the run's directory */
+    /* A directory in which profiles that are measured here are kept and found again; NULL: none. It is made if it is missing. */
+    const char *profile_cache;
 };
 
 /* Fills every field with its default. */

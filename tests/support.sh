@@ -11,9 +11,12 @@ limit=${limit:-570}
 [ -z "${PENSTOCK_TEST_ALL:-}" ] || limit=7100
 [ -n "${PENSTOCK_TEST_LIMITED:-}" ] || PENSTOCK_TEST_LIMITED=1 exec timeout -k 25 "$limit" sh "$0"
 unset PENSTOCK_TEST_LIMITED
+# No profile of another test or user counts.
+unset OMP_NUM_THREADS
 directory=$(cd "$(mktemp -d)" && pwd -P) || exit 1
 trap 'end_all; rm -rf "$directory"' EXIT
 trap 'echo "FAILED: ended by a signal (after $limit s it is one) in the section \"$section\"" >&2; exit 1' HUP INT TERM
+export XDG_CACHE_HOME="$directory/cache"
 mkdir "$directory/work" && cd "$directory/work" || exit 1
 failures=0 seed=${PENSTOCK_TEST_SEED:-1} section=beginning
 # A sanitizer's own report must not look like one of our statuses.

@@ -64,6 +64,41 @@ static void check_log(const char *path, int steps, double *valid_loss) {
     assert_int_equal(evaluations, 4);
 }
 
+/* The optimizer and rate of a run's configuration. */
+static void check_rule(const char *model, const char *data, const char *weights, const char *optimizer, const char *wanted,
+                       double lr) {
+    static int number_of;
+    char out[4096], path[4096], name[32];
+    struct training options;
+    struct ps_run *run;
+    training_init(&options);
+    options.model = model;
+    options.data = data;
+    options.cluster.workers = 1;
+    options.plan.weights = weights;
+    options.plan.optimizer = optimizer;
+    options.o.batch = 4;
+    options.o.steps = 1;
+    snprintf(name, sizeof name, "rule-%d", number_of++);
+    options.o.out = file_join(out, test_directory, name);
+    assert_ok(training_run(&options, &run, &test_error));
+    json_t *config = load(file_join(path, out, "config.json"));
+    assert_string_equal(json_string_value(json_object_get(config, "optimizer")), wanted);
+    assert_true(number(config, "lr") == lr);
+    json_decref(config);
+    ps_run_destroy(run);
+}
+
+/* Networks that do not learn with the usual optimizer have one of their own, with its rate, where nothing else is said. */
+static void test_usual_optimizers(void **state) {
+    (void)state;
+    static const char vgg[] = "vgg16,shrink=64,classes=4", images[] = "synthetic:images,samples=8";
+    check_rule("lenet5,input=16,classes=4", images, NULL, NULL, "sgdm", 0.01);
+    check_rule(vgg, images, NULL, NULL, "adam", 3e-4);
+    check_rule(vgg, images, NULL, "sgdm", "sgdm", 0.01);
+    check_rule(vgg, images, "spectrain", NULL, "sgdm", 0.01);
+}
+
 /* Everything that a run directory holds. */
 static void test_run_directory(void **state) {
     (void)state;
@@ -329,11 +364,17 @@ static void test_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_run_directory),       cmocka_unit_test(test_weights_come_back),
-        cmocka_unit_test(test_model_to_run),        cmocka_unit_test(test_memory_limit),
-        cmocka_unit_test(test_loss_not_a_number),   cmocka_unit_test(test_refusals_by_plan),
-        cmocka_unit_test(test_refusals_by_model),   cmocka_unit_test(test_cut_batch),
-        cmocka_unit_test(test_evaluation_refusals), cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_usual_optimizers),
+        cmocka_unit_test(test_run_directory),
+        cmocka_unit_test(test_weights_come_back),
+        cmocka_unit_test(test_model_to_run),
+        cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_loss_not_a_number),
+        cmocka_unit_test(test_refusals_by_plan),
+        cmocka_unit_test(test_refusals_by_model),
+        cmocka_unit_test(test_cut_batch),
+        cmocka_unit_test(test_evaluation_refusals),
+        cmocka_unit_test(test_learns),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

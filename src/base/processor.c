@@ -5,6 +5,10 @@
 #include "base/processor.h"
 
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -34,6 +38,32 @@ int core_set_count(const struct core_set *set) {
 int cores_usable(void) {
     const struct core_set set = core_set_usable();
     return core_set_count(&set);
+}
+
+/* The text after the colon in the first line of a file that begins with `field`. */
+static bool read_field(const char *path, const char *field, char *out, size_t size) {
+    char line[512];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *value = strchr(line, ':');
+        if (strncmp(line, field, strlen(field)) != 0 || !value) continue;
+        value += 1 + strspn(value + 1, " \t");
+        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+        found = true;
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+const char *processor_name(char *out, size_t size) {
+    if (!read_field("/proc/cpuinfo", "model name", out, size)) snprintf(out, size, "unknown");
+    return out;
+}
+
+int64_t memory_available(void) {
+    char text[64];
+    return read_field("/proc/meminfo", "MemAvailable", text, sizeof text) ? 1024 * strtoll(text, NULL, 10) : 0;
 }
 
 #if defined(__x86_64__)

@@ -1,6 +1,7 @@
 /* penstock train: trains by a plan, or profiles and plans first. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/output.h"
 #include "cli/planning.h"
@@ -15,8 +16,8 @@ static const struct argument what_rows[] = {
     OPTION("plan", 'p', "FILE", text, plan_path, "the plan to train by"),
     OPTION("profile", 'P', "FILE", text, profile_path, "its costs, for the prediction that is put beside the measurement"),
     OPTION("model", 'm', "NAME[,key=value...]", text, model,
-           "a built-in network or a network file, which is profiled and planned for --workers first (as many as this machine "
-           "has cores for where nothing is said); beside a plan the network that it is for"),
+           "a built-in network or a network file, which is profiled and planned for --workers first (where nothing is said as "
+           "many workers and threads as are predicted to be fastest here); beside a plan the network that it is for"),
 };
 static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
 
@@ -25,7 +26,8 @@ static const struct argument data_rows[] = {
            "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "
            "synthetic:KIND; a suffix @A-B takes samples A to B-1"),
     OPTION("valid", 0, "SPEC", text, valid, "data to evaluate on after each segment"),
-    OPTION("batch", 'b', "N", integer, options.batch, "samples in a mini-batch; the micro-batches must divide it",
+    OPTION("batch", 'b', "N", integer, options.batch,
+           "samples in a mini-batch, which the micro-batches must divide; 64 where nothing is said, for gpt2 and bert48 8",
            RANGE(1, 1 << 24)),
     OPTION("epochs", 'e', "N", integer, options.epochs,
            "passes over the data in all, with --resume those before included; 1 where nothing is said", RANGE(1, 1000000),
@@ -45,12 +47,13 @@ const struct argument_group training_data_group = {"Training", data_rows, 2};
 const struct argument_group training_length_group = {NULL, data_rows + 3, sizeof data_rows / sizeof data_rows[0] - 3};
 
 static const struct argument rate_rows[] = {
-    OPTION("lr", 0, "RATE", number, options.lr, "learning rate", RANGE(0, 1e6)),
-    OPTION("momentum", 0, "U", number, options.momentum, "of sgdm", RANGE(0, 1)),
-    OPTION("dampening", 0, "T", number, options.dampening, "of sgdm's momentum", RANGE(0, 1)),
-    OPTION("weight-decay", 0, "L", number, options.weight_decay, "added to the gradient; adamw: decoupled from it",
+    OPTION("lr", 0, "RATE", number, options.lr,
+           "learning rate; without it the network's usual one, else 0.01 (sgd, sgdm) or 0.001 (adam, adamw)", RANGE(0, 1e6)),
+    OPTION("momentum", 0, "U", number, options.momentum, "of sgdm (0.9)", RANGE(0, 1)),
+    OPTION("dampening", 0, "T", number, options.dampening, "of sgdm's momentum (0)", RANGE(0, 1)),
+    OPTION("weight-decay", 0, "L", number, options.weight_decay, "added to the gradient (0); adamw: decoupled from it (0.01)",
            RANGE(0, 1e6)),
-    OPTION("betas", 0, "B1,B2", betas, betas, "of adam and adamw", RANGE(0, 0.999999999)),
+    OPTION("betas", 0, "B1,B2", betas, betas, "of adam and adamw (0.9,0.999)", RANGE(0, 0.999999999)),
     OPTION("decay-exclude", 0, "biases|norms|biases,norms", text, options.decay_exclude, "what weight decay leaves alone"),
     OPTION("groups", 0, "GLOB:lr=RATE,weight-decay=L[;GLOB:...]", text, options.groups,
            "parameters, by name, with a learning rate or a weight decay of their own; the first group that fits counts"),
@@ -58,11 +61,11 @@ static const struct argument rate_rows[] = {
            "shortens longer gradients to this norm, over the whole network; each stage its part", RANGE(1e-12, 1e12)),
     OPTION("label-smoothing", 0, "S", number, options.label_smoothing,
            "share of each label that is spread over all classes, in training", RANGE(0, 0.999999)),
-    OPTION("eps", 0, "E", number, options.eps, "of adam and adamw", RANGE(0, 1)),
+    OPTION("eps", 0, "E", number, options.eps, "of adam and adamw (1e-8)", RANGE(0, 1)),
     OPTION("lr-schedule", 0, "NAME", text, options.lr_schedule,
-           "constant, step:AT[,AT...]:FACTOR (epochs, or steps as 4000s), poly:POWER or cosine"),
+           "constant (where nothing is said), step:AT[,AT...]:FACTOR (epochs, or steps as 4000s), poly:POWER or cosine"),
     FLAG("lr-per-epoch", 0, options.lr_per_epoch, "the schedule moves between epochs only"),
-    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps, "steps in which the learning rate grows to its value",
+    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps, "steps in which the learning rate grows to its value (0)",
            RANGE(0, 1000000000)),
 };
 const struct argument_group training_rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);
@@ -70,7 +73,11 @@ const struct argument_group training_rate_group = ARGUMENT_GROUP("Optimizer", ra
 static const struct argument where_rows[] = {
     OPTION("transport", 0, "NAME", name, options.transport, "how workers exchange blocks", .table = PS_TABLE_TRANSPORTS),
     OPTION_DEVICE(options.device),
-    OPTION_THREADS(options.threads, "threads of each worker"),
+    OPTION_THREADS(options.threads,
+                   "threads of each worker; without it and --workers what is predicted to be fastest, or OMP_NUM_THREADS"),
+    FLAG("no-cache", 0, no_cache,
+         "measure the network anew, and do not keep its profile; profiles are kept in $XDG_CACHE_HOME/penstock or "
+         "~/.cache/penstock"),
     FLAG("emulate", 0, options.emulate,
          "play the cluster that --cluster or --bandwidth describe: slower workers, links that take their time"),
     OPTION("seed", 0, "N", seed, options.seed, "fixes everything random; 0 where nothing is said"),
@@ -79,7 +86,7 @@ static const struct argument where_rows[] = {
     FLAG("tensorboard", 0, options.tensorboard, "also write the curves for TensorBoard, as an event file in RUN_DIR"),
 };
 static const struct argument_group where_group = ARGUMENT_GROUP("Where", where_rows);
-const struct argument_group training_where_group = {"Where", where_rows, 5}; /* without what a run directory holds */
+const struct argument_group training_where_group = {"Where", where_rows, 6}; /* without what a run directory holds */
 
 static const char *const kept[] = {"newest", "best", NULL};
 
@@ -142,6 +149,18 @@ static enum ps_status open_objects(const struct train_arguments *arguments, stru
     return PS_OK;
 }
 
+/* Where profiles are kept; NULL: nobody says where. */
+static const char *find_cache(char cache[4096]) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (base != NULL && base[0] == '/')
+        snprintf(cache, 4096, "%s/penstock", base);
+    else if (home != NULL && home[0] == '/')
+        snprintf(cache, 4096, "%s/.cache/penstock", home);
+    else
+        return NULL;
+    return cache;
+}
+
 enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
     *training = (struct training){.options = arguments->options};
     if (arguments->options.evaluate_every > 0 && arguments->valid == NULL)
@@ -161,6 +180,7 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
     options->planning = &arguments->plan;
     options->machines = &arguments->cluster.options;
     options->keep_best = arguments->keep > 0;
+    options->profile_cache = arguments->no_cache ? NULL : find_cache(training->cache);
     options->beta1 = arguments->betas.first;
     options->beta2 = arguments->betas.second;
     return PS_OK;
@@ -173,12 +193,20 @@ static int should_stop(void *context) {
     return stop_requested();
 }
 
+static void warn_unkept(const struct train_arguments *arguments) {
+    const struct common_arguments *common = &arguments->common;
+    const bool keeps = arguments->options.out != NULL || arguments->options.resume != NULL;
+    if (keeps || common->quiet || common->log_level > PS_LOG_WARN || launch_find().rank > 0) return;
+    fprintf(stderr, "warn: nothing is kept of this run; --out RUN_DIR keeps weights, log and checkpoints\n");
+}
+
 static enum ps_status train(const struct train_arguments *arguments, struct ps_run **run, struct ps_error *error) {
     const struct ps_observer observer = {.struct_size = sizeof observer, .should_stop = should_stop};
     struct training training;
     stop_on_signals();
     enum ps_status status = training_open(arguments, &training, error);
     if (status != PS_OK) return launch_fail(arguments->options.transport, status, error);
+    warn_unkept(arguments);
     training.options.observer = &observer;
     status = ps_train(&training.options, run, error);
     training_close(&training);

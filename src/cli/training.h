@@ -15,6 +15,7 @@ struct train_arguments {
     struct betas betas;
     int restarts, keep;
     const char *launch;
+    bool no_cache;
 };
 
 /* Of a struct train_arguments. */
@@ -30,6 +31,7 @@ struct training {
     struct ps_cluster *cluster;
     struct ps_network *network;
     struct ps_dataset *data, *valid;
+    char cache[4096]; /* of options.profile_cache */
 };
 enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error);
 void training_close(struct training *training);

@@ -12,6 +12,14 @@ enum { COMMON_KEYS = 4 };
 
 TABLE_FIND(model_find, model, model_table, "model")
 
+struct model_training model_training_of(const char *spec) {
+    const size_t length = strcspn(spec, ",");
+    for (int m = 0; model_table[m]; m++)
+        if (strlen(model_table[m]->name) == length && strncmp(model_table[m]->name, spec, length) == 0)
+            return model_table[m]->training;
+    return (struct model_training){0};
+}
+
 static bool reads_tokens(const struct model *entry) { return entry->defaults.vocabulary > 0; }
 
 static enum ps_status read_sizes(const struct model *entry, struct spec *options, struct model_options *sizes,

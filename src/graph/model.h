@@ -12,9 +12,18 @@ struct model_options {
     int positions, vocabulary; /* seq, vocab */
 };
 
+/* How a network is trained where nothing is said: it leaves chance within its first epoch on the data that it is for
+ * (tests/test_learns.sh). */
+struct model_training {
+    const char *optimizer; /* NULL: the usual one */
+    double lr;             /* of this optimizer; 0: its usual rate */
+    int batch;             /* samples of a mini-batch; 0: the usual number */
+};
+
 struct model {
     const char *name, *summary;
     struct model_options defaults;
+    struct model_training training;
     bool masked;         /* it is to fill in tokens that are hidden from it, and may look at all others */
     const char *keys[8]; /* its own options beside input, channels, classes; NULL-terminated */
     /* Writes the nodes, loss included, into an empty graph. */
@@ -26,6 +35,8 @@ extern const struct model *const model_table[]; /* NULL-terminated */
 
 /* The table's entry of that name; PS_USAGE offers the nearest. */
 enum ps_status model_find(const char *name, const struct model **entry, struct ps_error *error);
+/* Of the built-in network of a specification or a name; all zero if it is none. */
+struct model_training model_training_of(const char *spec);
 /* The network of a specification, "vgg16,input=32". */
 enum ps_status model_generate(const char *spec, struct ps_network **network, struct ps_error *error);
 

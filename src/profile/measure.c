@@ -29,7 +29,7 @@
 #include "profile/core_transfer.h"
 #include "profile/modelled.h"
 
-enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
+enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, QUICK_REPEATS = 2, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
 /* By default small networks are measured for this long: a single disturbance may last as long as a dozen of their rounds. */
 #define MEASURED_S 0.25
 
@@ -314,7 +314,7 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               struct ps_profile *profile, struct ps_error *error) {
     struct device *device;
     const struct optimizer *rule;
-    int warmup = options->warmup ? options->warmup : DEFAULT_WARMUP;
+    int warmup = options->warmup ? options->warmup : options->quick ? 1 : DEFAULT_WARMUP;
     TRY(optimizer_find("sgdm", &rule, error));
     TRY(open_device(profile->device, profile->threads, &device, error));
     enum ps_status status = PS_OK;
@@ -327,7 +327,9 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               .to_measure = profile->table_count * network->graph->layer_count,
                               .memory_bytes = options->memory_bytes,
                               .repeats = options->repeats ? options->repeats : MOST_REPEATS,
-                              .least_repeats = options->repeats ? 0 : LEAST_REPEATS};
+                              .least_repeats = options->repeats ? 0
+                                               : options->quick ? QUICK_REPEATS
+                                                                : LEAST_REPEATS};
         status = measure_size(&bench, profile->busy - 1, warmup, &profile->tables[i], error);
     }
     device_close(device);

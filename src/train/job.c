@@ -168,12 +168,19 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
     return PS_OK;
 }
 
+/* Who says nothing of workers and threads may say it by OMP_NUM_THREADS, as for other programs. */
+static int usual_threads(const struct ps_train_options *options) {
+    const char *said = getenv("OMP_NUM_THREADS");
+    const int threads = said && options->machines->workers == 0 && !options->cluster && !options->plan ? atoi(said) : 1;
+    return threads > 0 && threads <= 1024 ? threads : 1;
+}
+
 enum ps_status job_begin(const struct ps_train_options *options, struct job *job, struct ps_error *error) {
     *job = (struct job){.options = options};
     TRY(check_options(options, error));
     TRY(device_find(options->device ? options->device : "cpu", &job->device, error));
     TRY(transport_find(options->transport, &job->transport, error));
-    job->threads = options->threads > 0 ? options->threads : 1;
+    job->threads = options->threads > 0 ? options->threads : usual_threads(options);
     if (!job->device->real && !options->profile && launch_find().rank == 0)
         return error_set(error, PS_USAGE, "`device`: %s takes as long as a profile says; give one as `profile`",
                          job->device->name);

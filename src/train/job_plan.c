@@ -7,8 +7,12 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/processor.h"
 #include "base/text.h"
 #include "data/order.h"
+#include "graph/model.h"
+#include "profile/cache.h"
+#include "program/lower.h"
 #include "search/search.h"
 #include "train/joint_profile.h"
 #include "train/predict_run.h"
@@ -34,9 +38,11 @@ static enum ps_status measure_alone(const struct job *job, int length, const str
                                     struct ps_profile **profile, struct ps_error *error) {
     const struct ps_network *network = job_network(job, length);
     char tokens[32];
-    log_info("profiling %s%s: micro-batch of %d%s on %s", ps_network_info(network).name, tokens_text(network, tokens),
-             options->micro_batches[0], options->micro_batch_count > 1 ? " and more" : "", options->device);
-    return ps_profile_measure(network, options, profile, error);
+    char text[NETWORK_NAME_SIZE + 128];
+    snprintf(text, sizeof text, "profiling %s%s: micro-batch of %d%s on %s", ps_network_info(network).name,
+             tokens_text(network, tokens), options->micro_batches[0], options->micro_batch_count > 1 ? " and more" : "",
+             options->device);
+    return profile_cache_measure(job->options->profile_cache, network, options, text, profile, error);
 }
 
 /* At one length; on one device of each type, where there are processes for that: *typed is the cluster that says of which type
@@ -73,7 +79,8 @@ static enum ps_status measure_costs(struct job *job, int64_t batch, const int *s
                                                .threads = job->threads,
                                                .busy = busy_workers(job),
                                                .micro_batches = sizes,
-                                               .micro_batch_count = count};
+                                               .micro_batch_count = count,
+                                               .quick = true};
     const int last = job->lengths.count > 0 ? job->lengths.count - 1 : 0;
     struct ps_profile *profiles[LENGTHS_MAX] = {NULL};
     struct ps_cluster *typed = NULL, *again;
@@ -217,7 +224,16 @@ enum ps_status job_take_plan(struct job *job, struct ps_error *error) {
 
 int64_t job_requested_batch(const struct job *job) {
     if (job->plan) return job_plan_batch(job->plan);
-    return job->options->batch > 0 ? job->options->batch : BATCH_DEFAULT;
+    const int usual = job->network ? model_training_of(job->network->name).batch : 0;
+    return job->options->batch > 0 ? job->options->batch : usual > 0 ? usual : BATCH_DEFAULT;
+}
+
+const char *job_optimizer(const struct job *job, const char *policy) {
+    const char *usual = job->network ? model_training_of(job->network->name).optimizer : NULL;
+    int moments;
+    if (job->plan) return job->plan->optimizer;
+    if (job->options->planning->optimizer) return job->options->planning->optimizer;
+    return usual && policy_moments(policy, usual, &moments, NULL) == PS_OK ? usual : OPTIMIZER_DEFAULT;
 }
 
 /* Who says `auto` and nothing of micro-batches leaves their size to the search: half and twice the usual number are tried. */
@@ -245,15 +261,16 @@ static bool tied(const struct job *job) {
     return false;
 }
 
-enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
+/* For so many workers; 0: as many as the options or the machine say. */
+static enum ps_status find_plan(struct job *job, int workers, struct ps_error *error) {
     const struct ps_train_options *options = job->options;
-    TRY(open_cluster(job, 0, error));
+    TRY(open_cluster(job, workers, error));
     struct ps_plan_options requested = search_tied(options->planning, tied(job), job->cluster->workers);
     struct search_choice choice;
     TRY(search_choose(&requested, job->cluster->workers, &choice, error));
     /* Periodic schedules hold more mini-batches at a time: a search that was not asked for does not make gradients staler. */
     if (!requested.method) requested.schedule = choice.schedule->name;
-    const bool measured = !job->profile;
+    requested.optimizer = job_optimizer(job, choice.policy->name);
     int batch = (int)job_requested_batch(job), sizes[3];
     int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
     int open = open_sizes(&requested, batch, choice.micro_batches, least, sizes);
@@ -266,7 +283,71 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
         /* Costs that do not say for how many samples they are hold for any micro-batch. */
         if (job->profile->tables[0].micro_batch == 0) requested.micro_batch = 0;
     }
-    TRY(ps_plan_find(job->profile, job->cluster, &requested, &job->plan, error));
+    return ps_plan_find(job->profile, job->cluster, &requested, &job->plan, error);
+}
+
+/* May the machine's cores be divided into workers and threads at will? */
+static bool divides_cores(const struct job *job) {
+    const struct ps_train_options *options = job->options;
+    const struct ps_cluster_options *machines = options->machines;
+    const bool open =
+        machines->workers == 0 && !options->cluster && !job->cluster && !options->emulate && options->threads == 0;
+    const bool one_machine = machines->bandwidth_bytes_per_s <= 0 && machines->latency_s <= 0 && !job_is_several(job);
+    return open && one_machine && job->transport->own_threads && !job->transport->processes && job->device->real &&
+           !job->profile && !getenv("OMP_NUM_THREADS");
+}
+
+/* The workers times threads that are tried: a thread for each worker, one worker, and what is between. */
+static int divide_cores(int cores, int threads[3]) {
+    int count = 0, middle = 1;
+    while (4 * middle * middle <= cores) middle *= 2;
+    threads[count++] = 1;
+    if (middle > 1 && middle < cores) threads[count++] = middle;
+    if (cores > 1) threads[count++] = cores;
+    return count;
+}
+
+static double planned_throughput(const struct ps_plan *plan) {
+    return plan->predicted.simulated ? plan->predicted.throughput_samples_per_s : 0;
+}
+
+static void take_found(struct job *job, struct job *found) {
+    ps_plan_destroy(job->plan);
+    ps_profile_destroy(job->profile);
+    ps_cluster_destroy(job->cluster);
+    job->plan = found->plan;
+    job->profile = found->profile;
+    job->cluster = found->cluster;
+    job->threads = found->threads;
+    found->plan = NULL, found->profile = NULL, found->cluster = NULL;
+}
+
+/* The division of the cores whose plan is predicted to be the fastest. That no plan fits one is an error only where none fits
+ * any. */
+static enum ps_status find_division(struct job *job, struct ps_error *error) {
+    int threads[3], cores = cores_usable(), count = divide_cores(cores, threads);
+    enum ps_status status = PS_OK;
+    for (int c = 0; c < count && (status == PS_OK || status == PS_NO_PLAN); c++) {
+        struct job one = *job;
+        one.plan = NULL, one.profile = NULL, one.cluster = NULL;
+        one.threads = threads[c];
+        status = find_plan(&one, cores / threads[c] < workers_here(&one) ? cores / threads[c] : workers_here(&one), error);
+        if (status == PS_OK)
+            log_info("%d worker%s of %d thread%s: %.4g samples/s predicted", one.cluster->workers,
+                     text_plural(one.cluster->workers), one.threads, text_plural(one.threads), planned_throughput(one.plan));
+        if (status == PS_OK && (!job->plan || planned_throughput(one.plan) > planned_throughput(job->plan)))
+            take_found(job, &one);
+        ps_plan_destroy(one.plan);
+        ps_profile_destroy(one.profile);
+        ps_cluster_destroy(one.cluster);
+    }
+    return status == PS_NO_PLAN && job->plan ? PS_OK : status;
+}
+
+enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
+    const struct ps_train_options *options = job->options;
+    const bool measured = !job->profile;
+    TRY(divides_cores(job) ? find_division(job, error) : find_plan(job, 0, error));
     log_info("plan: %s cuts %s into %d stage%s; schedule %s, weights %s, %d micro-batch%s of %d sample%s", job->plan->method,
              job->plan->model, job->plan->stage_count, text_plural(job->plan->stage_count), job->plan->schedule,
              job->plan->weights, job->plan->micro_batches, job->plan->micro_batches == 1 ? "" : "es", job->plan->micro_batch,

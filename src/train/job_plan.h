@@ -22,6 +22,9 @@ int64_t job_plan_batch(const struct ps_plan *plan);
 /* The same of the plan that the job has, or is to have. */
 int64_t job_requested_batch(const struct job *job);
 
+/* The optimizer of the options or the plan; else the network's usual one if the weight policy runs with it. */
+const char *job_optimizer(const struct job *job, const char *policy);
+
 /* How a mini-batch is cut: *micro_batches is the wish (0: none) and becomes the number taken, *micro_batch (0: no wish) its
  * size. `usual` is taken where nothing is wished, or the divisor of `batch` nearest below it that is at least `least`. PS_USAGE
  * names the divisors near. */

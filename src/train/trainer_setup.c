@@ -6,11 +6,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/processor.h"
 #include "base/text.h"
 #include "comm/launch.h"
 #include "data/object.h"
 #include "data/pairs.h"
 #include "data/vocabulary.h"
+#include "graph/model.h"
 #include "search/search.h"
 #include "train/job_plan.h"
 #include "train/measure_cluster.h"
@@ -92,6 +94,13 @@ static enum ps_status count_steps(struct ps_trainer *trainer, int64_t batch, int
     return PS_OK;
 }
 
+/* The network's rate for the optimizer; NaN: it has none. */
+static double usual_rate(const struct job *job, const char *optimizer) {
+    if (!job->device->real) return NAN;
+    const struct model_training usual = model_training_of(job->network->name);
+    return usual.optimizer && usual.lr > 0 && strcmp(usual.optimizer, optimizer) == 0 ? usual.lr : NAN;
+}
+
 static enum ps_status choose_rule(struct ps_trainer *trainer, const char *optimizer, const char *weights,
                                   const struct graph *graph, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
@@ -106,6 +115,7 @@ static enum ps_status choose_rule(struct ps_trainer *trainer, const char *optimi
                      .beta2 = options->beta2,
                      .eps = options->eps},
     };
+    if (isnan(options->lr)) requested.settings.lr = usual_rate(&trainer->job, optimizer);
     TRY(update_rule_choose(&requested, weights, paper, &trainer->rule, error));
     trainer->rule.clip = options->clip;
     TRY(decay_exclusion_parse(options->decay_exclude, &trainer->rule.without_decay, error));
@@ -345,14 +355,13 @@ static enum ps_status check_best(const struct ps_trainer *trainer, struct ps_err
 static enum ps_status check_early(struct ps_trainer *trainer, struct ps_error *error) {
     const struct job *job = &trainer->job;
     const struct ps_plan_options *planning = trainer->options.planning;
-    const char *optimizer = job->plan ? job->plan->optimizer : planning->optimizer ? planning->optimizer : OPTIMIZER_DEFAULT;
     const char *weights = job->plan                                                 ? job->plan->weights
                           : planning->weights && !search_is_auto(planning->weights) ? planning->weights
                                                                                     : POLICY_SYNCHRONOUS;
     TRY(count_steps(trainer, job_requested_batch(job), 1, error));
     TRY(check_total(trainer, error));
     TRY(check_best(trainer, error));
-    return choose_rule(trainer, optimizer, weights, job->device->real ? job->network->graph : NULL, error);
+    return choose_rule(trainer, job_optimizer(job, weights), weights, job->device->real ? job->network->graph : NULL, error);
 }
 
 static enum ps_status check_processes(const struct ps_trainer *trainer, struct ps_error *error) {
@@ -482,9 +491,30 @@ static enum ps_status start_directory(struct ps_trainer *trainer, struct ps_erro
     return run_directory_write_words(&trainer->directory, data->shape.words, error);
 }
 
+/* What runs where, and with what: those who gave few options learn here what was chosen. */
+static void say_run(const struct ps_trainer *trainer) {
+    const struct job *job = &trainer->job;
+    const struct ps_train_options *options = &trainer->request.options;
+    const struct ps_plan *plan = job->plan;
+    const int busy = plan_busy_workers(plan);
+    if (!trainer_coordinates(trainer) || options->resume || !job->device->real) return;
+    const bool own_rate = isnan(options->lr), own_optimizer = !options->plan && !options->planning->optimizer;
+    const struct model_training usual = model_training_of(job->network->name);
+    const bool of_network = usual.optimizer && strcmp(usual.optimizer, plan->optimizer) == 0;
+    log_info("training on %s, %d core%s: %d worker%s of %d thread%s", job->device->name, cores_usable(),
+             text_plural(cores_usable()), busy, text_plural(busy), job->threads, text_plural(job->threads));
+    log_info("mini-batches of %d = %d x %d samples, %lld in an epoch; %s at a rate of %.6g%s", job->batch, plan->micro_batches,
+             job->samples, (long long)trainer->lengths.epoch, trainer->rule.optimizer->name, trainer->rule.settings.lr,
+             !own_rate       ? ""
+             : !of_network   ? " (its usual rate)"
+             : own_optimizer ? ", the network's usual ones"
+                             : ", the network's usual rate");
+}
+
 enum ps_status trainer_setup(struct ps_trainer *trainer, struct ps_error *error) {
     TRY(make_job(trainer, error));
     TRY(make_executor(trainer, error));
+    say_run(trainer);
     TRY(make_run(trainer, error));
     TRY(trainer_check_stop(trainer, false, error));
     TRY(trainer_resume_take(trainer, error));

@@ -21,22 +21,6 @@ enum { MOVED_AT_ONCE = 16 << 20 };
 
 /* ------------------------------------------------------------- this machine */
 
-/* The text after the colon in the first line of a file that begins with `field`. */
-static bool read_field(const char *path, const char *field, char *out, size_t size) {
-    char line[512];
-    bool found = false;
-    FILE *file = fopen(path, "re");
-    while (file && !found && fgets(line, sizeof line, file)) {
-        const char *value = strchr(line, ':');
-        if (strncmp(line, field, strlen(field)) != 0 || !value) continue;
-        value += 1 + strspn(value + 1, " \t");
-        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
-        found = true;
-    }
-    if (file) fclose(file);
-    return found;
-}
-
 static uint64_t hash(uint64_t number, const char *text) {
     for (; *text; text++) number = (number ^ (unsigned char)*text) * UINT64_C(1099511628211);
     return number;
@@ -53,11 +37,9 @@ static uint64_t number_of_machine(const char *host) {
 
 static struct process_info this_machine(void) {
     struct process_info info = {.process = (int32_t)getpid(), .core_set = core_set_usable(), .cores = cores_usable()};
-    char memory[64];
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
-    if (!read_field("/proc/cpuinfo", "model name", info.cpu, sizeof info.cpu)) snprintf(info.cpu, sizeof info.cpu, "unknown");
-    if (read_field("/proc/meminfo", "MemAvailable", memory, sizeof memory))
-        info.memory_bytes = 1024 * strtoll(memory, NULL, 10);
+    processor_name(info.cpu, sizeof info.cpu);
+    info.memory_bytes = memory_available();
     info.machine = number_of_machine(info.host);
     return info;
 }

@@ -64,6 +64,7 @@ const struct model model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
+    .training = {.optimizer = "adam", .lr = 3e-4},
     .keys = {"dropout", "form", "lrn", NULL},
     .build = build,
 };

@@ -85,6 +85,7 @@ const struct model model_bert48 = {
     .name = "bert48",
     .summary = "BERT of 48 layers (or any number) that fills in masked tokens; tied=1: its head has the embedding's weights",
     .defaults = {.positions = 512, .vocabulary = 30522},
+    .training = {.optimizer = "adam", .lr = 1e-4, .batch = 8},
     .masked = true,
     .keys = {"layers", "width", "heads", "positions", "dropout", "tied", NULL},
     .build = build,

@@ -137,6 +137,7 @@ const struct model model_gnmt8 = {
     .name = "gnmt8",
     .summary = "GNMT-8: translation by four LSTM layers in the encoder and four in the decoder, with attention",
     .defaults = SIZES,
+    .training = {.optimizer = "adam", .lr = 1e-3},
     .keys = {KEYS},
     .build = build_8,
 };
@@ -145,6 +146,7 @@ const struct model model_gnmt16 = {
     .name = "gnmt16",
     .summary = "GNMT-16: eight LSTM layers in the encoder and eight in the decoder",
     .defaults = SIZES,
+    .training = {.optimizer = "adam", .lr = 1e-3},
     .keys = {KEYS},
     .build = build_16,
 };
@@ -153,6 +155,7 @@ const struct model model_gnmt_l = {
     .name = "gnmt-l",
     .summary = "GNMT-L: any even number of LSTM layers (layers, 32), half of them in the encoder",
     .defaults = SIZES,
+    .training = {.optimizer = "adam", .lr = 1e-3},
     .keys = {KEYS, "layers"},
     .build = build_any,
 };

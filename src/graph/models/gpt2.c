@@ -67,6 +67,7 @@ const struct model model_gpt2 = {
     .name = "gpt2",
     .summary = "GPT-2: a language model that predicts the next token; tied=1: its head has the embedding's weights",
     .defaults = {.positions = 1024, .vocabulary = 50257},
+    .training = {.optimizer = "adam", .lr = 3e-4, .batch = 8},
     .keys = {"layers", "width", "heads", "positions", "dropout", "tied", NULL},
     .build = build,
 };

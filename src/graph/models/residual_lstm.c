@@ -52,6 +52,7 @@ const struct model model_residual_lstm = {
     .name = "residual_lstm",
     .summary = "Residual LSTM: four LSTM layers with shortcuts, for classifying texts",
     .defaults = {.positions = 200, .vocabulary = 10000, .classes = 2},
+    .training = {.optimizer = "adam", .lr = 1e-3},
     .keys = {"layers", "hidden"},
     .build = build,
 };

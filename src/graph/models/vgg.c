@@ -92,6 +92,7 @@ const struct model model_vgg16 = {
     .name = "vgg16",
     .summary = "VGG-16: thirteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
+    .training = {.optimizer = "adam", .lr = 3e-4},
     .keys = {"batch_norm", "blocks", "dropout", "form", "shrink", NULL},
     .build = build_d,
 };
@@ -100,6 +101,7 @@ const struct model model_vgg19 = {
     .name = "vgg19",
     .summary = "VGG-19: sixteen 3x3 convolutions and three linear layers; CIFAR form up to 64 pixels, torchvision's above",
     .defaults = {.input = 32, .channels = 3, .classes = 10},
+    .training = {.optimizer = "adam", .lr = 3e-4},
     .keys = {"batch_norm", "blocks", "dropout", "form", "shrink", NULL},
     .build = build_e,
 };
