@@ -35,6 +35,7 @@ class ProfileOptions(TypedDict, total=False):
     warmup: int
     repeats: int
     memory_bytes: int
+    quick: bool
 
 
 class ClusterOptions(TypedDict, total=False):

@@ -58,6 +58,11 @@ class TrainOptions(PlanOptions, total=False):
     checkpoint_every: int
     checkpoint_minutes: float
     keep_checkpoints: int
+    keep_best: bool
+    best_by: str
+    patience: int
+    tensorboard: bool
+    profile_cache: str
 
 
 @dataclass(frozen=True)
