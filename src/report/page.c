@@ -181,7 +181,7 @@ static enum ps_status open_cluster(const struct subject *subject, struct ps_clus
     struct ps_cluster_options options;
     ps_cluster_options_init(&options);
     options.workers = subject->plan->workers;
-    options.memory_bytes = (int64_t)number_of(said, "memory_bytes");
+    options.memory_bytes = (int64_t)fmin(fmax(0, number_of(said, "memory_bytes")), 1e18);
     options.bandwidth_bytes_per_s = number_of(said, "bandwidth_bytes_per_s");
     options.latency_s = number_of(said, "latency_s");
     options.no_overlap = json_is_false(json_object_get(said, "overlap"));
@@ -597,6 +597,9 @@ static enum ps_status predict(struct subject *subject, int share, json_t *root, 
     json_object_set_new(root, "layer_count", json_integer(table->layer_count));
     if (subject->measured.event_count > 0 && subject->measured.batches > 0)
         renumber(subject, subject->measured.batches < most ? subject->measured.batches : most);
+    /* So long that no timeline of it is simulated, even of a few mini-batches: then there is nothing to hold the trace against.
+     */
+    if (each * subject->measured.batches > SIMULATE_EVENTS_MAX) subject->measured.event_count = 0;
     enum ps_status status;
     if (subject->measured.event_count > 0)
         status = report_simulate_against(subject->plan, subject->profile, subject->cluster, 0, &subject->measured, &simulation,

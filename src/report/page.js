@@ -103,7 +103,7 @@ const MEMORY = {
     buffers: ["#f0e442", "cross"], workspace: ["#b8bfc8", "lines"],
 };
 const TIMES = {
-    busy: ["computes", "#8fa3b8", "plain"], imbalance: ["less work than the busiest", "#cc79a7", "back"],
+    busy: ["computes", "#5b6572", "plain"], imbalance: ["less work than the busiest", "#cc79a7", "back"],
     dependency: ["waits for another stage", "#f0e442", "dots"], fill_drain: ["fills or drains", "#56b4e9", "slash"],
     communication: ["waits for a transfer", "#d55e00", "cross"],
 };
@@ -417,7 +417,7 @@ const INK = {
     light: {paper: "#ffffff", ink: "#1c2128", soft: "#57606a", line: "#d5dae0", row: "#eceff3", memory: "#9db4d6", critical: "#a40000", transfer: "#6b7480", update: "#007a59"},
     dark: {paper: "#14171c", ink: "#e3e7ed", soft: "#9fa9b6", line: "#38404b", row: "#262c35", memory: "#47618a", critical: "#ff7b72", transfer: "#98a2ae", update: "#34d1a3"},
 };
-const STRIPS = {wait: "#f0e442", 1: "#d55e00", 2: "#009e73", 3: "#cc79a7", 4: "#8fa3b8", 5: "#8fa3b8"};
+const STRIPS = {wait: "#f0e442", 1: "#d55e00", 2: "#009e73", 3: "#cc79a7", 4: "#5b6572", 5: "#5b6572"};
 // By cause: pattern in the legend, dashes of the strip, its height.
 const DASHED = {1: ["slash", 5, 2, 4], 2: ["dots", 2, 2, 4], 3: ["back", 9, 3, 4], 4: ["plain", 1e9, 0, 2], 5: ["plain", 1e9, 0, 2]};
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -502,7 +502,7 @@ class Timeline {
             c.moveTo(x, AXIS - 5);
             c.lineTo(x, this.height);
             c.stroke();
-            if (x > LEFT + 10 && x < this.width - 30 || n === 0) c.fillText(seconds_at(n * step, step), x, 8);
+            if (x > LEFT + 10 && x < this.width - 30 || n === 0) c.fillText(seconds_at(n * step, step, to), x, 8);
         }
     }
     labels(w, top, parts) {
@@ -750,9 +750,9 @@ class Timeline {
 // Versions by turns: what is old beside what is new.
 const SHADES = ["#9ecae9", "#c9b8e8", "#b5dfb0", "#f2cf9b"];
 
-// Times at an axis, with as many decimals as its steps need.
-function seconds_at(value, step) {
-    const most = Math.max(Math.abs(value), step), [factor, unit] = most >= 1 ? [1, "s"] : most >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
+// Times at an axis that ends with `most`, with as many decimals as its steps need.
+function seconds_at(value, step, most) {
+    const [factor, unit] = most >= 1 ? [1, "s"] : most >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
     const places = Math.max(0, -Math.floor(Math.log10(step * factor) + 1e-9));
     return `${digits(value * factor, places)} ${unit}`;
 }
