@@ -7,8 +7,8 @@
  *   sizes        Bi-Partition's worked example, and made chains of several lengths, without transfers, with them, and with
  *                memory
  *   memory       MadPipe's problem as published, at multiples of the least memory that allows a contiguous plan; `gap` is how
- *                far the plan found is from the bound of its class, `grid` MadPipe's own way (- where it finds none, nothing for
- *                more than 100 layers, which take it minutes)
+ *                far the plan found is from the bound of its class, `grid` MadPipe's own way (- where it finds none, nothing
+ *                for more than 100 layers, which take it minutes)
  *   madpipe      the same without MadPipe's own way, which takes minutes, and how many gaps are at most 0.1%
  *
  *     planners PROFILES_DIRECTORY [TABLE...]
