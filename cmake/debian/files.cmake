@@ -11,13 +11,11 @@ foreach(package IN LISTS packages)
     file(MAKE_DIRECTORY ${documents})
     file(COPY ${CPACK_PACKAGE_DIRECTORY}/debian/copyright DESTINATION ${documents})
     string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH, where that is set
-    file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/../../CHANGELOG.md releases REGEX "^## [0-9]")
-    foreach(release IN LISTS releases)
-        string(SUBSTRING ${release} 3 -1 release)
-        file(APPEND ${documents}/changelog.Debian
-            "penstock (${release}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium\n\n"
-            "  * Release ${release}.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${date}\n\n")
-    endforeach()
+    file(WRITE ${documents}/changelog.Debian
+        "penstock (${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) unstable; urgency=medium\n\n"
+        "  * Release ${CPACK_PACKAGE_VERSION}.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${date}\n")
+    # There is no bug of Debian's that asks for the package.
+    file(WRITE ${package}/usr/share/lintian/overrides/${name} "${name}: initial-upload-closes-no-bugs\n")
     file(GLOB pages ${package}/usr/share/man/man1/*.1)
     execute_process(COMMAND gzip -9n ${documents}/changelog.Debian ${pages} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
