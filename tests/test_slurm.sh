@@ -3,18 +3,19 @@
 # not root, there is nothing to do. (The rest stands in support.sh.)
 . "$(dirname "$0")/support.sh"
 errors=out
-for program in munged slurmctld slurmd srun sbatch; do
-    command -v "$program" >/dev/null || {
-        echo "skipped: no $program"
+for needed in munged slurmctld slurmd srun; do
+    command -v "$needed" >/dev/null || {
+        echo "skipped: no $needed"
         exit 0
     }
 done
 needs_mpi
+program=
 for pair in $PENSTOCK_MPIS; do
     # Open MPI's program, which speaks PMIx.
-    "${pair%%=*}" --version 2>/dev/null | grep -q "Open MPI" && program=${pair#*=}
+    "${pair%%=*}" --version 2>/dev/null | grep -q "Open MPI\|OpenRTE" && program=${pair#*=}
 done
-[ "$(id -u)" = 0 ] && [ -n "${program:-}" ] && find / -xdev -path '*slurm*/mpi_pmix*.so' 2>/dev/null | grep -q . || {
+[ "$(id -u)" = 0 ] && [ -n "$program" ] && find /usr/lib /usr/lib64 /usr/local/lib -path '*slurm*/mpi_pmix*.so' 2>/dev/null | grep -q . || {
     echo "skipped: not root, no Open MPI, or a Slurm without PMIx"
     exit 0
 }

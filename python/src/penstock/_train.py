@@ -57,6 +57,9 @@ class TrainOptions(PlanOptions, total=False):
     trace: bool
     checkpoint_every: int
     checkpoint_minutes: float
+    keep_best: bool
+    best_by: str
+    patience: int
     keep_checkpoints: int
     keep_best: bool
     best_by: str
@@ -126,6 +129,9 @@ class RunInfo:
     top5: float
     valid_top5: float
     valid_bleu: float
+    best: float
+    best_step: int
+    ended_early: bool
 
 
 @dataclass(frozen=True)
