@@ -315,6 +315,11 @@ enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *pa
 char *ps_cluster_json(const struct ps_cluster *cluster);
 char *ps_cluster_table(const struct ps_cluster *cluster);
 
+/* What this machine has: processor, cores, free memory, instruction sets, and the devices and transports of this build, as the
+ * document of `penstock devices --json` (docs/formats.md) and as a table. */
+char *ps_machine_json(void);
+char *ps_machine_table(void);
+
 struct ps_cluster_measure_options {
     size_t struct_size;            /* ps_cluster_measure_options_init sets it */
     const char *device;            /* NULL: "cpu" */

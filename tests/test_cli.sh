@@ -165,6 +165,10 @@ END
 done_by models --model two.json && says "inputs left [(]f32[)] 4, right [(]f32[)] 4, 2 classes"
 done_by models --model two.json --json && says_json "models" && says '"inputs": \[{"name": "left", "type": "f32", "shape": \[4\], '
 
+begins "devices"
+done_by devices && says "^cores +[1-9]" && says "^  cpu +" && says "^  threads +" && says "^memory +[1-9].* free"
+done_by devices --json && says_json "devices" && says '"cores": [1-9]' && says '"name": "reference"'
+
 begins "profile, plan, program, simulation"
 done_by plan --profile even.csv --workers 4 --schedule DAPPLE --bandwidth 100Gbps --memory 1G -q -o dapple.json &&
     grep -q '"schedule": "1f1b"' dapple.json || complain "plan: dapple is not 1f1b"

@@ -114,3 +114,19 @@ uint64_t denormals_flush(void) { return 0; }
 void denormals_restore(uint64_t mode) { (void)mode; }
 
 #endif
+
+size_t processor_features(const char *features[PROCESSOR_FEATURES_MAX]) {
+    size_t count = 0;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) features[count++] = "avx2";
+    if (__builtin_cpu_supports("fma")) features[count++] = "fma";
+    if (__builtin_cpu_supports("avx512f")) features[count++] = "avx512f";
+    if (__builtin_cpu_supports("avx512vnni")) features[count++] = "avx512_vnni";
+    if (__builtin_cpu_supports("avx512bf16")) features[count++] = "avx512_bf16";
+#elif defined(__aarch64__)
+    features[count++] = "asimd";
+#else
+    (void)features;
+#endif
+    return count;
+}

@@ -11,6 +11,10 @@ int cores_usable(void);
 /* Does it multiply bf16 faster than f32? With AMX or AVX-512 BF16 it does. */
 bool processor_has_bf16(void);
 
+/* Names of the instruction sets that kernels use, as far as the processor has them; how many there are. */
+enum { PROCESSOR_FEATURES_MAX = 8 };
+size_t processor_features(const char *features[PROCESSOR_FEATURES_MAX]);
+
 /* The same as a set, of as many cores as it has bits. Processes of one host may use all cores of their sets together: launchers
  * bind each to a core of its own. */
 enum { CORE_SET_WORDS = 16 };

@@ -18,16 +18,13 @@
 #include "comm/launch.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
-    command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check, command_report;
+    command_evaluate, command_predict, command_compare, command_export, command_cluster, command_check, command_report,
+    command_devices;
 
 static const struct command *const commands[] = {
-    &command_models,   &command_profile,
-    &command_plan,     &command_program,
-    &command_simulate, &command_train,
-    &command_evaluate, &command_predict,
-    &command_compare,  &command_export,
-    &command_cluster,  &command_check,
-    &command_report,   NULL,
+    &command_models,  &command_profile,  &command_plan,    &command_program, &command_simulate,
+    &command_train,   &command_evaluate, &command_predict, &command_compare, &command_export,
+    &command_cluster, &command_check,    &command_report,  &command_devices, NULL,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] - 1 };
 
