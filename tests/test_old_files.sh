@@ -11,6 +11,9 @@ says() {
     ! grep -q warning err || complain "$version: $*: a warning"
 }
 
+# numbers FILE.safetensors: what follows its header, to which later versions add
+numbers() { tail -c "+$(($(od -An -tu8 -N8 "$1") + 9))" "$1"; }
+
 for version in "$fixtures"/*/; do
     version=$(basename "$version")
     begins "$version"
@@ -28,7 +31,8 @@ for version in "$fixtures"/*/; do
     says evaluate --run files/run --data synthetic:images,samples=8 --device reference --json -q
     says train --resume files/run -q
     says export --run files/run -q -o weights.safetensors
-    cmp -s weights.safetensors files/weights.safetensors || complain "$version: a resumed run ends with other weights"
+    numbers weights.safetensors >own
+    numbers files/weights.safetensors | cmp -s - own || complain "$version: a resumed run ends with other weights"
     says evaluate --run files/run --data synthetic:images,samples=8 --device reference --json -q
     [ "$(grep -o '"loss": [0-9.]*' out)" = "$(grep -o '"loss": [0-9.]*' files/evaluation.json)" ] || complain "$version: another loss"
 

@@ -1,5 +1,6 @@
 /* penstock train: trains by a plan, or profiles and plans first. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -188,27 +189,34 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
 
 static void defaults(void *values) { training_defaults(values); }
 
+/* What is refused is refused without a warning: it comes with the first question whether to stop, or at the end. */
+struct unkept {
+    bool warns;
+    atomic_bool warned;
+};
+
+static void warn_unkept(struct unkept *unkept) {
+    if (unkept->warns && !atomic_exchange(&unkept->warned, true))
+        fprintf(stderr, "warn: nothing is kept of this run; --out RUN_DIR keeps weights, log and checkpoints\n");
+}
+
 static int should_stop(void *context) {
-    (void)context;
+    warn_unkept(context);
     return stop_requested();
 }
 
-static void warn_unkept(const struct train_arguments *arguments) {
+static enum ps_status train(const struct train_arguments *arguments, struct ps_run **run, struct ps_error *error) {
     const struct common_arguments *common = &arguments->common;
     const bool keeps = arguments->options.out != NULL || arguments->options.resume != NULL;
-    if (keeps || common->quiet || common->log_level > PS_LOG_WARN || launch_find().rank > 0) return;
-    fprintf(stderr, "warn: nothing is kept of this run; --out RUN_DIR keeps weights, log and checkpoints\n");
-}
-
-static enum ps_status train(const struct train_arguments *arguments, struct ps_run **run, struct ps_error *error) {
-    const struct ps_observer observer = {.struct_size = sizeof observer, .should_stop = should_stop};
+    struct unkept unkept = {.warns = !keeps && !common->quiet && common->log_level <= PS_LOG_WARN && launch_find().rank <= 0};
+    const struct ps_observer observer = {.struct_size = sizeof observer, .context = &unkept, .should_stop = should_stop};
     struct training training;
     stop_on_signals();
     enum ps_status status = training_open(arguments, &training, error);
     if (status != PS_OK) return launch_fail(arguments->options.transport, status, error);
-    warn_unkept(arguments);
     training.options.observer = &observer;
     status = ps_train(&training.options, run, error);
+    if (status == PS_OK) warn_unkept(&unkept);
     training_close(&training);
     return status;
 }
