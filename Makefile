@@ -38,7 +38,7 @@ demo: build
 	@scripts/demo
 
 check: build
-	@ctest --preset release
+	@ctest --preset release --parallel $(JOBS)
 
 check-long: build
 	@ctest --preset long
@@ -64,7 +64,7 @@ papers-long: build
 
 asan tsan: setup
 	$(call make-preset,$@)
-	@ctest --preset $@
+	@ctest --preset $@ --parallel $(JOBS)
 
 # Files on which a target fails stay in build/fuzz/found-*; mended ones become seeds, which `make check` runs.
 FUZZ_SECONDS ?= 300
