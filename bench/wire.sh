@@ -57,6 +57,7 @@ row() {
         }' "$work/accuracies"
 }
 
+made_with "CODECS='${CODECS:-none bf16 int8 topk:0.25}' TASKS='${TASKS:-resnet gpt2}' bench/wire.sh"
 echo "network namespaces at $rate, two workers, ${SCHEDULE:-1f1b-star}, pipeoptim; $(machine), $(nproc) cores"
 echo "$bandwidth $latency" | awk '{ printf "links as measured: %.1f Mbit/s, %.0f us\n", 8e-6 * $1, 1e6 * $2 }'
 for task in ${TASKS:-resnet gpt2}; do
