@@ -3,7 +3,8 @@
 # MPI, real TCP, cables of 100 Mbit/s), train a ResNet-20 on a part of CIFAR-10 and a small GPT-2 on Tiny Shakespeare. The networks
 # are cut into halves of equally many layers, as where one worker cannot hold more (left free, the planner cuts where hardly anything
 # is sent), under 1F1B*, which has as many micro-batches in flight as hide the transfers. All codecs have the same seed and rates,
-# which decay to 0. Reported: samples per second as simulated, with the links as `penstock cluster` measures them, and as measured;
+# which decay to 0. Reported: samples per second of training (evaluations, in which nothing is encoded, and checkpoints apart) as
+# simulated, with the links as `penstock cluster` measures them, and as measured;
 # what worker 0 sends for a mini-batch; the best validation accuracy in percent; how many epochs come to within half a point of the
 # best that `none` reaches, how many seconds of training these take, and the speed-up over `none`.
 #   CODECS ("none bf16 int8 topk:0.25"), TASKS ("resnet gpt2"), EPOCHS (8 and 12), SAMPLES (10000) of CIFAR-10, SEQUENCES (1600) of
@@ -44,10 +45,12 @@ row() {
     sed -n 's/.*"valid_accuracy": \([^,}]*\).*/\1/p' "$work/run/log.jsonl" >"$work/accuracies"
     [ "$1" != none ] || sort -g "$work/accuracies" | tail -n 1 >"$work/best"
     awk -v codec="$1" -v none="$(cat "$work/best")" -v samples=$samples -v size=$size -v epochs="$epochs" \
-        -v predicted="$(field predicted_samples_per_s <"$work/run.json")" -v measured="$(field samples_per_s <"$work/run.json")" \
+        -v predicted="$(field predicted_samples_per_s <"$work/run.json")" \
+        -v training="$(sed -n 's/.*"training_s": \([^,}]*\).*/\1/p' "$work/run/log.jsonl" | tail -n 1)" \
         -v sent="$(field sent_bytes <"$work/run.json")" -v before="$(cat "$work/seconds" 2>/dev/null || echo 0)" -v file="$work/seconds" '
         { if ($1 > best) best = $1; if (!reached && $1 >= none - 0.005) reached = NR }
         END {
+            measured = epochs * samples / training
             seconds = reached * samples / measured
             if (codec == "none") { before = seconds; print seconds >file }
             printf "%-10s %9.1f %9.1f %7.2f%% %9.1f %9.2f", codec, predicted, measured, 100 * (measured / predicted - 1),
