@@ -12,23 +12,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . bench/common.sh
-
-# name, network, optimizer, the paper's row
-networks='alexnet alexnet,input=224,classes=200 sgdm 1250/1240/1260/1260/1250/1260
-resnet101 resnet101,input=224,classes=200 sgdm 86/86/86/90/86/86
-inception_v3 inception_v3,input=224,classes=200 sgdm 84/84/84/84/84/84
-vgg16 vgg16,input=32,classes=100 adamw 2105/2120/2120/-/2800/2800
-googlenet googlenet,input=32,classes=100 adamw 230/290/300/-/310/295
-residual_lstm residual_lstm adam 3500/3820/3820/-/3820/3820
-gnmt8 gnmt8 adam 130/136/140/-/142/142
-gnmt16 gnmt16 adam 124/116/120/-/120/120'
-# GPipe's mini-batch is four micro-batches; the others take one (2BW: updates after every fourth).
-methods='GPipe gpipe sync 4
-PipeDream 1f1b-async stash 1
-2BW 1f1b-async 2bw 4
-SpecTrain 1f1b-async spectrain 1
-XPipe 1f1b-async xpipe 1
-PipeOptim 1f1b-async pipeoptim 1'
+. bench/papers/pipeoptim.sh
 
 limit=16000000000
 [ "${CUT:-pipedream}" = pipedream ] && limited= || limited="--memory 16GB"
