@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench papers papers-long asan tsan fuzz coverage mutants format lint install uninstall wheel deb source clean
+.PHONY: help setup build demo check check-long torture bench papers papers-long asan tsan valgrind fuzz coverage mutants format lint install uninstall wheel deb source clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -20,6 +20,7 @@ help:
 	@echo "make bench       measurements"
 	@echo "make papers      the papers' tables and figures, beside Penstock's; make papers-long: those that take hours"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
+	@echo "make valgrind    tests under valgrind's memcheck, with smaller sizes"
 	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
 	@echo "make coverage    which lines the tests run, by module and file (needs gcovr)"
 	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
@@ -62,7 +63,7 @@ papers: build
 papers-long: build
 	@bench/papers/run long
 
-asan tsan: setup
+asan tsan valgrind: setup
 	$(call make-preset,$@)
 	@ctest --preset $@ --parallel $(JOBS)
 
@@ -118,6 +119,7 @@ wheel: setup
 VERSION := $(shell sed -n 's/^project.penstock VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 deb: setup
+	@scripts/setup file dpkg-shlibdeps:dpkg-dev
 	@cmake -S . -B build/deb $$(command -v ninja >/dev/null && echo -G Ninja) -DCMAKE_BUILD_TYPE=Release -DPENSTOCK_TESTS=OFF \
 	    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_C_FLAGS="-ffile-prefix-map=$(CURDIR)=. $(DEB_CFLAGS)" >/dev/null
 	@cmake --build build/deb --parallel $(JOBS)
