@@ -63,7 +63,7 @@ over() {
     # shellcheck disable=SC2086
     until "$work/agent" 10.99.0.1 ${RUNNER:-} "$mpirun" --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
         --mca btl_tcp_eager_limit 2097152 --mca btl_tcp_rndv_eager_limit 2097152 --mca btl_tcp_sndbuf 131072 \
-        --mca oob_tcp_if_include eth0 ${MPIRUN_OPTIONS:-} -np "$ranks" --host "$hosts" "$program" "$@" >"$work/out" 2>"$work/err"; do
+        --bind-to none --mca oob_tcp_if_include eth0 ${MPIRUN_OPTIONS:-} -np "$ranks" --host "$hosts" "$program" "$@" >"$work/out" 2>"$work/err"; do
         tries=$((tries + 1))
         cat "$work/err" >&2
         [ $tries -lt 3 ] || exit 1

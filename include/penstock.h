@@ -262,7 +262,9 @@ struct ps_profile_options {
     int warmup, repeats;  /* 0: 2, and 9 or, of a small network, as many as fit a quarter of a second */
     int64_t memory_bytes; /* that measuring may take: a larger network is measured in pieces of a layer or more. 0: no limit */
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
-    bool quick; /* 1 round of warm-up, and of a network whose rounds take long no more than 2 that count */
+    /* A forward and a backward for warm-up, and of a network whose rounds take long no more than 2 that count, or 1 where they
+     * take longer than a second. */
+    bool quick;
 };
 
 void ps_profile_options_init(struct ps_profile_options *options);
@@ -310,6 +312,11 @@ void ps_cluster_options_init(struct ps_cluster_options *options);
 
 enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error);
+/* The same for workers that share this machine: where the options say neither links nor cores, and the profile was measured on
+ * a device of a machine, as many workers compute at the same moment as this machine has cores for them, with the profile's
+ * threads each. With more workers than that it is logged. `ps_train` counts in the same way. */
+enum ps_status ps_cluster_here(const struct ps_cluster_options *options, const struct ps_profile *profile,
+                               struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *path, struct ps_error *error);
 char *ps_cluster_json(const struct ps_cluster *cluster);
@@ -361,9 +368,10 @@ struct ps_plan_options {
     /* Stages end only between modules: where the first so many parts of the layers' names, which dots separate, differ
      * ("h.0.attn.q" and "h.0.mlp.up" with 2: not there); 0: between any layers. */
     int module_depth;
-    /* How what crosses the cuts between workers is encoded: "none", "bf16", "int8" or "topk:SHARE" (of the numbers that are
-     * sent), or "auto:" and one of them: on each cut what loses least and does not let the pipeline wait, and nothing that
-     * loses more. NULL: "none". docs/methods.md says what each computes. */
+    /* How what crosses the cuts between workers, and the gradients that replicas sum, are encoded: "none", "bf16", "int8" or
+     * "topk:SHARE" (of the numbers that are sent), or "auto:" and one of them: for each what loses least and does not let the
+     * pipeline wait, and nothing that loses more; or each by its own, as "activation=int8+gradient=bf16+sum=int8". NULL:
+     * "none". docs/methods.md says what each computes. */
     const char *wire;
 };
 
@@ -697,7 +705,8 @@ struct ps_train_options {
     const char *best_by; /* on `valid`: "loss" (NULL), "accuracy", "perplexity" or "bleu" */
     int patience;        /* ends the training, as if it were over, after so many evaluations without a better one; 0: never */
     bool tensorboard;    /* with `out` or `resume`: the curves also as an event file of TensorBoard in the run's directory */
-    /* A directory in which profiles that are measured here are kept and found again; NULL: none. It is made if it is missing. */
+    /* A directory in which profiles that are measured here are kept and found again; NULL: none. It is made if it is missing.
+     */
     const char *profile_cache;
 };
 
@@ -779,6 +788,9 @@ int ps_run_point_count(const struct ps_run *run);
 PS_GETTER_AT(ps_run_point, ps_run_point, ps_run)
 /* On the validation data; NaN where not measured. */
 double ps_run_point_metric(const struct ps_run_point *point, enum ps_metric metric);
+/* A run that has ended, from its directory; its points are those of log.jsonl, with nine digits. PS_NO_CHECKPOINT: there is
+ * none, or it has not ended. */
+enum ps_status ps_run_read(const char *run_dir, struct ps_run **run, struct ps_error *error);
 char *ps_run_json(const struct ps_run *run);
 char *ps_run_table(const struct ps_run *run);
 void ps_run_destroy(struct ps_run *run);
@@ -822,7 +834,8 @@ struct ps_predict_options {
     /* A file that gets them. NAME.npz: the array "output", the numbers that the loss reads (logits, not probabilities), with
      * the shape that they have in PyTorch, and "labels" where the data have them. NAME.json, a list, NAME.jsonl, an object a
      * line, and any other name, CSV: classes have the most probable one and its probability, other networks their numbers, and
-     * those of bce probabilities; pairs of sentences have their translation. */
+     * those of bce probabilities; pairs of sentences have their translation. Classes also have a name where the run's data named
+     * them (folders of images, the files of names beside CIFAR's), or these data do. */
     const char *path;
     const char *device; /* NULL: "cpu" */
     int batch, threads; /* 0: 64, 1 */
@@ -835,10 +848,14 @@ struct ps_predict_options {
         *checkpoint; /* of the run: "newest" (NULL), "best" by its evaluations, or a step. PS_NO_CHECKPOINT: it is not there */
     const char *format; /* "csv", "json", "jsonl", "npz" or "table" (for people); NULL: as the path ends */
     int beam;           /* of translations; 0: 1, greedy */
+    /* As in ps_evaluate_options. Over MPI rank 0 has the predictions, and only it calls `take`. `batch` is the run's then. */
+    int workers;
+    const char *transport;
 };
 
 void ps_predict_options_init(struct ps_predict_options *options);
-/* Several threads may predict at the same time. PS_USAGE: translations have no `take` and fit into no .npz. */
+/* Several threads may predict at the same time. PS_USAGE: translations have no `take` and fit into no .npz; one worker makes
+ * them. */
 enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_error *error);
 
 /* A text that a trained language model goes on with. */
@@ -953,6 +970,26 @@ struct ps_compare_options {
     const struct ps_log_sink *log; /* NULL: that of ps_log_to */
     const char *const *wires;      /* as ps_plan_options.wire; without them the codec of `planning` */
     int wire_count;
+    /* Several networks: the costs of each (ps_compare), or each with its data and all else that training is told
+     * (ps_compare_training). The argument of that name is NULL then. */
+    const struct ps_profile *const *profiles;
+    const struct ps_train_options *const *trainings;
+    int profile_count, training_count;
+    const uint64_t *seeds; /* of training: every combination once with each; none: the seed of the (first) training */
+    int seed_count;
+    /* Which measure ranks the rows: "throughput", "memory", of training also "metric" (of the validation data), "target" (the
+     * time to it) and "loss". NULL: throughput; of training the metric, or without validation the loss. */
+    const char *rank_by;
+    /* How tables write the sizes and rates, as many as there are; NULL: in units of the library's choice. */
+    const char *const *memory_texts, *const *bandwidth_texts;
+    /*
+     * A directory in which each row is kept as soon as it is done, a training as a run directory. The same comparison goes on
+     * there: rows that are done are read, a training that was interrupted is resumed, so that after any number of kills the
+     * learning of all rows is the same bit for bit. PS_USAGE: another comparison is there, or another process compares in it.
+     * NULL: nothing is kept.
+     */
+    const char *out;
+    const struct ps_observer *observer; /* its should_stop is asked before each row, and by each training; PS_STOPPED */
 };
 
 void ps_compare_options_init(struct ps_compare_options *options);
@@ -979,9 +1016,25 @@ struct ps_comparison_row {
     enum ps_metric metric;      /* by which training on these data is judged, on the validation data: */
     double best;                /* NaN where it was not measured */
     int best_epoch;
-    double target, target_s; /* seconds of training until the metric first reached it; NaN: it did not */
-    int target_epoch;        /* 0: it did not */
-    const char *wire;        /* as asked for; NULL: nothing was */
+    double target, target_s;               /* seconds of training until the metric first reached it; NaN: it did not */
+    int target_epoch;                      /* 0: it did not */
+    const char *wire;                      /* as asked for; NULL: nothing was */
+    const char *model;                     /* the network */
+    int network;                           /* its number, from 0 */
+    enum ps_status status;                 /* PS_OK, or what `reason` is of */
+    int batch, micro_batch, micro_batches; /* of the plan: samples in a mini-batch, how it is cut; 0: there is none */
+    int rank;      /* from 1, among all rows of the same network and machine; seeds of one combination share it. 0: none */
+    uint64_t seed; /* of training */
+    const char *precision;                /* of training: "f32", "bf16" */
+    const char *memory_limit, *bandwidth; /* as given; NULL: nobody said how */
+    const char *directory;                /* where the row is kept; NULL: it is not */
+};
+
+struct ps_comparison_info {
+    int rows, networks;
+    int seeds;             /* rows of each combination, which stand together; 1 where nothing was said */
+    const char *ranked_by; /* "throughput", "memory", "accuracy", "bleu", "perplexity", "loss", "target" or "largest" */
+    const char *directory; /* NULL: nothing is kept */
 };
 
 /* Plans and simulates every combination. Those without a plan are rows too. */
@@ -996,15 +1049,23 @@ enum ps_status ps_compare_largest(const char *model, const char *key, const char
                                   const struct ps_compare_options *options, struct ps_comparison **comparison,
                                   struct ps_error *error);
 /* Trains every combination instead, as ps_train does with `train` but for its plan, cluster, planning, machines and files. Of
- * pairs the first 256 of `valid` are translated where valid_bleu is 0. Fails where none can be trained. */
+ * pairs the first 256 of `valid` are translated where valid_bleu is 0. A network without a profile is measured once, for all of
+ * its rows. Fails where none can be trained. */
 enum ps_status ps_compare_training(const struct ps_compare_options *options, const struct ps_train_options *train,
                                    struct ps_comparison **comparison, struct ps_error *error);
 const char *ps_comparison_model(const struct ps_comparison *comparison);
 /* The option whose largest values the rows have; NULL where it is no such comparison. */
 const char *ps_comparison_largest(const struct ps_comparison *comparison);
 int ps_comparison_count(const struct ps_comparison *comparison);
+PS_GETTER(ps_comparison_info, ps_comparison)
 PS_GETTER_AT(ps_comparison_row, ps_comparison_row, ps_comparison)
 char *ps_comparison_json(const struct ps_comparison *comparison);
+/* A file with a line for each row, with the fields of the JSON document's rows but for lists. */
+enum ps_status ps_comparison_write_csv(const struct ps_comparison *comparison, const char *path, struct ps_error *error);
+/* A picture: of each network bars of what ranks the rows, and where trainings were validated their curves over time. */
+enum ps_status ps_comparison_write_svg(const struct ps_comparison *comparison, const char *path, struct ps_error *error);
+/* For people, the best of each network and machine first, with means and standard deviations over the seeds; no line is longer
+ * than 120 columns. */
 char *ps_comparison_table(const struct ps_comparison *comparison);
 /* A line for each machine (workers, bandwidth, memory), a column for each method with period and speed-up. */
 char *ps_comparison_grid(const struct ps_comparison *comparison);

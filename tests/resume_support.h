@@ -128,7 +128,8 @@ static inline void assert_same_end(const char *model, const char *one, const cha
 /* The log has each line once, with the same figures. */
 static inline void assert_same_log(const char *one, const char *other) {
     char a[4096], b[4096];
-    shell("for r in '%s' '%s'; do sed 's/, \"samples_per_s.*//' $r; echo; done | awk 'NF {n[$0]++} END {for (l in n) if (n[l] "
+    shell("for r in '%s' '%s'; do sed 's/, \"samples_per_s.*//; s/, \"elapsed_s.*//' $r; echo; done | awk 'NF {n[$0]++} END "
+          "{for (l in n) if (n[l] "
           "!= 2) {print l; exit 1}}'",
           file_join(a, one, "log.jsonl"), file_join(b, other, "log.jsonl"));
 }

@@ -26,7 +26,7 @@ struct run_case {
     const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
     int workers, micro_batch, micro_batches, steps, evaluate_every, valid_bleu;
     bool recompute, paper_prediction;
-    const char *wire; /* codec of every cut; gradients may have their own behind a '/'; NULL: none */
+    const char *wire; /* codec of every cut; gradients, and sums over replicas, may have their own behind a '/'; NULL: none */
     uint64_t seed;
     double lr, weight_decay, clip;
 };
@@ -106,7 +106,7 @@ static inline struct ps_plan *run_case_even_plan(const struct run_case *wanted) 
 /* Is its network a file, which a plan cannot name? */
 static inline bool run_case_of_file(const struct run_case *wanted) { return strstr(wanted->model, ".json") != NULL; }
 
-/* The case's codecs on every cut. */
+/* The case's codecs on every cut, and of every sum over replicas. */
 static inline void run_case_set_wire(const struct run_case *wanted, struct ps_plan *plan) {
     char text[64];
     struct cut_wire wire = {0};
@@ -116,7 +116,10 @@ static inline void run_case_set_wire(const struct run_case *wanted, struct ps_pl
     if (own) *own++ = '\0';
     assert_ok(wire_parse(text, "wire", &wire.activation, &test_error));
     assert_ok(wire_parse(own ? own : text, "wire", &wire.gradient, &test_error));
-    for (int s = 0; s + 1 < plan->stage_count; s++) plan->stages[s].wire = wire;
+    for (int s = 0; s < plan->stage_count; s++) {
+        if (s + 1 < plan->stage_count) plan->stages[s].wire = wire;
+        if (plan->stages[s].backward_count > 1) plan->stages[s].sum_wire = wire.gradient;
+    }
 }
 
 /* The case's plan. */

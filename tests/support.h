@@ -35,6 +35,11 @@ uint64_t test_seed(void);
 /* A key for a randomised test; `number` tells its streams apart. */
 struct random_key test_key(uint64_t number);
 
+/* Under valgrind (`make valgrind`), where everything takes 20 to 90 times as long: tests then take smaller sizes. */
+bool test_valgrind(void);
+/* Whether case `number` of many alike is run: each; under valgrind one in `share`, the first among them. */
+bool test_takes(size_t number, size_t share);
+
 /* Makes an empty temporary directory, named in `path`; the second removes it with all that it holds. */
 void test_directory_make(char path[4096]);
 void test_directory_remove(const char *path);

@@ -27,9 +27,15 @@ static void fill(float *numbers, size_t count, uint64_t seed) {
 static void expect_int8(const float *from, size_t count, float *to) {
     float largest = 0;
     for (size_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(from[i]));
-    const float scale = largest / 127;
-    for (size_t i = 0; i < count; i++)
-        to[i] = largest > 0 ? nearbyintf(from[i] * (127 / largest)) * scale + 0.0f : 0; /* not -0 */
+    float scale = largest / 127;
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits -= bits % 128; /* 17 bits are left of 24 */
+    memcpy(&scale, &bits, sizeof bits);
+    for (size_t i = 0; i < count; i++) {
+        const float whole = largest > 0 ? nearbyintf(from[i] * (1 / scale)) : 0;
+        to[i] = (whole > 127 ? 127 : whole < -127 ? -127 : whole) * scale + 0.0f; /* not -0 */
+    }
 }
 
 struct ranked {
@@ -94,6 +100,7 @@ static void sizes_are_as_documented(void **state) {
         {{WIRE_INT8, 0}, 16 * 256, 16, 4224, 0}, /* and 64 of tokens */
         {{WIRE_TOPK, 0.125f}, 2560, 0, 960, 10240},
         {{WIRE_TOPK, 1e-6f}, 256, 0, 64, 1024}, /* at least one: 3 */
+        {{WIRE_TOPK, 0}, 256, 0, 64, 1024},     /* also of topk:1e-50, which is no f32 */
     };
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -132,6 +139,55 @@ static void runs_may_have_any_length_and_type(void **state) {
         memcpy(block + 1280, expected + 400, 50 * sizeof(float));
         assert_memory_equal(out, block, BYTES);
     }
+}
+
+/* What is rounded in place is what would arrive, with and without feedback; and it stays so when it is sent as well, of
+ * whatever magnitude the numbers are. */
+static void rounding_is_what_arrives(void **state) {
+    const struct wire_run run = {0, NUMBERS, TYPE_F32};
+    float from[NUMBERS], to[NUMBERS], again[NUMBERS], feedback[2][NUMBERS];
+    unsigned char encoded[4 * NUMBERS + 256];
+    (void)state;
+    for (int c = 0; c < ALL; c++)
+        for (uint64_t seed = 0; seed < 64; seed++) {
+            fill(from, NUMBERS, seed);
+            for (size_t i = 0; i < NUMBERS; i++) from[i] = ldexpf(from[i], 5 * ((int)seed - 32) + (int)(i / WIRE_GROUP));
+            fill(feedback[0], NUMBERS, seed + 1);
+            memcpy(feedback[1], feedback[0], sizeof feedback[0]);
+            float *const kept = seed % 2 ? feedback[0] : NULL;
+            wire_encode(&all[c], &run, 1, from, kept, encoded);
+            wire_decode(&all[c], &run, 1, encoded, to);
+            wire_round(&all[c], &run, 1, from, kept ? feedback[1] : NULL);
+            assert_memory_equal(from, to, sizeof to);
+            assert_memory_equal(feedback[0], feedback[1], sizeof feedback[0]);
+            wire_encode(&all[c], &run, 1, to, NULL, encoded);
+            wire_decode(&all[c], &run, 1, encoded, again);
+            assert_memory_equal(again, to, sizeof to);
+        }
+}
+
+/* Of the sum of what replicas bring nothing is left out, with as many numbers as all of them bring; else it is rounded alone.
+ */
+static void sums_have_room_for_all(void **state) {
+    const struct wire topk = {WIRE_TOPK, 0.05f}, int8 = {WIRE_INT8, 0};
+    const struct wire_run run = {0, WIRE_GROUP, TYPE_F32};
+    float share[WIRE_GROUP], sum[WIRE_GROUP], rounded[WIRE_GROUP];
+    (void)state;
+    for (int replicas = 2; replicas < 9; replicas++) {
+        const struct sum_wire of = wire_of_sum(&topk, replicas);
+        memset(sum, 0, sizeof sum);
+        for (int r = 0; r < replicas; r++) {
+            fill(share, WIRE_GROUP, (uint64_t)r);
+            wire_round(&of.share, &run, 1, share, NULL);
+            for (int i = 0; i < WIRE_GROUP; i++) sum[i] += share[i];
+        }
+        memcpy(rounded, sum, sizeof sum);
+        wire_round(&of.sum, &run, 1, rounded, NULL);
+        for (int i = 0; i < WIRE_GROUP; i++) assert_true(rounded[i] == bf16_value(bf16_of(sum[i])));
+        assert_int_equal(wire_of_sum(&int8, replicas).sum.codec, WIRE_INT8);
+    }
+    assert_int_equal(wire_of_sum(&topk, 5).sum.codec, WIRE_TOPK);
+    assert_int_equal(wire_of_sum(&topk, 14).sum.codec, WIRE_BF16); /* fewer bytes than numbers with their places */
 }
 
 /* Nothing is lost: what arrived, and the feedback that is left, add up to what was sent. Each number has its turn. */
@@ -197,6 +253,7 @@ int main(void) {
         cmocka_unit_test(codecs_follow_their_definitions),    cmocka_unit_test(sizes_are_as_documented),
         cmocka_unit_test(runs_may_have_any_length_and_type),  cmocka_unit_test(feedback_keeps_what_was_not_sent),
         cmocka_unit_test(numbers_that_are_not_finite_arrive), cmocka_unit_test(names_are_read_and_written),
+        cmocka_unit_test(rounding_is_what_arrives),           cmocka_unit_test(sums_have_room_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,8 @@ refused 2 "--work: there is no such option; did you mean --workers" plan --work 
 refused 2 "--json: takes no value" plan --json=1
 refused 2 "-Z: there is no such option" plan -Z
 refused 2 "'stray': an option was expected" plan stray
+refused 2 "--schedule: 'nothing' is not known" plan --schedule nothing
+grep -q '^accepted: auto, naive, gpipe, 1f1b, 1f1b-async, ' err || complain "the names that are accepted are no list"
 refused 2 "--workers: 'four' is not a whole number; accepted: 1 to 1024" plan --workers four
 refused 2 "--workers: '0' is out of range; accepted: 1 to 1024" plan --workers 0
 refused 2 "--workers: '1025' is out of range" plan -w 1025
@@ -251,20 +253,79 @@ for method in bipartition bipartition-paper madpipe madpipe-paper; do
 done
 done_by plan --profile even.csv --workers 4 --weights auto && says "limited by"
 done_by compare --profile even.csv --workers 2,4,9 --methods uniform,auto,bipartition --schedules gpipe,1f1b-async \
-    --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^method .*schedule .*weights .*workers .*memory .*period" && says "9 workers" &&
+    --bandwidth 1MB/s,1GB/s --memory 1KiB,1MiB && says "^workers .*memory .*bandwidth .*rank .*method .*schedule .*weights .*period" && says "9 workers" &&
     says "needs .* has 1.00 KiB"
-[ "$(grep -c '^uniform ' out)" -eq 24 ] || complain "compare does not have 24 rows for uniform"
+[ "$(grep -c '^ .* uniform ' out)" -eq 24 ] || complain "compare does not have 24 rows for uniform"
 done_by compare --profile even.csv --workers 2,4 --bandwidth 1MB/s,1GB/s --methods uniform,madpipe,auto --grid &&
-    says "^workers *bandwidth *memory *uniform *madpipe *auto" && says "^ *4 *1 GB/s *no limit .* x[34]\..* x[34]\..* x[34]\."
+    says "^workers *bandwidth *memory *uniform *madpipe *auto" && says "^ *4 *1GB/s *no limit .* x[34]\..* x[34]\..* x[34]\."
 "$PENSTOCK" plan --profile even.csv --workers 9 --bandwidth 1GB/s --method pipedream -o idle.json 2>err >out &&
     grep -q "workers idle: a cut there costs more than it gains" err || complain "pipedream leaves no worker idle, or does not say so"
 done_by simulate --plan idle.json --profile even.csv && done_by program --plan idle.json --batches 2
 done_by train --plan idle.json --profile even.csv --device clock --steps 4 -q
 printf '%s' '{ "format": "penstock-cluster", "version": 1, "devices": [ { "name": "a" }, { "name": "b", "speed": 0.5 } ] }' >two.json
-done_by compare --profile even.csv --cluster two.json --methods pipedream --memory 1MiB,1GiB && says "^pipedream .* 2 *1.00 GiB"
+done_by compare --profile even.csv --cluster two.json --methods pipedream --memory 1MiB,1GiB && says "^even: 2 workers, cluster's links" && says "^ *1GiB .*pipedream"
 refused 2 "the cluster has 2 workers, not 3" compare --profile even.csv --cluster two.json --workers 3
 refused 2 "--workers is missing" compare --profile even.csv
 done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
+
+begins "the cores that a plan counts"
+first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+done_by profile --model lenet5,input=16 --micro-batch 16 --repeats 5 --busy 1 -q -o measured.json
+# here COMMAND...: the figure that it gives of a plan for two workers on one core
+here() { taskset -c "$first" "$PENSTOCK" "$@" --profile measured.json --json 2>err | figure; }
+figure() { sed -n '/"throughput_samples_per_s"/{s/.*: *//;s/,.*//;p;q;}'; }
+alone="--schedule 1f1b --weights sync --method uniform --micro-batches 1 --optimizer sgd"
+# Words on purpose.
+# shellcheck disable=SC2086
+planned=$(here plan --workers 2 $alone -o -) && cp err why
+grep -q "^info: 2 workers share this machine, where 1 can compute at a time; --cores or --bandwidth describe other machines$" why ||
+    complain "plan does not say what it counts"
+# shellcheck disable=SC2086
+taskset -c "$first" "$PENSTOCK" plan --workers 2 $alone --profile measured.json -q -o here.json >out 2>err || complain "no plan"
+# shellcheck disable=SC2086
+taskset -c "$first" "$PENSTOCK" train --model lenet5,input=16 --profile measured.json --workers 2 $alone --batch 16 --steps 2 \
+    --data synthetic:images,samples=32 --out here -q >out 2>err || complain "no run"
+[ -n "$planned" ] && [ "$(figure <here.json)" = "$planned" ] && [ "$(figure <here/plan.json)" = "$planned" ] &&
+    [ "$(here simulate --plan here.json --batches 64)" = "$(here simulate --plan here/plan.json --cores 1 --batches 64)" ] ||
+    complain "plan: $planned, train: $(figure <here/plan.json)"
+# Where a cluster is meant, each worker has a core.
+for cluster in "--cores 2" "--bandwidth 1000GB/s"; do
+    # shellcheck disable=SC2086
+    [ "$(here plan --workers 2 $alone $cluster -o -)" != "$planned" ] && ! grep -q "share this machine" err || complain "$cluster counts this machine's cores"
+done
+done_by compare --profile measured.json --workers 2 --methods uniform --schedules gpipe --cores 1 --json -q && figure <out >one
+taskset -c "$first" "$PENSTOCK" compare --profile measured.json --workers 2 --methods uniform --schedules gpipe --json -q 2>err | figure | cmp - one ||
+    complain "compare counts other cores"
+
+begins "costs that a run does not agree with"
+kept=$directory/kept
+# once RUN: a run whose costs are kept in a place of its own, and which is stopped when it has trained for four seconds
+once() {
+    : >err
+    XDG_CACHE_HOME=$kept "$PENSTOCK" train --model lenet5,input=16 --workers 1 --schedule 1f1b --weights sync --micro-batches 1 \
+        --batch 16 --data synthetic:images,samples=32 --device reference --steps 100000000 --checkpoint-every 100000000 --out "$1" >out 2>err &
+    while kill -0 $! 2>/dev/null && ! grep -q "^info: epoch 1," err; do sleep 0.1; done
+    sleep 4
+    kill -TERM $!
+    wait $!
+    [ $? -eq 75 ] || complain "a run that is stopped: status $?"
+}
+once first
+grep -q "found in\|anew, as" err && complain "costs are found that nobody measured"
+file=$(find "$kept" -name '*.profile')
+# Each layer's forward takes a second; the checksum of what follows stands in the first line.
+sed '1d; s/^doubted$/measured/; s/"forward_s": [0-9.e-]*/"forward_s": 1/' "$file" >rest
+{
+    gzip -c <rest | tail -c 8 | od -An -tx4 -N4 | tr -d ' '
+    cat rest
+} >"$file"
+once slow
+grep -q ": found in" err || complain "costs that are kept are not found"
+grep -q "^info: trained at [0-9.e+]* samples/s where [0-9.]* were predicted: the costs that are kept of this network will be measured anew the next time$" err ||
+    complain "a run does not notice that it is much faster than its costs say"
+once again
+grep -q "^info: profiling .*: anew, as a run did not agree with what was measured before$" err || complain "costs are taken that a run did not agree with"
+grep -q '"forward_s": 1,' "$file" && complain "the old costs are kept"
 
 begins "where the results go"
 "$PENSTOCK" models >/dev/full 2>err
@@ -281,7 +342,11 @@ for piped in pipe file; do
     # The file itself and nothing else, behind what stands there already.
     case $piped in
     pipe) "$PENSTOCK" profile --model lenet5 --device gpu:v100 -q -o - 2>err | cat >out ;;
-    file) echo before >out && "$PENSTOCK" profile --model lenet5 --device gpu:v100 -q --json -o - >>out 2>err && sed -i 1d out ;;
+    file)
+        { echo before && "$PENSTOCK" profile --model lenet5 --device gpu:v100 -q --json -o - 2>err && echo behind; } >out
+        [ "$(sed -n '1p;$p' out | tr '\n' ' ')" = "before behind " ] || complain "profile -o -: what is written before and behind it"
+        sed -i '1d;$d' out
+        ;;
     esac
     says_json "profile -o - ($piped)"
     cmp -s out standard.profile || [ $piped = pipe ] || complain "profile -o -: not the same into a file as into a pipe"

@@ -198,6 +198,21 @@ static void tokens_are_their_own_labels(void **state) {
         }
         samples_close(&samples);
     }
+    /* Files of another format say as well that there are no labels. */
+    int32_t wide[3 * 8];
+    for (int i = 0; i < 24; i++) wide[i] = ids[i];
+    const struct safetensor_source tensor = {"data", (const int64_t[]){3, 8}, 2, wide, TYPE_I32};
+    assert_ok(safetensors_write(in_directory("ids.safetensors"), &tensor, 1, NULL, &test_error));
+    assert_ok(try_open("safetensors", "ids.safetensors", "", network, &samples));
+    assert_ok(samples.dataset->class->read(samples.dataset, 2, tokens, labels, &test_error));
+    assert_int_equal(tokens[7], ids[23]);
+    assert_int_equal(labels[0], ids[17]);
+    assert_int_equal(labels[7], -1);
+    samples_close(&samples);
+    const struct array few = {"data", ARRAY_U16, 1, {8}, ids};
+    assert_ok(npz_write(in_directory("few.npz"), &few, 1, &test_error));
+    assert_status(try_open("npz", "few.npz", "", network, &samples), PS_BAD_INPUT,
+                  "array 'data' has 8 tokens; a sample takes 8, and the one that follows");
     ps_network_destroy(network);
 }
 
@@ -246,6 +261,14 @@ static void what_does_not_fit_is_said(void **state) {
     samples_close(&samples);
     assert_status(try_open("safetensors", "b.npz", "", network, &samples), PS_BAD_INPUT, "not a safetensors file");
     assert_status(try_open("npz", "/no/such/file", "", network, &samples), PS_BAD_INPUT, "cannot open");
+    static const char nine[] = "{\"labels\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}";
+    char file[8 + sizeof nine - 1 + 4] = {sizeof nine - 1};
+    memcpy(file + 8, nine, sizeof nine - 1);
+    test_file_write(in_directory("nine.safetensors"), file, sizeof file);
+    assert_status(try_open("safetensors", "nine.safetensors", "", network, &samples), PS_BAD_INPUT,
+                  "tensor 'labels' has more than 8 sides");
+    test_file_write(in_directory("t.csv"), "1,2\n", 4);
+    assert_status(try_open("csv", "t.csv", "", network, &samples), PS_USAGE, "are one table, but the network takes 3 inputs");
     ps_network_destroy(network);
 }
 
@@ -302,6 +325,13 @@ static void tables_are_read(void **state) {
         const enum ps_status status = try_open("csv", "t.csv", cases[i].rest, network, &samples);
         assert_status(status, status == PS_OK ? PS_USAGE : status, cases[i].said);
     }
+    enum { COMMAS = 1 << 20 };
+    char *commas = malloc(COMMAS);
+    assert_non_null(commas);
+    memset(commas, ',', COMMAS);
+    test_file_write(in_directory("t.csv"), commas, COMMAS);
+    free(commas);
+    assert_status(try_open("csv", "t.csv", "", network, &samples), PS_BAD_INPUT, "1048577 columns; 1048576 are accepted");
     ps_network_destroy(network);
     ps_network_destroy(kinds_of);
 }

@@ -193,12 +193,36 @@ static void test_padding(void **state) {
     samples_close(&samples);
 }
 
-static void assert_refused(const char *spec, enum ps_status status, const char *part) {
-    const struct dataset_shape wanted = {.channels = 3, .height = SIDE, .width = SIDE, .classes = 2};
+/* Of a picture so narrow that no part of its shape fits, all is seen, as without a choice. */
+static void test_narrow(void **state) {
+    (void)state;
+    float image[SIDE * SIDE * 3], whole[SIDE * SIDE * 3];
+    int32_t label;
+    make_folder("narrow/a");
+    make_folder("narrow/b");
+    write_png("narrow/a/1.png", 1, 60, 3, 1);
+    write_png("narrow/b/1.png", SIDE, SIDE, 3, 1);
+    struct samples samples = open_set("images:%s/narrow,crop=scale,flip=0", DATASET_TRAIN, SIDE, 3);
+    const struct random_key key = random_key(1, RANDOM_AUGMENT, 0, 0);
+    assert_ok(samples.dataset->class->read_augmented(samples.dataset, 0, key, image, &label, &test_error));
+    assert_ok(samples.dataset->class->read(samples.dataset, 0, whole, &label, &test_error));
+    assert_memory_equal(image, whole, sizeof image);
+    assert_ok(samples.dataset->class->read_augmented(samples.dataset, 1, key, image, &label, &test_error));
+    assert_ok(samples.dataset->class->read(samples.dataset, 1, whole, &label, &test_error));
+    assert_memory_not_equal(image, whole, sizeof image);
+    samples_close(&samples);
+}
+
+static void assert_refused_for(int channels, const char *spec, enum ps_status status, const char *part) {
+    const struct dataset_shape wanted = {.channels = channels, .height = SIDE, .width = SIDE, .classes = 2};
     char text[8192];
     struct samples samples = {0};
     snprintf(text, sizeof text, spec, test_directory);
     assert_status(samples_open(text, DATASET_TRAIN, &wanted, &samples, &test_error), status, part);
+}
+
+static void assert_refused(const char *spec, enum ps_status status, const char *part) {
+    assert_refused_for(3, spec, status, part);
 }
 
 static void test_wrong_specs(void **state) {
@@ -221,7 +245,12 @@ static void test_wrong_specs(void **state) {
         strcat(name, "/1.png");
         write_png(name, SIDE, SIDE, 3, 1);
     }
+    assert_ok(file_write(join("three/readme.txt"), "x", 1, &test_error)); /* is no class */
     assert_refused("images:%s/three", PS_USAGE, "has 3 classes");
+    assert_refused("images:%s/three/0", PS_BAD_INPUT, "three/0: has no folders; each class must have one");
+    make_folder("late/val/a");
+    assert_refused("images:%s/late", PS_BAD_INPUT, "late: there is no folder 'train'");
+    assert_refused_for(2, "images:%s/set", PS_USAGE, "images have 1 or 3 channels, and the network takes 2");
     make_folder("single/1");
     write_png("single/1/1.png", SIDE, SIDE, 3, 1);
     assert_refused("images:%s/single", PS_USAGE, "has only one class");
@@ -260,9 +289,9 @@ static void test_tiny_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decoding),    cmocka_unit_test(test_grey),          cmocka_unit_test(test_scaling),
-        cmocka_unit_test(test_middle),      cmocka_unit_test(test_augmentation),  cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_wrong_specs), cmocka_unit_test(test_tiny_imagenet),
+        cmocka_unit_test(test_decoding), cmocka_unit_test(test_grey),         cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_middle),   cmocka_unit_test(test_augmentation), cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_narrow),   cmocka_unit_test(test_wrong_specs),  cmocka_unit_test(test_tiny_imagenet),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);
 }

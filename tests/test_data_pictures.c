@@ -30,6 +30,40 @@ static void test_transparent(void **state) {
     }
 }
 
+/* Printers' colours, which JPEG files store inverted: what is left of white by the ink of each, and by black. */
+static void test_four_inks(void **state) {
+    (void)state;
+    static const uint8_t inks[] = {200, 100, 50, 128};
+    uint8_t row[SIDE * 4];
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    FILE *file = fopen(join("inks.jpg"), "wb");
+    assert_non_null(file);
+    for (int i = 0; i < SIDE * 4; i++) row[i] = inks[i % 4];
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_stdio_dest(&jpeg, file);
+    jpeg.image_width = jpeg.image_height = SIDE;
+    jpeg.input_components = 4;
+    jpeg.in_color_space = JCS_CMYK;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, 100, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    for (int y = 0; y < SIDE; y++) jpeg_write_scanlines(&jpeg, (JSAMPROW[]){row}, 1);
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    assert_int_equal(fclose(file), 0);
+    for (int channels = 1; channels <= 3; channels += 2) {
+        struct picture picture;
+        assert_ok(picture_read(join("inks.jpg"), channels, &picture, &test_error));
+        for (int i = 0; i < SIDE * SIDE * channels; i++) {
+            const double bright = channels == 3 ? inks[i % 3] : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
+            assert_float_equal(picture.pixels[i], bright * 128 / 255, 2.1);
+        }
+        picture_free(&picture);
+    }
+}
+
 static void assert_unreadable(const char *name, const char *message) {
     struct picture picture = {0};
     assert_status(picture_read(join(name), 3, &picture, &test_error), PS_BAD_INPUT, message);
@@ -137,18 +171,27 @@ static void test_damaged_files(void **state) {
 /* A small file that says it has many pixels takes no memory for them. */
 static void test_too_many_pixels(void **state) {
     (void)state;
-    static const unsigned char side[] = {0, 0, 0x4e, 0x20}; /* 20,000 */
-    char *data;
-    size_t size;
-    write_png("vast.png", 16, 16, 3, 99);
-    assert_ok(file_read(join("vast.png"), 1 << 20, &data, &size, &test_error));
-    memcpy(data + 16, side, 4); /* width and height of IHDR, and its checksum behind them */
-    memcpy(data + 20, side, 4);
-    const uint32_t sum = file_checksum(&(struct file_piece){data + 12, 17}, 1);
-    for (int b = 0; b < 4; b++) data[29 + b] = (char)(sum >> (24 - 8 * b));
-    test_file_write(join("vast.png"), data, size);
-    free(data);
-    assert_unreadable("vast.png", "vast.png: 20000x20000 pixels: up to 134217728 in all are accepted");
+    static const struct {
+        uint32_t width, height;
+        const char *message;
+    } cases[] = {{20000, 20000, "vast.png: 20000x20000 pixels: up to 134217728 in all are accepted"},
+                 {65537, 1, "vast.png: 65537x1 pixels: from 1 to 65536 a side are accepted"},
+                 {1, 65537, "vast.png: 1x65537 pixels: from 1 to 65536 a side are accepted"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *data;
+        size_t size;
+        write_png("vast.png", 16, 16, 3, 99);
+        assert_ok(file_read(join("vast.png"), 1 << 20, &data, &size, &test_error));
+        for (int b = 0; b < 4; b++) { /* width and height of IHDR, and its checksum behind them */
+            data[16 + b] = (char)(cases[i].width >> (24 - 8 * b));
+            data[20 + b] = (char)(cases[i].height >> (24 - 8 * b));
+        }
+        const uint32_t sum = file_checksum(&(struct file_piece){data + 12, 17}, 1);
+        for (int b = 0; b < 4; b++) data[29 + b] = (char)(sum >> (24 - 8 * b));
+        test_file_write(join("vast.png"), data, size);
+        free(data);
+        assert_unreadable("vast.png", cases[i].message);
+    }
 }
 
 /* The first sample of a mini-batch that cannot be read is the one that is named, however many threads read. */
@@ -181,9 +224,13 @@ static void test_damage_while_training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transparent),     cmocka_unit_test(test_deep_png),
-        cmocka_unit_test(test_gamma),           cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_too_many_pixels), cmocka_unit_test(test_damage_while_training),
+        cmocka_unit_test(test_transparent),
+        cmocka_unit_test(test_four_inks),
+        cmocka_unit_test(test_deep_png),
+        cmocka_unit_test(test_gamma),
+        cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_too_many_pixels),
+        cmocka_unit_test(test_damage_while_training),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);
 }

@@ -195,6 +195,40 @@ static void test_wrong(void **state) {
     tokenizer_destroy(tokenizer);
 }
 
+/* A bracket that is the first member of a class, also of one of all others; and the one capital letter that becomes two. */
+static void test_spellings(void **state) {
+    (void)state;
+    static const struct {
+        const char *expression, *text;
+        int count, tokens[3];
+    } cases[] = {{"[]a]", "b]ab", 2, {1, 1}},
+                 {"[^]a]", "b]ab", 2, {2, 0}},
+                 {"x",
+                  "\xc4\xb0"
+                  "A",
+                  3,
+                  {3, 4, 0}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = document_of("gpt2");
+        struct tokenizer *tokenizer;
+        struct token_list list = {0};
+        json_object_set_new(document, "added_tokens", json_array());
+        json_object_set_new(document, "normalizer", json_pack("{s:s}", "type", "Lowercase"));
+        json_object_set_new(
+            document, "model",
+            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"]\": 2, \"i\": 3, \"\\u0307\": 4}, \"merges\": []}", 0, NULL));
+        json_object_set_new(
+            document, "pre_tokenizer",
+            json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", cases[i].expression, "behavior", "Removed"));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, &test_error));
+        assert_int_equal(list.count, cases[i].count);
+        for (int t = 0; t < cases[i].count; t++) assert_int_equal(list.tokens[t], cases[i].tokens[t]);
+        free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
 /* Without a split a merge reaches over a blank. */
 static void test_blanks(void **state) {
     (void)state;
@@ -477,9 +511,10 @@ static void test_two_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens), cmocka_unit_test(test_long_word),    cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_blanks),  cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_pairs),   cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
+        cmocka_unit_test(test_goldens),    cmocka_unit_test(test_long_word), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_blanks),     cmocka_unit_test(test_spellings), cmocka_unit_test(test_running_text),
+        cmocka_unit_test(test_masked),     cmocka_unit_test(test_pairs),     cmocka_unit_test(test_reviews),
+        cmocka_unit_test(test_two_inputs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

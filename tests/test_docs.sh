@@ -1,7 +1,9 @@
 #!/bin/sh
-# Checks what the documentation names: paths in backquotes and links are there, and the functions of the section "Where to look" of
-# ARCHITECTURE.md are in the files beside them. Names with capitals such as NAME stand for others and are left out.
+# Checks what the documentation names: paths in backquotes and links are there, the functions of the section "Where to look" of
+# ARCHITECTURE.md are in the files beside them, and commands have the options that they are shown with. Names with capitals such as
+# NAME stand for others and are left out.
 set -u
+: "${PENSTOCK:?the path of the program}"
 
 cd "$(dirname "$0")/.." || exit 1
 failures=0
@@ -51,5 +53,45 @@ rows() { sed -n "s/^    {\"\([A-Za-z0-9]*\)\", $2.*/\1/p" "src/onnx/$1.c" | sort
 [ "$(listed 'Of constants alone')" = "$(rows lower NULL)" ] || complain "docs/formats.md: other operators of constants than in src/onnx/lower.c"
 [ "$(listed Both)" = "$(rows fold '[a-z]' | while read -r op; do rows lower lower_ | grep -x "$op"; done)" ] ||
     complain "docs/formats.md: other operators of both than in src/onnx/fold.c"
+
+# "FILE:LINE COMMAND OPTION", of what follows the word penstock in indented lines and in those between ```sh and ```, and of what
+# begins with a command's name between backquotes.
+"$PENSTOCK" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"${TMPDIR:-/tmp}/docs.$$.commands"
+awk -v commands="$(tr '\n' ' ' <"${TMPDIR:-/tmp}/docs.$$.commands")" '
+BEGIN { count = split(commands, list, " "); for (i = 1; i <= count; i++) is_command[list[i]] = 1 }
+function look(text, quoted,    words, n, w, command) {
+    gsub(/[;|&()]/, " & ", text)
+    n = split(text, words, " ")
+    command = quoted && words[1] in is_command ? words[1] : ""
+    for (w = 1; w <= n; w++) {
+        if (words[w] ~ /^([^ ]*\/)?penstock$/ && words[w + 1] ~ /^[a-z]+$/) {
+            command = words[w + 1]
+            if (!(command in is_command)) print FILENAME ":" FNR, command, "-"
+        } else if (words[w] ~ /^([;|&)]|#)/) {
+            command = ""
+        } else if (command != "" && words[w] ~ /^--[a-z]/) {
+            sub(/[^a-z0-9-].*/, "", words[w])
+            print FILENAME ":" FNR, command, words[w]
+        }
+    }
+}
+FNR == 1 { code = 0; kept = "" }
+/^```/ { code = !code && $0 == "```sh"; fence = !fence; next }
+code || (!fence && /^    [^ ]/) || kept != "" {
+    if (sub(/\\$/, "")) { kept = kept " " $0; next }
+    look(kept " " $0, 0)
+    kept = ""
+    next
+}
+!fence { n = split($0, parts, "`"); for (p = 2; p <= n; p += 2) look(parts[p], 1) }
+' *.md docs/*.md docs/papers/*.md python/*.md >"${TMPDIR:-/tmp}/docs.$$"
+[ "$(wc -l <"${TMPDIR:-/tmp}/docs.$$")" -gt 200 ] || complain "no commands in the documents"
+while read -r command; do
+    "$PENSTOCK" "$command" --help | sed -n 's/^  \(-., \|    \)\(--[a-z0-9-]*\).*/\2/p' | sed "s/^/$command /"
+done <"${TMPDIR:-/tmp}/docs.$$.commands" >"${TMPDIR:-/tmp}/docs.$$.options"
+while read -r place command option; do
+    grep -qxe "$command $option" "${TMPDIR:-/tmp}/docs.$$.options" || complain "$place: penstock $command has no $option"
+done <"${TMPDIR:-/tmp}/docs.$$"
+rm -f "${TMPDIR:-/tmp}/docs.$$" "${TMPDIR:-/tmp}/docs.$$".*
 
 [ "$failures" -eq 0 ]

@@ -1,7 +1,8 @@
 #!/bin/sh
-# What the program writes from its tables: man pages that groff takes without a warning and that have every option of the help, and
-# completions that real shells complete with, where they are installed. (The rest stands in support.sh.)
+# What the program writes from its tables: man pages that groff takes without a warning and that have every option of the help,
+# docs/commands.md, and completions that real shells complete with, where they are installed. (The rest stands in support.sh.)
 . "$(dirname "$0")/support.sh"
+reference=$(cd "$(dirname "$0")/../docs" && pwd)/commands.md
 errors=err
 
 begins "writing"
@@ -26,6 +27,12 @@ for page in documents/man/*.1; do
     done
 done
 [ "$(ls documents/man | wc -l)" -gt 10 ] || complain "pages are missing"
+
+begins "docs/commands.md"
+errors=differences
+diff -u "$reference" documents/markdown/commands.md >differences ||
+    complain "docs/commands.md is not what the program writes; build, then: cp build/release/documents/markdown/commands.md docs/"
+errors=err
 
 # complete WANTED WORD...: the last word is completed.
 begins "bash"

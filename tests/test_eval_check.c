@@ -81,9 +81,19 @@ static void test_reference(void **state) {
     assert_true(ps_check_info(check).agrees && ps_check_info(check).worst < 1e-6);
     assert_int_equal(ps_check_info(check).gradients, 2);
     char *json = ps_check_json(check);
-    assert_non_null(strstr(json, "\"loss_error\""));
-    assert_non_null(strstr(json, "\"fc.weight\""));
+    static const char *const fields[] = {"loss",       "loss_error", "output_error", "gradients", "fc.weight",
+                                         "statistics", "worst",      "tolerance",    "agrees"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char field[32];
+        snprintf(field, sizeof field, "\"%s\"", fields[i]);
+        if (!strstr(json, field)) fail_msg("no %s in %s", field, json);
+    }
     free(json);
+    char *table = ps_check_table(check);
+    assert_non_null(table);
+    assert_non_null(strstr(table, "gradient fc.weight"));
+    assert_non_null(strstr(table, "worst: "));
+    free(table);
     ps_check_destroy(check);
     write_reference(log(2), 0.5 + 0.0075, 2); /* off by a hundredth of the largest */
     check = check_run(network, options);

@@ -68,6 +68,16 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     [ "$(sum run)" = "$(sum never)" ] || complain "stopped and resumed, it ends with other weights"
     rm -rf never
 
+    begins "stopped where the weights are not synchronous: ${start:-threads}"
+    rm -rf run pid
+    # shellcheck disable=SC2086
+    $start ./ranked "$program" train --plan async.json $endless --steps 5000 --out run >out 2>err &
+    until_so test -s run/log.jsonl
+    kill -TERM "$(cat pid)"
+    wait $!
+    again=$(sed -n 's/^penstock: stopped on request; run keeps the checkpoint of step 0 of 5000; \([0-9]*\) steps after it, [0-9.]* m*s, will be.*/\1/p' err)
+    [ "${again:-0}" -ge 50 ] || complain "stopped after 50 steps of a segment, it says of those that are lost: $(cat err)"
+
     begins "a checkpoint when it is time: ${start:-threads}"
     rm -rf run pid
     # shellcheck disable=SC2086

@@ -161,7 +161,11 @@ cp translations.json lengths.json
 # The same with what crosses the cuts encoded, tokens beside numbers, and error feedback.
 "$PENSTOCK" plan --profile texts.json --workers 3 --method uniform --schedule 1f1b-async --weights latest --wire topk:0.2 \
     --optimizer adam -q -o encoded.json >/dev/null 2>err || complain "no plan with codecs"
-for name in replicated-flush replicated-async halves idle madpipe bipartition translations lengths encoded; do prepare $name; done
+# Three replicas whose gradients are summed encoded.
+"$PENSTOCK" plan --profile profile.json --workers 3 --method data-parallel --replicate --schedule 1f1b --weights sync --micro-batches 3 \
+    --wire topk:0.2 --optimizer adam -q -o summed.json >/dev/null 2>err || complain "no plan with encoded sums"
+grep -q '"sum": "topk:0.2"' summed.json || complain "the plan encodes no sum"
+for name in replicated-flush replicated-async halves idle madpipe bipartition translations lengths encoded summed; do prepare $name; done
 cmp -s lengths-threads.safetensors encoded-threads.safetensors && complain "encoded: the weights are those without codecs"
 grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=
@@ -219,6 +223,7 @@ messages() {
     begins "$mpi: messages"
     same replicated-async --transport mpi-messages
     same bipartition --transport mpi-messages
+    same summed --transport mpi-messages
     # What a host sends to several goes through one cable: ranks take turns on it.
     same bipartition --transport mpi-messages --cluster cables.json
     # A device's memory no process sees but its own.

@@ -16,6 +16,11 @@ train="train --plan plan.json --data synthetic:images,samples=24 --valid synthet
 # shellcheck disable=SC2086
 "$PENSTOCK" $train --steps 6 --out threads >/dev/null 2>err || complain "threads: status $?"
 
+for name in csv npz; do
+    "$PENSTOCK" predict --run threads --data synthetic:images,samples=7 --device reference -q -o threads.$name >/dev/null 2>err ||
+        complain "predict: status $?"
+done
+
 # The log without what depends on the clock.
 figures() { sed 's/"samples_per_s.*//' "$1/log.jsonl"; }
 
@@ -33,6 +38,13 @@ both() {
     over 3 train --resume mpi -q
     [ $status -eq 0 ] || complain "resume: status $status"
     [ "$(sum mpi)" = "$(sum threads)" ] || complain "resume: other weights than with threads"
+
+    begins "$mpi: predictions"
+    for name in csv npz; do
+        over 3 predict --run mpi --data synthetic:images,samples=7 --device reference -q -o ranks.$name
+        [ $status -eq 0 ] || complain "predict: status $status"
+        cmp -s ranks.$name threads.$name || complain "predict: other predictions in $name than of one worker"
+    done
 
     begins "$mpi: links between hosts are predicted, those of a cluster that this host does not play are not"
     # Every cut sends at least 100 numbers of 4 samples: over 4 kB/s no more than 10 samples per second.

@@ -30,6 +30,52 @@ awk 'NR > 1 { print $1 "," $2 "," $3 }' table | cmp -s - predictions.rest || com
 "$PENSTOCK" $ask --format cvs -o none >out 2>err
 [ $? -eq 2 ] && grep -q "did you mean 'csv'" err || complain "a misspelt format"
 
+begins "several workers"
+for workers in 2 3; do
+    for name in csv jsonl npz; do
+        # shellcheck disable=SC2086
+        "$PENSTOCK" $ask --workers $workers -o several.$name >out 2>err || complain "--workers $workers, $name: status $?"
+        cmp -s several.$name predictions.$name || complain "--workers $workers: other predictions in $name"
+    done
+done
+# A language model computes so many numbers of a sample that they are taken in pieces; a stage with replicas shares them.
+"$PENSTOCK" train --model gpt2,layers=1,width=8,heads=1,seq=16,vocab=8192 --workers 1 --batch 4 --micro-batch 2 --steps 1 -q \
+    --schedule 1f1b --weights sync --data synthetic:tokens,samples=70 --out language >out 2>err || complain "no language model: status $?"
+"$PENSTOCK" predict --run language --data synthetic:tokens,samples=70 -q -o alone.npz >out 2>err || complain "a language model: status $?"
+"$PENSTOCK" predict --run language --data synthetic:tokens,samples=70 -q --workers 2 -o together.npz >out 2>err ||
+    complain "a language model by two workers: status $?"
+cmp -s alone.npz together.npz || complain "a language model: other predictions by two workers"
+"$PENSTOCK" train --model lenet5,input=16 --workers 2 --method data-parallel --replicate --schedule 1f1b --weights sync --batch 8 \
+    --micro-batch 2 --device reference -q --data synthetic:images,samples=40 --steps 2 --out shared >out 2>err || complain "no replicas: status $?"
+for workers in 1 2; do
+    "$PENSTOCK" predict --run shared --data synthetic:images,samples=11 --device reference -q --workers $workers -o shared$workers.csv \
+        >out 2>err || complain "replicas: status $?"
+done
+cmp -s shared1.csv shared2.csv || complain "replicas: other predictions"
+
+begins "names of classes"
+for label in 0 1 2 3 4 5 6 7 10 11; do
+    # shellcheck disable=SC2059
+    { printf "\\$label" && awk -v c="$label" 'BEGIN { for (i = 0; i < 3072; i++) printf "%c", 65 + (i * (c + 1)) % 60 }'; } >>data_batch_1.bin
+done
+cp data_batch_1.bin test_batch.bin
+printf 'plane\r\ncar\r\nbird\r\ncat\r\ndeer\r\ndog\r\n"frog", a\r\nhorse\r\nship\r\ntruck\r\n\r\n' >batches.meta.txt
+"$PENSTOCK" train --model lenet5,input=32,channels=3 --workers 1 --batch 5 --data cifar10:. --steps 2 --device reference --out named -q \
+    >out 2>err || complain "no run on named classes: status $?"
+grep -q '"horse",$' named/config.json || complain "the configuration does not have the names"
+name_of() { sed -n "$(($1 + 1))p" batches.meta.txt | tr -d '\r'; }
+for way in 1 2; do
+    "$PENSTOCK" predict --run named --data cifar10:. --device reference --workers $way -q >out 2>err || complain "names: status $?"
+    [ "$(head -n 1 out | tr -s ' ')" = "index label probability name" ] || complain "the names' column: $(head -n 1 out)"
+    label=$(awk 'NR == 2 { print $2 }' out)
+    case $(sed -n 2p out) in *" $(name_of "$label")") ;; *) complain "the name of $label: $(sed -n 2p out)" ;; esac
+done
+"$PENSTOCK" predict --run named --data cifar10:. --device reference -q -o named.csv >out 2>err || complain "names in CSV: status $?"
+[ "$(sed -n 2p named.csv)" = "0,$label,$(sed -n 2p named.csv | cut -d, -f3),\"$(name_of "$label" | sed 's/"/""/g')\"" ] ||
+    complain "names in CSV: $(sed -n 2p named.csv)"
+"$PENSTOCK" export --run named --format safetensors -o named.safetensors >out 2>err || complain "export of names: status $?"
+head -c 2000 named.safetensors | grep -aq '"class_names":"\[.*truck' || complain "the exported file has no names"
+
 begins "numbers"
 printf 'a,b,y\n1,2,3\n2,3,5\n3,4,7\n4,5,9\n' >sums.csv
 cat >mlp.json <<'JSON'
@@ -53,5 +99,7 @@ awk 'BEGIN { for (i = 0; i < 64; i++) { for (w = 0; w <= i % 3; w++) printf "%c 
 [ "$(grep -c '^{"index": [0-8], "translation": ".*"},*$' out)" -eq 9 ] || complain "translations as JSON: $(cat out)"
 "$PENSTOCK" predict --run texts --data pairs:lines:x:y@0-9 --device reference -o texts.npz -q >out 2>err
 [ $? -eq 2 ] && grep -q 'translations are texts' err || complain "translations as arrays"
+"$PENSTOCK" predict --run texts --data pairs:lines:x:y@0-9 --device reference --workers 2 -q >out 2>err
+[ $? -eq 2 ] && grep -q 'one worker translates' err || complain "translations by two workers"
 
 finish

@@ -1,4 +1,5 @@
-/* Profiles that are kept: found again, not for anything else, never damaged ones, and no more than a hundred. */
+/* Profiles that are kept: found again, not for anything else, never damaged ones, doubted ones once, and no more than
+ * a hundred. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,20 +10,26 @@
 
 #include "base/file.h"
 #include "profile/cache.h"
+#include "profile/profile.h"
 #include "support.h"
 
 static const int four[] = {4};
 
-static char *measure(const char *directory, const char *model, int threads) {
+static struct ps_profile *open_profile(const char *directory, const char *model, int threads) {
     const struct ps_profile_options options = {
         .struct_size = sizeof options, .threads = threads, .micro_batches = four, .micro_batch_count = 1, .quick = true};
     struct ps_network *network;
     struct ps_profile *profile;
     assert_ok(ps_network_open(model, &network, &test_error));
     assert_ok(profile_cache_measure(directory, network, &options, "profiling", &profile, &test_error));
+    ps_network_destroy(network);
+    return profile;
+}
+
+static char *measure(const char *directory, const char *model, int threads) {
+    struct ps_profile *profile = open_profile(directory, model, threads);
     char *json = ps_profile_json(profile);
     ps_profile_destroy(profile);
-    ps_network_destroy(network);
     assert_non_null(json);
     return json;
 }
@@ -64,10 +71,10 @@ static void test_found_again(void **state) {
 /* Shorter, changed in any place, or empty: measured anew, and whole again. */
 static void test_damaged(void **state) {
     (void)state;
-    char directory[4096], path[4096], *data;
+    char base[4096], directory[4096], path[4096], *data;
     size_t size;
-    test_directory_make(directory);
-    file_join(directory, directory, "damaged");
+    test_directory_make(base);
+    file_join(directory, base, "damaged");
     char *first = measure(directory, small, 1);
     assert_int_equal(count(directory, path), 1);
     for (int damage = 0; damage < 5; damage++) {
@@ -84,6 +91,74 @@ static void test_damaged(void **state) {
         assert_int_equal(count(directory, path), 1);
     }
     free(first);
+}
+
+/* The entry's state, and with `change` another one and times that are longer by a factor. */
+static void state_of(const char *path, char state[32], const char *change, double longer) {
+    char *data;
+    size_t size;
+    assert_ok(file_read(path, 1 << 24, &data, &size, &test_error));
+    char *key = strchr(data, '\n') + 1, *end = strchr(key, '\n') + 1, *json = strchr(end, '\n') + 1;
+    snprintf(state, 32, "%.*s", (int)(json - end - 1), end);
+    if (change) {
+        struct ps_profile *profile;
+        assert_ok(profile_parse(json, size - (size_t)(json - data), &profile, &test_error));
+        for (int l = 0; l < profile->tables[0].layer_count; l++) layer_times_scale(&profile->tables[0].layers[l].time, longer);
+        char *changed = ps_profile_json(profile), sum[16];
+        const struct file_piece pieces[] = {
+            {sum, 9}, {key, (size_t)(end - key)}, {change, strlen(change)}, {"\n", 1}, {changed, strlen(changed)}};
+        snprintf(sum, sizeof sum, "%08x\n", (unsigned)file_checksum(pieces + 1, 4));
+        assert_ok(file_write_pieces(path, pieces, 5, &test_error));
+        free(changed);
+        ps_profile_destroy(profile);
+    }
+    free(data);
+}
+
+static bool doubt(const char *directory, const char *model) {
+    struct ps_profile *profile = open_profile(directory, model, 1);
+    const bool doubts = profile_cache_doubt(profile);
+    ps_profile_destroy(profile);
+    return doubts;
+}
+
+/* What a run did not agree with is measured anew, once, unless it comes out otherwise; other networks' entries stay. */
+static void test_doubted(void **state) {
+    (void)state;
+    static const char other[] = "lenet5,input=16,classes=5";
+    char base[4096], directory[4096], path[4096], is[32];
+    test_directory_make(base);
+    file_join(directory, base, "doubted");
+    char *first = measure(directory, small, 1);
+    assert_int_equal(count(directory, path), 1);
+    char *unlike = measure(directory, other, 1);
+    assert_true(doubt(directory, small));
+    state_of(path, is, NULL, 1);
+    assert_string_equal(is, "doubted");
+    assert_true(same(unlike, measure(directory, other, 1)));
+    char *second = measure(directory, small, 1);
+    assert_string_not_equal(first, second);
+    assert_true(same(strdup(second), measure(directory, small, 1)));
+    free(first);
+    free(second);
+    /* Other times than those that were doubted may be doubted, too. */
+    state_of(path, is, "doubted", 10);
+    free(measure(directory, small, 1));
+    state_of(path, is, NULL, 1);
+    assert_string_equal(is, "measured");
+    /* The same times are taken from then on. Noise may make them differ. */
+    for (int try = 0; try < 20 && strcmp(is, "confirmed") != 0; try++) {
+        assert_true(doubt(directory, small));
+        free(measure(directory, small, 1));
+        state_of(path, is, NULL, 1);
+    }
+    assert_string_equal(is, "confirmed");
+    first = measure(directory, small, 1);
+    assert_false(doubt(directory, small));
+    assert_true(same(first, measure(directory, small, 1)));
+    /* What is not kept cannot be doubted. */
+    assert_false(doubt(NULL, small));
+    assert_false(profile_cache_doubt(NULL));
 }
 
 static void test_bounded(void **state) {
@@ -107,7 +182,7 @@ static void test_bounded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_damaged),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_damaged), cmocka_unit_test(test_doubted),
                                        cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,11 @@ static void json_old_names(void **state) {
         PS_BAD_INPUT, "field 'apart_s' is an old name of 'split_s'");
 }
 
+#define ONE HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}"
+#define NODE1                                                                                                                  \
+    "{\"name\": \"n\", \"kind\": \"k\", \"number\": 1, \"forward_s\": 1, \"backward_s\": 1, \"activation_bytes\": 4, "         \
+    "\"parameter_bytes\": 4}"
+
 static void json_broken(void **state) {
     (void)state;
     static const struct {
@@ -272,6 +277,13 @@ static void json_broken(void **state) {
          "p.json: costs[1].micro_batch: 4 must be larger"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 8, \"layers\": [" LAYER "}, " LAYER "}]}]}",
          "[1] has 2 layers, but [0] has 1"},
+        {ONE "], \"wire\": {\"int8\": [1, -1]}}]}", "wire.int8: must be [seconds to encode"},
+        {ONE "], \"wire\": {\"int8\": [1]}}]}", "wire.int8: must be [seconds to encode"},
+        {ONE "]}], \"graph\": {\"nodes\": [" NODE1 ", " NODE1 "], \"edges\": [[0, 2]]}}",
+         "graph.edges[0]: must be two of the nodes 0 to 1"},
+        {ONE "]}], \"graph\": {\"nodes\": [" NODE1 "], \"edges\": [[0]]}}", "graph.edges[0]: must be two of the nodes 0 to 0"},
+        {ONE ", " LAYER "}]}], \"graph\": {\"nodes\": [" NODE1 "], \"edges\": []}}",
+         "graph: forms 1 layers, but costs[0] has 2"},
         {"{\"format\": \"penstock-plan\", \"version\": 1}", "format: 'penstock-plan' is not 'penstock-profile'"},
         {"{\"format\": \"penstock-profile\", \"version\": 2}", "version: 2"},
     };
@@ -388,6 +400,28 @@ static void graph_broken(void **state) {
     }
 }
 
+/* As many layers and nodes as are accepted, and one more. */
+static void most(void **state) {
+    (void)state;
+    static const char header[] = SHORT_HEADER;
+    char *text = malloc((size_t)(PROFILE_LAYERS_MAX + 2) * 160);
+    assert_non_null(text);
+    for (int more = 0; more < 2; more++) {
+        struct ps_profile *profile = NULL;
+        char *end = text + sprintf(text, "%s", header);
+        for (int l = 0; l < PROFILE_LAYERS_MAX + more; l++) end += sprintf(end, "l%d,1,1,1,1\n", l);
+        const enum ps_status table = read_text("most.csv", text, &profile);
+        assert_status(table, more ? PS_BAD_INPUT : PS_OK, more ? "line 16386: 16385 layers; at most 16384 are accepted" : "");
+        if (!more) assert_int_equal(profile->tables[0].layer_count, PROFILE_LAYERS_MAX);
+        ps_profile_destroy(profile);
+    }
+    char *end = text;
+    struct ps_profile *profile = NULL;
+    for (int n = 0; n <= PROFILE_LAYERS_MAX; n++) end += sprintf(end, "node%d -- A" COSTS(1, 1, 4, 4) "\n", n);
+    assert_status(read_text("most.txt", text, &profile), PS_BAD_INPUT, "line 16385: more than 16384 nodes");
+    free(text);
+}
+
 /* The published profiles against the chains that were derived from them independently. */
 static void check_chain(const char *source, const char *chain) {
     char source_path[4096], chain_path[4096], *text;
@@ -442,7 +476,7 @@ int main(void) {
         cmocka_unit_test(chain),           cmocka_unit_test(csv),        cmocka_unit_test(csv_broken),
         cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small), cmocka_unit_test(json_old_names),
         cmocka_unit_test(json_broken),     cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),
-        cmocka_unit_test(chains),
+        cmocka_unit_test(chains),          cmocka_unit_test(most),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

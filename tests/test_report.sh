@@ -26,7 +26,7 @@ train() { # NAME OPTION...
     shift
     done_by train --model lenet5 --data synthetic:images,samples=256 --valid synthetic:images,samples=64 --batch 16 --epochs 2 --lr 0.05 --out "$name" "$@"
 }
-train four --workers 4 --schedule 1f1b-async --weights pipeoptim --trace --tensorboard
+train four --workers 4 --cores 4 --schedule 1f1b-async --weights pipeoptim --trace --tensorboard
 train flush --workers 2 --schedule gpipe --micro-batches 4
 
 begins "pages"

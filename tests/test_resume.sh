@@ -15,7 +15,7 @@ steps=600
 endless=10000000
 # The same plan for all. Words on purpose, here and below.
 # shellcheck disable=SC2086
-"$PENSTOCK" train --model lenet5,input=16 --workers 3 --schedule 1f1b-async --weights pipeoptim --batch 8 --micro-batch 4 $common \
+"$PENSTOCK" train --model lenet5,input=16 --workers 3 --cores 3 --schedule 1f1b-async --weights pipeoptim --batch 8 --micro-batch 4 $common \
     --steps 1 --out first >out 2>err || complain "the first run: status $?"
 run="--plan first/plan.json $common"
 # shellcheck disable=SC2086

@@ -34,6 +34,7 @@ static void test_promises(void **state) {
     (void)state;
     int split = 0, kept = 0, shallow_kept = 0, deeper = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
+        if (!test_takes((size_t)round, 20)) continue;
         struct random_key key = test_key(round);
         int workers = 2 + (int)random_below(key, 1000, 5);
         struct ps_profile *profile = random_profile(key);
@@ -70,8 +71,8 @@ static void test_promises(void **state) {
     }
     print_message("%d plans, %d split, %d with a pattern: %d keep what they promise, %d would with 1F1B\n", ROUNDS, split,
                   deeper, kept, shallow_kept);
-    assert_true(split > ROUNDS / 4);
-    assert_true(kept > ROUNDS * 4 / 5);
+    assert_true(test_valgrind() || split > ROUNDS / 4);
+    assert_true(test_valgrind() || kept > ROUNDS * 4 / 5);
     assert_true(2 * shallow_kept < kept);
 }
 

@@ -104,7 +104,8 @@ static void test_automatic_codecs(void **state) {
         enum wire_codec activation, gradient;
     } cases[] = {{1e9, "auto:topk:0.05", WIRE_NONE, WIRE_NONE}, {2e6, "auto:topk:0.05", WIRE_TOPK, WIRE_TOPK},
                  {2e6, "auto:int8", WIRE_INT8, WIRE_INT8},      {2e6, "auto:bf16", WIRE_BF16, WIRE_BF16},
-                 {2e6, "auto:none", WIRE_NONE, WIRE_NONE},      {2e6, "int8", WIRE_INT8, WIRE_INT8}};
+                 {2e6, "auto:none", WIRE_NONE, WIRE_NONE},      {2e6, "int8", WIRE_INT8, WIRE_INT8},
+                 {2e6, "gradient=bf16", WIRE_NONE, WIRE_BF16},  {2e6, "gradient=bf16+activation=int8", WIRE_INT8, WIRE_BF16}};
     struct ps_profile *profile = even_profile();
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -44,6 +44,7 @@ static void stages_of_groups(void **state) {
     (void)state;
     enum { LAYERS = 40, ROUNDS = 60 };
     for (uint64_t round = 0; round < ROUNDS; round++) {
+        if (!test_takes((size_t)round, 12)) continue;
         struct random_key key = test_key(round);
         struct ps_profile *profile = chain(key, LAYERS), *grouped;
         struct cost_table *layers = &profile->tables[0];
@@ -91,6 +92,7 @@ static void plans_are_good(void **state) {
     double worst = 0;
     int planned = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
+        if (!test_takes((size_t)round, 12)) continue;
         struct random_key key = test_key(round);
         int layers = sizes[round % SIZES], workers = round % 3 == 0 ? 4 : 8, last[8];
         struct ps_profile *profile = chain(key, layers);
@@ -132,7 +134,7 @@ static void plans_are_good(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    assert_true(planned >= ROUNDS * 3 / 4);
+    assert_true(test_valgrind() || planned >= ROUNDS * 3 / 4);
     if (worst > 0.01) fail_msg("a plan between groups is %.2f %% slower than one between layers", 100 * worst);
 }
 

@@ -70,6 +70,7 @@ static void test_plans_run(void **state) {
     static const double multiples[] = {1.1, 1.4, 2};
     int patterns = 0, plans = 0;
     for (uint64_t round = 0; round < 16; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(round);
         int layers = 4 + (int)random_below(key, 1000, 16), workers = 2 + (int)random_below(key, 1001, 3);
         bool paper = round % 2;
@@ -119,6 +120,7 @@ static void test_lengthened(void **state) {
     enum { WORKERS = 4 };
     int lengthened = 0, refused = 0;
     for (uint64_t round = 0; round < 40; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
         struct ps_profile *profile = random_profile(test_key(200 + round), 12, 0);
         struct ps_plan_options options = {
             .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-star", .weights = "latest"};
@@ -152,7 +154,7 @@ static void test_lengthened(void **state) {
         ps_profile_destroy(profile);
     }
     print_message("%d cuts hold less, %d do not fit at all\n", lengthened, refused);
-    assert_true(lengthened >= 5);
+    assert_true(test_valgrind() || lengthened >= 5);
 }
 
 int main(void) {

@@ -81,6 +81,7 @@ static void check_prediction(const struct ps_plan *plan, const struct ps_profile
 static void test_best_of_its_methods(void **state) {
     (void)state;
     for (uint64_t round = 0; round < 60; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(round);
         int workers = 1 + (int)random_below(key, 1000, 6), layers = workers + (int)random_below(key, 1001, 12);
         struct ps_profile *profile = random_profile(key, layers);
@@ -112,6 +113,7 @@ static void test_best_of_its_methods(void **state) {
 static void test_memory_limits(void **state) {
     (void)state;
     for (uint64_t round = 0; round < 20; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(1000 + round);
         struct ps_profile *profile = random_profile(key, 12);
         struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream"};

@@ -192,6 +192,7 @@ static void replicas_by_brute_force(void **state) {
     (void)state;
     int refused = 0, replicated = 0;
     for (int round = 0; round < ROUNDS; round++) {
+        if (!test_takes((size_t)round, 20)) continue;
         struct search_case instance;
         struct ps_plan *plan;
         instance_open(&instance, test_key(7000 + (uint64_t)round), round, true);
@@ -217,7 +218,7 @@ static void replicas_by_brute_force(void **state) {
         instance_close(&instance);
     }
     print_message("%d refused, %d with replicas\n", refused, replicated);
-    assert_true(refused >= 20 && replicated >= 50);
+    assert_true(test_valgrind() || (refused >= 20 && replicated >= 50));
 }
 
 /* The least objective of a cut into as many stages as workers. */
@@ -271,6 +272,7 @@ static void types_by_brute_force(void **state) {
     static const char *const methods[] = {"pipedream", "bapipe", "auto"};
     int refused = 0, missed = 0;
     for (int round = 0; round < 2 * ROUNDS; round++) {
+        if (!test_takes((size_t)round, 20)) continue;
         struct search_case instance;
         struct ps_plan *plan;
         double least_on_s[16], period_s = 0;
@@ -302,7 +304,7 @@ static void types_by_brute_force(void **state) {
         instance_close(&instance);
     }
     print_message("%d refused; bapipe missed the optimum %d times of %d\n", refused, missed, 2 * ROUNDS);
-    assert_true(refused >= 10 && missed <= 2 * ROUNDS / 10);
+    assert_true(test_valgrind() || (refused >= 10 && missed <= 2 * ROUNDS / 10));
 }
 
 int main(void) {

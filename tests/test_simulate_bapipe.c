@@ -64,6 +64,7 @@ static void test_1f1b_sno(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n++)
         for (int m = 1; m <= MOST; m++) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             double makespan_s = simulate("1f1b", n, m, setting, OVERLAPPING);
             if (makespan_s != sno(n, m, setting)) fail_msg("M %d, N %d: %g s, not %g s", m, n, makespan_s, sno(n, m, setting));
@@ -76,6 +77,7 @@ static void test_1f1b_so(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n++)
         for (int m = 1; m <= MOST; m++) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
             double formula_s = computing(n, m, setting) + (n - 1) * 2 * setting->transfer_s;
@@ -89,6 +91,7 @@ static void test_1f1b_as(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n++)
         for (int m = 1; m <= MOST; m++) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > setting->forward_s) continue;
             double makespan_s = simulate("1f1b-as", n, m, setting, OVERLAPPING);
@@ -101,6 +104,7 @@ static void test_fbp_as(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n += n < 10 ? 1 : 9)
         for (int m = 1; m <= MOST; m++) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
             double makespan_s = simulate("fbp-as", n, m, setting, OVERLAPPING);
@@ -115,6 +119,7 @@ static void test_features(void **state) {
     for (int s = 0; s < 4; s++)
         for (int n = 1; n <= MOST; n += 3)
             for (int m = 1; m <= MOST; m += 21) {
+                if (!test_takes((size_t)(n + m), 17)) continue;
                 struct ps_programs *programs;
                 assert_ok(lower_plain(schedules[s], "sync", n, m, 1, &programs));
                 for (int stage = 0; stage < n; stage++) {
@@ -131,12 +136,13 @@ static void test_blocking_devices_take_longer(void **state) {
     double most = 0;
     for (int n = 1; n <= MOST; n += 3)
         for (int m = 1; m <= MOST; m += 3) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             double makespan_s = simulate("1f1b", n, m, &settings[0], BLOCKING), formula_s = sno(n, m, &settings[0]);
             assert_true(makespan_s >= formula_s);
             most = fmax(most, makespan_s / formula_s - 1);
         }
     print_message("largest deviation of blocking devices from 1F1B-SNO's formula: %.1f%%\n", 100 * most);
-    assert_true(most > 0.25 && most < 0.35);
+    assert_true(test_valgrind() || (most > 0.25 && most < 0.35));
 }
 
 /* Beyond SR = F + B the first activations queue on their link, which the formula does not see. */
@@ -146,6 +152,7 @@ static void test_slow_links_take_longer(void **state) {
     double most = 0;
     for (int n = 1; n <= MOST; n += 3)
         for (int m = 1; m <= MOST; m += 3) {
+            if (!test_takes((size_t)(n + m), 17)) continue;
             double makespan_s = simulate("1f1b", n, m, &slow, OVERLAPPING), formula_s = sno(n, m, &slow);
             assert_true(makespan_s >= formula_s);
             most = fmax(most, makespan_s / formula_s - 1);

@@ -160,6 +160,7 @@ static void test_overlapped(void **state) {
 static void test_groups(void **state) {
     (void)state;
     for (uint64_t round = 0; round < 200; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(5000 + round);
         int stages = 1 + (int)random_below(key, 0, 8), in_flight[STAGES_MAX];
         struct stage_cost costs[STAGES_MAX] = {0};
@@ -282,7 +283,7 @@ static void test_updates_and_predictions(void **state) {
         alone += instruction->op == OP_P;
     }
     assert_int_equal(plain + fused, BATCHES);
-    assert_true(fused > 0 && alone > 0);
+    assert_true(test_valgrind() || (fused > 0 && alone > 0));
     struct ps_simulation *simulation = simulate(programs, costs, cluster);
     double extra_s = ps_simulation_worker(simulation, 0).busy_s - BATCHES * (FORWARD_S + BACKWARD_S);
     assert_true(fabs(extra_s - 0.0625 * (plain + 1.25 * fused + alone)) <= 1e-12);

@@ -1,6 +1,8 @@
 #!/bin/sh
-# A Slurm of this machine alone, whose daemons are started here: srun trains over two ranks. Where there is no Slurm, or the user is
-# not root, there is nothing to do. (The rest stands in support.sh.)
+# A Slurm of this machine alone, whose daemons are started here: srun trains over two ranks, and the job script of docs/mpi.md is queued
+# again when a rank is killed and when the job is stopped. Where there is no Slurm, or the user is not root, there is nothing to do.
+# (The rest stands in support.sh.)
+documents=$(cd "$(dirname "$0")/../docs" && pwd) || exit 1
 . "$(dirname "$0")/support.sh"
 errors=out
 for needed in munged slurmctld slurmd srun; do
@@ -22,7 +24,7 @@ done
 ln -s "$program" penstock
 PATH=$PWD:$PATH
 
-mkdir munge state spool
+mkdir munge state spool tmp
 chmod 700 munge
 host=$(hostname -s)
 port=$((20000 + $$ % 20000))
@@ -39,6 +41,7 @@ SlurmctldPort=$port
 SlurmdPort=$((port + 1))
 StateSaveLocation=$PWD/state
 SlurmdSpoolDir=$PWD/spool
+TmpFS=$PWD/tmp
 SlurmctldPidFile=$PWD/slurmctld.pid
 SlurmdPidFile=$PWD/slurmd.pid
 SlurmctldLogFile=$PWD/slurmctld.log
@@ -71,4 +74,39 @@ arguments="--model lenet5 --data synthetic:images --workers 2 --schedule 1f1b --
 # shellcheck disable=SC2086
 timeout 200 srun --mpi=pmix -n 2 penstock train $arguments --steps 4 --out short >out 2>&1 || complain "srun fails"
 grep -q "on 2 cpu workers" out || complain "srun: not two workers"
+
+begins "sbatch"
+awk '/^## Slurm/ { slurm = 1 } slurm && /^```$/ { exit } script { print } slurm && /^```sh/ { script = 1 }' "$documents/mpi.md" |
+    sed 's/--epochs 40 --checkpoint-every 100/--steps 400 --checkpoint-every 10/' >job.sh
+grep -q 'steps 400' job.sh || complain "docs/mpi.md has another script"
+# The same run by threads, never disturbed.
+sed -n '/--model/,/--out/p' job.sh | sed 's/srun[^ ]* *--mpi=pmix penstock/penstock/; s,--out .*,--out threads -q,' >threads.sh
+timeout 200 sh threads.sh >out 2>&1 || complain "threads fail"
+id=$(sbatch --parsable job.sh 2>out) || complain "sbatch fails"
+errors=lenet5.log
+
+# The job's FIELD as scontrol shows it.
+field() { scontrol show job "$id" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
+# worker RANK: the process that trains, beneath its guard.
+worker() {
+    for process in $(processes penstock); do
+        [ "$(cat "/proc/$process/comm")" = penstock ] && tr '\0' '\n' <"/proc/$process/environ" | grep -qx "SLURM_PROCID=$1" && echo "$process"
+    done
+}
+goes_on() { [ -n "$(worker 1)" ] && [ -n "$(newest runs/lenet5)" ] && [ "$(newest runs/lenet5)" != "$seen" ]; }
+is_queued_again() { [ "$(field Restarts)" = "$1" ]; }
+is_over() { case $(field JobState) in PENDING | RUNNING | COMPLETING | REQUEUED) false ;; esac }
+
+seen=000000
+begins "sbatch: a killed rank"
+until_so goes_on && kill -KILL "$(worker 1)"
+until_so is_queued_again 1
+seen=$(newest runs/lenet5)
+begins "sbatch: a stop after checkpoint $seen"
+until_so goes_on && scancel --signal=TERM "$id"
+until_so is_queued_again 2
+begins "sbatch: the rest, from checkpoint $(newest runs/lenet5)"
+until_so is_over
+[ "$(field JobState)" = COMPLETED ] || complain "the job is $(field JobState)"
+[ "$(sum runs/lenet5)" = "$(sum threads)" ] || complain "other weights than without requeues"
 finish

@@ -35,13 +35,13 @@ begin() {
     ) &
 }
 
-more="--workers 3 --transport threads"
+more="--workers 3 --cores 3 --transport threads"
 # shellcheck disable=SC2086
 begin threads $hanger "$PENSTOCK"
 more="$more --restarts 1"
 # shellcheck disable=SC2086
 begin supervised $hanger "$PENSTOCK"
-more="--workers 3"
+more="--workers 3 --cores 3"
 names="threads supervised"
 for pair in $(usable_mpis); do
     name=mpi${#names}

@@ -221,6 +221,35 @@ static void test_names(void **state) {
     assert_string_equal(checkpoint_name(1234567, path), "1234567");
 }
 
+/* The newest, the best and one of a step, where there are such. */
+static void test_choice(void **state) {
+    (void)state;
+    static const struct {
+        const char *which, *said;
+        enum ps_status status;
+    } cases[] = {{"newest", "", PS_OK},
+                 {"4", "", PS_OK},
+                 {"best", "was never evaluated, so there is no best one", PS_NO_CHECKPOINT},
+                 {"3", "does not keep this one, of step 3; there are 4", PS_NO_CHECKPOINT},
+                 {"-1", "'-1' is none of newest, best and a step", PS_USAGE},
+                 {"4x", "'4x' is none of newest, best and a step", PS_USAGE},
+                 {"", "'' is none of newest, best and a step", PS_USAGE}};
+    struct checkpoint checkpoint;
+    char path[4096], *before;
+    size_t size;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_status(checkpoint_choose(run, cases[i].which, &checkpoint, &test_error), cases[i].status, cases[i].said);
+        if (cases[i].status != PS_OK) continue;
+        assert_int_equal(checkpoint.state.step, 4);
+        checkpoint_free(&checkpoint);
+    }
+    assert_ok(file_read(file_join(path, run, names[STATE]), 1 << 20, &before, &size, &test_error));
+    test_file_write(path, before, size - 1);
+    assert_status(checkpoint_choose(run, "4", &checkpoint, &test_error), PS_BAD_INPUT, "state.json");
+    test_file_write(path, before, size);
+    free(before);
+}
+
 /* Weights that are not the network's. */
 static void test_weights(void **state) {
     (void)state;
@@ -239,11 +268,17 @@ static void test_weights(void **state) {
     assert_ok(weight_files_open_moments(checkpoint_directory, 3, &weights, &test_error)); /* none of three stages */
     assert_int_equal(weights.count, 0);
     weight_files_close(&weights);
+    file_join(path, checkpoint_directory, "model-00001-of-00002.safetensors");
+    assert_ok(weight_files_open(path, &weights, &test_error));
+    assert_int_equal(weights.count, 1);
+    assert_non_null(weight_files_find(&weights, "hidden.weight"));
+    assert_null(weight_files_find(&weights, "last.bias"));
+    weight_files_close(&weights);
     assert_status(weight_files_open(file_join(path, run, "log.jsonl"), &weights, &test_error), PS_BAD_INPUT, "log.jsonl");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_weights)};
+                                       cmocka_unit_test(test_choice), cmocka_unit_test(test_weights)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

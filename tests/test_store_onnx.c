@@ -60,11 +60,27 @@ static void put_scalar(struct bytes *graph, const char *name, int type, const vo
     free(tensor.data);
 }
 
+/* A node that gives one float: an attribute of a node is a tensor. */
+static void put_constant(struct bytes *graph, const char *output, float value) {
+    struct bytes node = {0}, attribute = {0}, tensor = {0};
+    put_number(&tensor, 2, FLOAT);
+    put_bytes(&tensor, 9, &value, sizeof value);
+    put_text(&attribute, 1, "value");
+    put_message(&attribute, 5, &tensor);
+    put_number(&attribute, 20, 4);
+    put_text(&node, 2, output);
+    put_text(&node, 4, "Constant");
+    put_message(&node, 5, &attribute);
+    put_message(graph, 1, &node);
+    free(tensor.data);
+    free(attribute.data);
+    free(node.data);
+}
+
 /* Images of 3 x 8 x 8: convolution, batch norm and dropout as they compute in training, two linear layers; weights of several
  * types; a further output that a batch norm has only in training. */
 static void write_source(int last_type) {
     struct bytes graph = {0}, node = {0};
-    const float rate = 0.25f;
     /* Of a long name the end remains, which here would begin with a slash. */
     static const char relu[] = "/first/second_second_second_second_second_second_relu_";
     put_random(&graph, "conv.weight", (int64_t[]){4, 3, 3, 3}, 4, FLOAT);
@@ -76,7 +92,7 @@ static void write_source(int last_type) {
     put_random(&graph, "fc1.bias", (int64_t[]){6}, 1, DOUBLE);
     put_random(&graph, "fc2.weight", (int64_t[]){10, 6}, 2, last_type);
     put_random(&graph, "unused", (int64_t[]){5}, 1, FLOAT);
-    put_scalar(&graph, "rate", FLOAT, &rate, sizeof rate);
+    put_constant(&graph, "rate", 0.25f);
     put_scalar(&graph, "drop", 9, "\1", 1);
     put_node(&graph, "Conv", (const char *[]){"image", "conv.weight", NULL}, "c");
     const char *const norm[] = {"c", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"};
@@ -235,13 +251,13 @@ static void test_export(void **state) {
     assert_true(fabs(before - trained) > 1e-3);
     export(false, false, false);
     assert_true(loss_of(NULL, written) == trained);
-    assert_int_equal(count_fields(written, 7, 5), 11);
+    assert_int_equal(count_fields(written, 7, 5), 10);
     assert_int_equal(count_fields(written, 7, 12), 1);
     struct node_facts facts = facts_of(written);
-    assert_int_equal(facts.nodes, 7);
+    assert_int_equal(facts.nodes, 8);
     assert_int_equal(facts.annotated + facts.training, 0);
     assert_int_equal(facts.inputs, 2 + 5 + 1 + 1 + 1 + 3 + 2);
-    assert_int_equal(facts.outputs, 7);
+    assert_int_equal(facts.outputs, 8);
     /* Exported once more, from what was exported: the same file. */
     struct ps_network *network;
     char again[4096];
@@ -263,8 +279,8 @@ static void test_options(void **state) {
     struct node_facts facts = facts_of(written);
     assert_int_equal(facts.training, 1);
     assert_int_equal(facts.inputs, 2 + 5 + 1 + 1 + 3 + 3 + 2);
-    assert_int_equal(facts.outputs, 9);
-    assert_int_equal(facts.annotated, 7);
+    assert_int_equal(facts.outputs, 10);
+    assert_int_equal(facts.annotated, 8);
     assert_int_equal(facts.last, 1);
     assert_int_equal(count_fields(written, 0, 26), 1);
     assert_int_equal(count_fields(written, 7, 12), 2);

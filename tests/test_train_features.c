@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "support.h"
 #include "training_support.h"
 
@@ -202,6 +203,10 @@ static void test_comparison(void **state) {
     char *table = ps_comparison_table(comparison), *json = ps_comparison_json(comparison);
     assert_non_null(strstr(table, "to target"));
     assert_non_null(strstr(table, "epoch 3"));
+    for (int w = 0; w < workers; w++) {
+        char bytes[32];
+        assert_non_null(strstr(table, text_bytes(ps_run_worker(ps_comparison_row(comparison, 1).run, w).measured_bytes, bytes)));
+    }
     assert_non_null(strstr(json, "best_valid_accuracy"));
     free(table);
     free(json);

@@ -17,20 +17,24 @@ static void test_from_every_checkpoint(void **state) {
         const char *schedule, *weights, *optimizer;
         const struct split_case *split;
         const char *wire;
+        int replicas[2];
     } cases[] = {
-        {"1f1b", "sync", "adam", NULL, NULL},
-        {"1f1b-async", "pipeoptim", "sgdm", NULL, NULL},
-        {"1f1b-async", "xpipe", "sgdm", NULL, NULL},
-        {"1f1b-async", "stash", "adamw", NULL, NULL},
-        {"1f1b-async", "2bw", "sgd", NULL, NULL},
-        {"1f1b-async", "pipeoptim", "sgd", NULL, NULL},
-        {"1f1b-async", "pipeoptim", "adam", &split, NULL},
-        {"1f1b", "sync", "sgdm", &split, NULL},
-        {"1f1b-async", "pipeoptim", "sgdm", NULL, "int8/topk:0.1"},
-        {"1f1b", "sync", "adam", NULL, "topk:0.2"},
-        {"1f1b-async", "stash", "sgdm", &split, "topk:0.2"},
+        {"1f1b", "sync", "adam", NULL, NULL, {0}},
+        {"1f1b-async", "pipeoptim", "sgdm", NULL, NULL, {0}},
+        {"1f1b-async", "xpipe", "sgdm", NULL, NULL, {0}},
+        {"1f1b-async", "stash", "adamw", NULL, NULL, {0}},
+        {"1f1b-async", "2bw", "sgd", NULL, NULL, {0}},
+        {"1f1b-async", "pipeoptim", "sgd", NULL, NULL, {0}},
+        {"1f1b-async", "pipeoptim", "adam", &split, NULL, {0}},
+        {"1f1b", "sync", "sgdm", &split, NULL, {0}},
+        {"1f1b-async", "pipeoptim", "sgdm", NULL, "int8/topk:0.1", {0}},
+        {"1f1b", "sync", "adam", NULL, "topk:0.2", {0}},
+        {"1f1b-async", "stash", "sgdm", &split, "topk:0.2", {0}},
+        {"1f1b", "sync", "adam", NULL, "topk:0.2", {3}},
+        {"1f1b-async", "pipeoptim", "sgdm", NULL, "int8/topk:0.1", {1, 2}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        if (!test_takes(c, 5)) continue;
         struct run_case wanted = base;
         char out[4096], copy[4096], name[32];
         wanted.schedule = cases[c].schedule;
@@ -38,6 +42,8 @@ static void test_from_every_checkpoint(void **state) {
         wanted.optimizer = cases[c].optimizer;
         wanted.split = cases[c].split;
         wanted.wire = cases[c].wire;
+        memcpy(wanted.replicas, cases[c].replicas, sizeof cases[c].replicas);
+        if (cases[c].replicas[0]) wanted.workers = 0;
         wanted.transport = c % 2 ? "serial" : "threads";
         snprintf(name, sizeof name, "every%zu", c);
         train_whole(wanted, name, out);
@@ -130,6 +136,7 @@ static void test_other_plans(void **state) {
     train_whole(base, "plans", out);
     file_join(copy, test_directory, "copy");
     for (int workers = 1; workers <= 5; workers++) {
+        if (!test_takes((size_t)workers, 4)) continue;
         struct run_case other = base;
         other.workers = workers;
         other.schedule = workers == 4 ? "gpipe" : "1f1b";
@@ -219,6 +226,7 @@ static void test_matrix(void **state) {
             whole = trained_read(run_case_complete(other).model, out);
         }
         for (int t = 0; t < 2; t++) {
+            if (!test_takes(p + (size_t)t, 5)) continue;
             other.transport = transports[t];
             struct trained end = go_on(out, other, copy);
             print_message("%s, %s, %d workers, %s: %s\n", other.schedule, other.weights, run_case_complete(other).workers,
@@ -239,6 +247,7 @@ static void test_other_policy(void **state) {
     file_join(copy, test_directory, "copy");
     static const char *const policies[] = {"pipeoptim", "xpipe", "stash", "latest", "2bw", "spectrain"};
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        if (!test_takes(p, 4)) continue;
         interrupted_copy(out, 8, copy);
         struct training options = resume_options(copy);
         options.plan.schedule = "1f1b-async";
@@ -325,7 +334,7 @@ static void test_stops(void **state) {
         struct ps_run *run;
         pthread_t thread;
         /* At first before it has begun; then it gets longer and longer: on a slow machine too it comes to an end. */
-        double seconds = 0.001 * pow(1.1, starts) * (double)random_uniform(key, (uint64_t)starts);
+        double seconds = 0.001 * pow(test_valgrind() ? 4 : 1.1, starts) * (double)random_uniform(key, (uint64_t)starts);
         stop = starts == 0;
         assert_int_equal(pthread_create(&thread, NULL, stop_soon, &seconds), 0);
         status = training_run(&options, &run, &test_error);

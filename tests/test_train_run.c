@@ -170,10 +170,11 @@ static void test_model_to_run(void **state) {
     (void)state;
     static const char *const policies[] = {"stash", "xpipe", "sync"};
     for (size_t p = 0; p < 3; p++) {
+        if (!test_takes(p, 3)) continue;
         struct training options;
         training_init(&options);
         options.model = "resnet,input=8,classes=4";
-        options.cluster.workers = 3;
+        options.cluster.workers = options.cluster.cores = 3;
         options.plan.weights = policies[p];
         options.plan.micro_batches = 2;
         options.plan.recompute = p == 1;
@@ -350,7 +351,7 @@ static void test_learns(void **state) {
                                                         .optimizer = "adam",
                                                         .lr = 2e-3,
                                                         .micro_batch = 16,
-                                                        .steps = 150,
+                                                        .steps = test_valgrind() ? 2 : 150,
                                                         .device = "cpu",
                                                         .data = "synthetic:images,samples=2048",
                                                         .valid = "synthetic:images,samples=256"},
@@ -358,7 +359,7 @@ static void test_learns(void **state) {
     struct ps_run *run;
     assert_ok(training_run(&options, &run, &test_error));
     if (ps_run_info(run).valid_accuracy < 0.8) print_message("accuracy %g\n", ps_run_info(run).valid_accuracy);
-    assert_true(ps_run_info(run).valid_accuracy >= 0.8);
+    assert_true(test_valgrind() || ps_run_info(run).valid_accuracy >= 0.8);
     ps_run_destroy(run);
 }
 

@@ -176,7 +176,7 @@ static void test_evaluate(void **state) {
     int tried = 0;
     for (int s = 0; schedule_table[s]; s++) {
         const struct schedule *schedule = schedule_table[s];
-        if (schedule->split) continue; /* their plans are made by hand */
+        if (schedule->split || !test_takes((size_t)s, 3)) continue; /* their plans are made by hand */
         struct job_objects job;
         struct own_data few = {.broken = -1};
         struct ps_trainer *trainer;
@@ -210,7 +210,7 @@ static void test_evaluate(void **state) {
         ps_dataset_destroy(other);
         free_job(&job);
     }
-    assert_true(tried >= 5);
+    assert_true(tried >= (test_valgrind() ? 2 : 5));
 }
 
 static void test_parameters(void **state) {

@@ -19,6 +19,10 @@ static const struct {
     {"interleaved", "sync", "sgdm", NULL, 2, 4, {0}, false},
     {"zb-v", "sync", "adam", NULL, 2, 4, {0}, false},
     {"1f1b", "sync", "adam", NULL, 0, 4, {2, 1, 2}, false},
+    {"1f1b-async", "pipeoptim", "sgdm", NULL, 0, 1, {3}, false},
+    {"1f1b", "sync", "sgdm", NULL, 0, 6, {3, 3}, false},
+    {"chimera", "sync", "sgdm", NULL, 2, 4, {0}, false},
+    {"1f1b", "sync", "adam", "gpt2,layers=1,width=8,heads=2,seq=6,vocab=9,tied=1", 0, 4, {2}, false},
     {"gpipe", "sync", "sgdm", "gnmt8,seq=6,vocab=11,hidden=8", 3, 2, {0}, false},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -91,8 +95,8 @@ static void test_programs_are_proved(void **state) {
     assert_true(lowered > 40);
 }
 
-static struct ps_programs *lower_case(void) {
-    struct run_case wanted = case_of(0, "int8");
+static struct ps_programs *lower_case(int c) {
+    struct run_case wanted = case_of(c, "int8");
     struct ps_plan *plan = run_case_plan(&wanted);
     struct ps_programs *programs;
     assert_ok(lower_plan(plan, 2, &programs, &test_error));
@@ -102,26 +106,47 @@ static struct ps_programs *lower_case(void) {
 
 static void test_wrong_programs_are_refused(void **state) {
     (void)state;
-    struct ps_programs *programs = lower_case();
+    struct ps_programs *programs = lower_case(0);
     remove_instruction(&programs->worker[0], nth(programs, 0, OP_EA, 1));
     expect_refused(programs, "its encoded activation is not that of this micro-batch");
-    programs = lower_case();
+    programs = lower_case(0);
     remove_instruction(&programs->worker[1], nth(programs, 1, OP_DA, 0));
     expect_refused(programs, "its input block does not hold this micro-batch");
-    programs = lower_case();
+    programs = lower_case(0);
     remove_instruction(&programs->worker[1], nth(programs, 1, OP_DG, 0));
     expect_refused(programs, "its output-gradient block does not hold this micro-batch");
-    programs = lower_case();
+    programs = lower_case(0);
     struct instruction *instruction = nth(programs, 0, OP_SA, 0);
     instruction->block[BLOCK_OUTPUT] = 0;
     instruction->block[BLOCK_WIRE + WIRE_ACTIVATION_SENT] = NO_SLOT;
     expect_refused(programs, "transfers what its cut's codec must encode");
-    programs = lower_case();
+    programs = lower_case(0);
     struct instruction *one = nth(programs, 1, OP_DA, 0), copy = *one, *other = one;
     while (other->op != OP_F) other++;
     *one = *other; /* the forward before its input is decoded */
     *other = copy;
     expect_refused(programs, "its input block does not hold this micro-batch");
+}
+
+static void test_wrong_programs_of_sums_are_refused(void **state) {
+    enum { DATA_PARALLEL = 6 };
+    (void)state;
+    struct ps_programs *programs = lower_case(DATA_PARALLEL);
+    remove_instruction(&programs->worker[1], nth(programs, 1, OP_ES, 0));
+    expect_refused(programs, "the gradients are not rounded to the codec of the sum");
+    programs = lower_case(DATA_PARALLEL);
+    programs->sum_wire[0] = (struct sum_wire){0};
+    expect_refused(programs, "the stage's sum has no codec");
+    programs = lower_case(DATA_PARALLEL);
+    struct instruction *rounding = nth(programs, 0, OP_ES, 0), copy = *rounding, *before = rounding - 1;
+    assert_int_equal(before->op, OP_B);
+    *rounding = *before; /* before all gradients are there */
+    *before = copy;
+    expect_refused(programs, "the mini-batch's gradients are not complete");
+    programs = lower_case(DATA_PARALLEL);
+    rounding = nth(programs, 0, OP_AR, 0);
+    *rounding = *nth(programs, 0, OP_ES, 0);
+    expect_refused(programs, "the gradients are rounded a second time");
 }
 
 static void test_memory_is_as_planned(void **state) {
@@ -153,11 +178,9 @@ static void test_loss_that_is_not_finite_ends_the_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits_everywhere),
-        cmocka_unit_test(test_programs_are_proved),
-        cmocka_unit_test(test_wrong_programs_are_refused),
-        cmocka_unit_test(test_memory_is_as_planned),
-        cmocka_unit_test(test_loss_that_is_not_finite_ends_the_run),
+        cmocka_unit_test(test_same_bits_everywhere),       cmocka_unit_test(test_programs_are_proved),
+        cmocka_unit_test(test_wrong_programs_are_refused), cmocka_unit_test(test_wrong_programs_of_sums_are_refused),
+        cmocka_unit_test(test_memory_is_as_planned),       cmocka_unit_test(test_loss_that_is_not_finite_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

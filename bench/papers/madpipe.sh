@@ -15,7 +15,7 @@ periods() {
     machines="--workers $1 --memory $2GB --bandwidth $3GB/s"
     shift 3
     # shellcheck disable=SC2086
-    "$penstock" plan --profile "$work/$network.chain" $machines --micro-batches $batches --optimizer sgd --json --log-level info "$@" \
+    "$penstock" plan --profile "$work/$network.chain" $machines --micro-batches $batches --optimizer sgd --json --log-level debug "$@" \
         >"$work/plan.json" 2>"$work/log" || {
         [ $? = 4 ] || { cat "$work/log" >&2; exit 1; }
         echo "- -"

@@ -10,11 +10,15 @@
 
 #define SPIN_S 60e-6
 
-double clock_now(void) {
+static double read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+double clock_now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double clock_of_thread(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 static void sleep_until(double time) {
     struct timespec until = {.tv_sec = (time_t)time};

@@ -3,6 +3,8 @@
 #define PENSTOCK_BASE_CLOCK_H
 
 double clock_now(void);
+/* Seconds for which the calling thread had a processor. */
+double clock_of_thread(void);
 /* Returns at `time` (on the clock of clock_now) with a precision of microseconds: sleeps, then spins for the last 60 us. */
 void clock_wait_until(double time);
 /* Pauses the processor in a loop that waits without sleeping. */

@@ -195,9 +195,18 @@ static int open_temporary(const char *path, char name[PATH_SIZE]) {
     return -1;
 }
 
-/* Writes to a device or pipe, which must not be replaced by a file, or appends to /dev/stdout, which may be a file. */
+/* The descriptor that a path names, which is open already; -1: it names a file. */
+static int named_descriptor(const char *path) {
+    if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+    return strncmp(path, "/dev/fd/", 8) == 0 && path[8] >= '0' && path[8] <= '9' ? atoi(path + 8) : -1;
+}
+
+/* Writes to a device or pipe, which must not be replaced by a file, or to what is open already and may be a file: from where it
+ * stands, and whoever writes next (`{ penstock ... -o -; echo; } >FILE`) goes on behind. */
 static enum ps_status write_in_place(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
-    int descriptor = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    const int named = named_descriptor(path);
+    int descriptor = named >= 0 ? fcntl(named, F_DUPFD_CLOEXEC, 0) : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
     bool written = write_pieces(descriptor, pieces, count);
     enum ps_status status = written ? PS_OK : cannot(error, PS_IO, path, "write");
@@ -227,8 +236,7 @@ static void parent_of(const char *path, char parent[PATH_SIZE]) {
 
 bool file_is_stream(const char *path) {
     struct stat status;
-    const bool open_already = strcmp(path, "/dev/stdout") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
-    return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || open_already);
+    return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || named_descriptor(path) >= 0);
 }
 
 enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {

@@ -48,8 +48,9 @@ static void decode_bf16(const struct wire *wire, size_t count, const unsigned ch
     numbers_convert(count, TYPE_F32, to, TYPE_BF16, from);
 }
 
-/* int8: the group's scale, its largest magnitude / 127, as f32, and each number's multiple of it as a byte. The scale of a
- * group with a number that is not finite is NaN, and that of a group below 127 * the smallest normal f32 is 0. */
+/* int8: the group's scale, its largest magnitude / 127 cut off to 17 bits, as f32, and each number's multiple of it as a byte:
+ * multiples of a scale of 17 bits are exact. The scale of a group with a number that is not finite is NaN, and that of a group
+ * below 127 * the smallest normal f32 is 0. */
 static size_t bytes_int8(const struct wire *wire, size_t count) {
     (void)wire;
     return sizeof(float) + count;
@@ -77,16 +78,24 @@ VECTOR_CLONES static void scale_up(size_t count, const int8_t *restrict from, fl
     for (size_t i = 0; i < count; i++) to[i] = (float)from[i] * scale;
 }
 
+static float cut_off(float scale) {
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits &= ~(uint32_t)0x7f;
+    memcpy(&scale, &bits, sizeof bits);
+    return scale;
+}
+
 static void encode_int8(const struct wire *wire, size_t count, const float *from, unsigned char *to) {
     const float least = 127 * 1.17549435e-38f;
     const uint32_t bits = largest_magnitude(count, from);
     float largest, scale = NAN;
     (void)wire;
     memcpy(&largest, &bits, sizeof largest);
-    if (isfinite(largest)) scale = largest < least ? 0 : largest / 127;
+    if (isfinite(largest)) scale = largest < least ? 0 : cut_off(largest / 127);
     memcpy(to, &scale, sizeof scale);
     if (scale > 0)
-        quantize(count, from, 127 / largest, (int8_t *)to + sizeof scale);
+        quantize(count, from, 1 / scale, (int8_t *)to + sizeof scale);
     else
         memset(to + sizeof scale, 0, count);
 }
@@ -99,10 +108,10 @@ static void decode_int8(const struct wire *wire, size_t count, const unsigned ch
 }
 
 /* topk: the numbers of the largest magnitudes, of equal ones the first, as bf16 in their order, and then their places in the
- * group, a byte each; at least one. */
+ * group, a byte each; at least one. Zeros are positive. */
 static size_t kept_of(const struct wire *wire, size_t count) {
     const size_t kept = (size_t)ceil((double)wire->share * (double)count);
-    return kept < 1 ? 1 : kept > count ? count : kept;
+    return kept < 1 ? 1 : kept; /* a share may be too small for an f32 */
 }
 
 static size_t bytes_topk(const struct wire *wire, size_t count) { return 3 * kept_of(wire, count); }
@@ -131,6 +140,7 @@ static void encode_topk(const struct wire *wire, size_t count, const float *from
         if (magnitudes[i] < threshold || (magnitudes[i] == threshold && equal == 0)) continue;
         equal -= magnitudes[i] == threshold;
         values[taken] = bf16_of(from[i]);
+        if ((values[taken] & 0x7fff) == 0) values[taken] = 0;
         to[kept * sizeof *values + taken++] = (unsigned char)i;
     }
     memcpy(to, values, kept * sizeof *values);
@@ -292,4 +302,30 @@ void wire_decode(const struct wire *wire, const struct wire_run *runs, int run_c
         from += codec->bytes(wire, count);
     }
     copy_tokens(runs, run_count, block, (unsigned char *)(uintptr_t)from, true);
+}
+
+void wire_round(const struct wire *wire, const struct wire_run *runs, int run_count, void *block, float *feedback) {
+    const struct wire_codec_info *codec = &wire_codecs[wire->codec];
+    struct walk from = {runs, runs + run_count, 0}, to = from;
+    unsigned char encoded[WIRE_GROUP * sizeof(float)];
+    float group[WIRE_GROUP], sent[WIRE_GROUP];
+    for (size_t count; (count = read_group(&from, block, group)) > 0;) {
+        if (feedback) vector_add(count, group, feedback);
+        codec->encode(wire, count, group, encoded);
+        codec->decode(wire, count, encoded, sent);
+        write_group(&to, count, sent, block);
+        if (!feedback) continue;
+        subtract(count, group, sent, feedback);
+        feedback += count;
+    }
+}
+
+struct sum_wire wire_of_sum(const struct wire *wire, int replicas) {
+    const struct wire bf16 = {.codec = WIRE_BF16};
+    struct sum_wire of = {*wire, *wire};
+    if (wire->codec != WIRE_TOPK) return of;
+    of.sum.share = (float)(kept_of(wire, WIRE_GROUP) * (size_t)replicas) / WIRE_GROUP;
+    /* A number and its place take 3 bytes. */
+    if (of.sum.share * 3 >= 2) of.sum = bf16;
+    return of;
 }

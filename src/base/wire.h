@@ -7,6 +7,9 @@
  * bytes on every machine.
  *
  * Error feedback: what a codec did not send of a block is added to the next block of the same kind before that is encoded.
+ *
+ * What was decoded gives itself when it is encoded and decoded again, to the bit. So gradients that replicas sum are rounded in
+ * place (wire_round), and whether they then travel encoded or stay in shared memory, the sum has the same bits.
  */
 #ifndef PENSTOCK_BASE_WIRE_H
 #define PENSTOCK_BASE_WIRE_H
@@ -31,6 +34,14 @@ struct wire {
 struct cut_wire {
     struct wire activation, gradient;
 };
+
+/* Of a sum of gradients over replicas: of what each brings, and of the sum that each gets. */
+struct sum_wire {
+    struct wire share, sum;
+};
+/* The codecs of a sum over so many replicas, with `wire` for what each brings. Error feedback is kept of the latter alone, so
+ * topk keeps as many numbers of the sum as all replicas together have brought. */
+struct sum_wire wire_of_sum(const struct wire *wire, int replicas);
 
 struct wire_codec_info {
     const char *name, *summary;
@@ -79,5 +90,7 @@ struct wire_numbers wire_count(const struct wire_run *runs, int count);
 void wire_encode(const struct wire *wire, const struct wire_run *runs, int count, const void *block, float *feedback,
                  void *encoded);
 void wire_decode(const struct wire *wire, const struct wire_run *runs, int count, const void *encoded, void *block);
+/* Replaces the block's numbers by those that are decoded once they are encoded. `feedback` as in wire_encode. */
+void wire_round(const struct wire *wire, const struct wire_run *runs, int count, void *block, float *feedback);
 
 #endif

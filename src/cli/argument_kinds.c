@@ -22,6 +22,15 @@ ARGUMENT_READER(text) {
     return PS_OK;
 }
 
+ARGUMENT_READER(several) {
+    struct words *list = target;
+    const int most = (int)(sizeof list->values / sizeof *list->values);
+    if (list->count == most) return message_set(error, PS_USAGE, "--%s: given more than %d times", argument->name, most);
+    CHECK(argument_read_text(argument, text, &list->values[list->count], error));
+    list->count++;
+    return PS_OK;
+}
+
 ARGUMENT_READER(file) { return argument_read_text(argument, strcmp(text, "-") == 0 ? OUTPUT_STANDARD : text, target, error); }
 
 /* Files are written beside their place and renamed; what is no file (a pipe, /dev/stdout) is written where it is. */
@@ -279,6 +288,8 @@ static enum ps_status take_size(const struct argument *argument, const char *par
                                 struct ps_error *error) {
     struct sizes *list = target;
     CHECK(argument_read_size(argument, part, &list->values[place], error));
+    snprintf(list->texts[place], sizeof list->texts[place], "%s", part);
+    list->names[place] = list->texts[place];
     list->count = (int)place + 1;
     return PS_OK;
 }
@@ -287,6 +298,8 @@ static enum ps_status take_rate(const struct argument *argument, const char *par
                                 struct ps_error *error) {
     struct rates *list = target;
     CHECK(argument_read_rate(argument, part, &list->values[place], error));
+    snprintf(list->texts[place], sizeof list->texts[place], "%s", part);
+    list->names[place] = list->texts[place];
     list->count = (int)place + 1;
     return PS_OK;
 }

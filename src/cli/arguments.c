@@ -77,7 +77,7 @@ static enum ps_status take(struct reading *reading, int index, const char *text,
         reading->given[index] = row->name;
         return PS_OK;
     }
-    if (reading->given[index] != NULL && strcmp(reading->given[index], text) != 0) {
+    if (!row->repeats && reading->given[index] != NULL && strcmp(reading->given[index], text) != 0) {
         return message_set(error, PS_USAGE, "--%s: given twice, as '%s' and as '%s'", row->name, reading->given[index], text);
     }
     reading->given[index] = text;

@@ -20,14 +20,14 @@ struct argument {
     enum ps_table table;        /* argument_read_name: where the names stand */
     const char *also;           /* argument_read_name: one more that is accepted */
     const char *const *choices; /* argument_read_choice: NULL-terminated */
-    bool required;
-    const char *excludes; /* names of options that contradict it, separated by spaces */
+    bool required, repeats;     /* repeats: may be given several times, each a further value */
+    const char *excludes;       /* names of options that contradict it, separated by spaces */
 };
 
 /* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
  * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double,
- * double, struct integers, struct numbers, struct betas, struct names, struct texts, struct sizes, struct rates. Lists are
- * separated by commas. */
+ * double, struct integers, struct numbers, struct words (one more each time), struct betas, struct names, struct texts, struct
+ * sizes, struct rates. Lists are separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
@@ -43,6 +43,7 @@ ARGUMENT_READER(rate);
 ARGUMENT_READER(time);
 ARGUMENT_READER(integers);
 ARGUMENT_READER(numbers);
+ARGUMENT_READER(several);
 ARGUMENT_READER(betas);
 ARGUMENT_READER(names);
 ARGUMENT_READER(texts);
@@ -78,19 +79,29 @@ struct names {
     int count;
 };
 
+struct words {
+    const char *values[32];
+    int count;
+};
+
 struct texts {
     char texts[16][64];
     const char *values[16];
     int count;
 };
 
+/* With what was written, for tables. */
 struct sizes {
     int64_t values[32];
+    char texts[32][32];
+    const char *names[32];
     int count;
 };
 
 struct rates {
     double values[32];
+    char texts[32][32];
+    const char *names[32];
     int count;
 };
 
@@ -112,11 +123,6 @@ struct argument_words {
     const char *name; /* NULL: it takes none */
     size_t offset;
 };
-struct words {
-    const char *values[32];
-    int count;
-};
-
 /* A group, and where its struct lies in the command's. `group` NULL ends a list. */
 struct argument_place {
     const struct argument_group *group;

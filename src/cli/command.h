@@ -35,8 +35,8 @@ extern const struct argument_group common_group;
 void command_print_help(const struct command *command);
 /* What the help says of an option: its text, the names that it takes, its range. */
 void command_row_text(const struct argument *row, char *out, size_t size);
-/* Writes into a directory, which is there, man pages (man/) and completions (bash/, zsh/, fish/) of these commands, a list that
- * NULL ends; `penstock --documents DIR`, which the build calls. */
+/* Writes into a directory, which is there, man pages (man/), docs/commands.md (markdown/) and completions (bash/, zsh/, fish/) of
+ * these commands, a list that NULL ends; `penstock --documents DIR`, which the build calls. */
 enum ps_status documents_write(const struct command *const *commands, const char *directory, struct ps_error *error);
 
 #endif

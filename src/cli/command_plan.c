@@ -24,7 +24,7 @@ static void defaults(void *values) { ps_plan_options_init(&((struct plan_argumen
 static enum ps_status find_plan(const struct plan_arguments *arguments, const struct ps_profile *profile, struct ps_plan **plan,
                                 struct ps_error *error) {
     struct ps_cluster *cluster;
-    CHECK(cluster_arguments_open(&arguments->cluster, arguments->cluster.options.workers, &cluster, error));
+    CHECK(cluster_arguments_open(&arguments->cluster, arguments->cluster.options.workers, profile, &cluster, error));
     enum ps_status status = ps_plan_find(profile, cluster, &arguments->options, plan, error);
     ps_cluster_destroy(cluster);
     return status;

@@ -4,6 +4,7 @@
 
 #include "cli/network.h"
 #include "cli/output.h"
+#include "comm/launch.h"
 
 struct predict_arguments {
     struct common_arguments common;
@@ -34,6 +35,9 @@ static const struct argument rows[] = {
            .excludes = "prompt"),
     OPTION("batch", 'b', "N", integer, options.batch, "samples that are computed together; 64 where nothing is said",
            RANGE(1, 1 << 20), .excludes = "prompt"),
+    OPTION("workers", 'w', "P", integer, options.workers,
+           "of a run: so many workers predict, for networks that are too large for one; under mpirun all its processes do",
+           RANGE(1, 1024), .excludes = "prompt model"),
     OPTION_DEVICE(options.device),
     OPTION_THREADS(options.threads, "threads of the device"),
 };
@@ -91,12 +95,14 @@ static enum ps_status predict(const struct predict_arguments *arguments, const s
         options.path = OUTPUT_STANDARD;
         if (options.format == NULL) options.format = arguments->common.json ? "json" : "table";
     }
+    /* Ranks share the work on a run. */
+    if (launch_find().count > 1 && options.run != NULL) options.transport = "mpi";
     CHECK(ps_dataset_open(arguments->data, NULL, &data, error));
     options.network = network;
     options.data = data;
     enum ps_status status = ps_predict(&options, error);
     ps_dataset_destroy(data);
-    if (status != PS_OK || output_is_taken(options.path)) return status;
+    if (status != PS_OK || output_is_taken(options.path) || launch_find().rank > 0) return status;
     if (arguments->common.json) {
         printf("{\"file\": ");
         output_json_string(options.path);
@@ -112,6 +118,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_network *network = NULL;
     if (arguments->options.run == NULL && arguments->model == NULL)
         return message_set(error, PS_USAGE, "--run RUN_DIR or --model NAME must be given");
+    /* A text, and what a network without a run computes, is the first rank's. */
+    if (launch_find().rank > 0 && (arguments->options.run == NULL || arguments->text.prompt != NULL)) return PS_OK;
     CHECK(network_arguments_open(&arguments->network, arguments->model, &network, error));
     enum ps_status status =
         arguments->text.prompt != NULL ? write_text(arguments, network, error) : predict(arguments, network, error);
@@ -136,5 +144,6 @@ const struct command command_predict = {
     .size = sizeof(struct predict_arguments),
     .groups = {{&group, 0}, {&text_group, 0}, {&network_group, OF(network)}, {&common_group, 0}},
     .defaults = defaults,
+    .every_rank = true,
     .run = run,
 };

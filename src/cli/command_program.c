@@ -40,7 +40,7 @@ static enum ps_status check_memory(const struct program_arguments *arguments, co
                                    const struct ps_profile *profile, const struct ps_programs *programs,
                                    struct ps_error *error) {
     struct ps_cluster *cluster;
-    CHECK(cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, &cluster, error));
+    CHECK(cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, NULL, &cluster, error));
     enum ps_status status = ps_programs_check_memory(programs, plan, profile, cluster, error);
     ps_cluster_destroy(cluster);
     return status;

@@ -23,10 +23,8 @@ static const struct argument what_rows[] = {
 static const struct argument_group what_group = ARGUMENT_GROUP("What", what_rows);
 
 static const struct argument data_rows[] = {
-    OPTION("data", 'd', "SPEC", text, data,
-           "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "
-           "synthetic:KIND; a suffix @A-B takes samples A to B-1"),
-    OPTION("valid", 0, "SPEC", text, valid, "data to evaluate on after each segment"),
+    OPTION("data", 'd', "SPEC", text, data, DATA_HELP),
+    OPTION("valid", 0, "SPEC", text, valid, VALID_HELP),
     OPTION("batch", 'b', "N", integer, options.batch,
            "samples in a mini-batch, which the micro-batches must divide; 64 where nothing is said, for gpt2 and bert48 8",
            RANGE(1, 1 << 24)),
@@ -43,9 +41,8 @@ static const struct argument data_rows[] = {
            "the shortest that holds them"),
 };
 static const struct argument_group data_group = ARGUMENT_GROUP("Data and duration", data_rows);
-/* Around --batch, which planning without training has too. */
-const struct argument_group training_data_group = {"Training", data_rows, 2};
-const struct argument_group training_length_group = {NULL, data_rows + 3, sizeof data_rows / sizeof data_rows[0] - 3};
+/* Without the data, of which a comparison has several, and --batch, which planning without training has too. */
+const struct argument_group training_length_group = {"Training", data_rows + 3, sizeof data_rows / sizeof data_rows[0] - 3};
 
 static const struct argument rate_rows[] = {
     OPTION("lr", 0, "RATE", number, options.lr,

@@ -1,4 +1,5 @@
-/* Man pages, and completions for bash, zsh and fish, written from the tables of the commands as the help is. */
+/* Man pages, the reference docs/commands.md, and completions for bash, zsh and fish, written from the tables of the commands as the
+ * help is. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,6 +169,114 @@ static void put_first_page(FILE *out, const struct command *const *commands) {
         fprintf(out, ".BR penstock\\-%s (1)%s\n", commands[i]->name, commands[i + 1] != NULL ? "," : "");
 }
 
+/* ----------------------------------------------------------------- Markdown */
+
+static bool has_group(const struct command *command, const struct argument_group *group) {
+    for (const struct argument_place *place = command->groups; place->group != NULL; place++)
+        if (place->group == group) return true;
+    return false;
+}
+
+/* Do several commands take the group, so that it is described once for all? `first` is the first of them. */
+static bool is_shared(const struct command *const *commands, const struct argument_group *group, const struct command **first) {
+    size_t takers = 0;
+    for (size_t i = 0; commands[i] != NULL; i++)
+        if (has_group(commands[i], group) && takers++ == 0) *first = commands[i];
+    return takers > 1 && group->title != NULL;
+}
+
+/* A heading as links name it. */
+static void put_anchor(FILE *out, const char *title) {
+    for (; *title != '\0'; title++) fputc(*title == ' ' ? '-' : *title >= 'A' && *title <= 'Z' ? *title - 'A' + 'a' : *title, out);
+}
+
+static void put_rows(FILE *out, const struct argument_group *group) {
+    for (size_t i = 0; i < group->count; i++) {
+        const struct argument *row = &group->rows[i];
+        char text[4096];
+        fputs("| ", out);
+        if (row->letter != 0) fprintf(out, "`-%c`, ", row->letter);
+        fprintf(out, "`--%s%s", row->name, row->value != NULL ? " " : "");
+        if (row->value != NULL) put_marked(out, row->value, "|", "\\", "");
+        fputs("` | ", out);
+        command_row_text(row, text, sizeof text);
+        put_marked(out, text, "|*<", "\\", "");
+        fputs(" |\n", out);
+    }
+}
+
+static const char table_head[] = "| option | |\n| --- | --- |\n";
+
+/* "`a`, `b` and `c` take these." */
+static void put_takers(FILE *out, const struct command *const *commands, const struct argument_group *group) {
+    size_t left = 0;
+    for (size_t i = 0; commands[i] != NULL; i++) left += has_group(commands[i], group);
+    for (size_t i = 0; commands[i] != NULL; i++)
+        if (has_group(commands[i], group))
+            fprintf(out, "`%s`%s", commands[i]->name, --left > 1 ? ", " : left == 1 ? " and " : " take these.\n\n");
+}
+
+static void put_section(FILE *out, const struct command *const *commands, const struct command *command) {
+    fprintf(out, "## %s\n\n    penstock %s ", command->name, command->name);
+    for (const char *c = command->usage; *c != '\0'; c++) {
+        fputc(*c, out);
+        if (*c == '\n') fputs("    ", out);
+    }
+    fputs("\n\n", out);
+    for (size_t i = 0; i < COMMAND_PARAGRAPHS_MAX && command->description[i] != NULL; i++) {
+        put_marked(out, command->description[i], "|*<", "\\", "");
+        fputs("\n\n", out);
+    }
+    const struct command *first;
+    const char *before = "And ";
+    for (const struct argument_place *place = command->groups; place->group != NULL; place++) {
+        const char *title = place->group->title;
+        if (is_shared(commands, place->group, &first)) continue;
+        if (title != NULL) fprintf(out, "%s%s%s%s", place > command->groups ? "\n" : "", title, ":\n\n", table_head);
+        put_rows(out, place->group); /* without a title they go on */
+    }
+    fputc('\n', out);
+    for (const struct argument_place *place = command->groups; place->group != NULL; place++) {
+        if (!is_shared(commands, place->group, &first)) continue;
+        fprintf(out, "%s[%s](#", before, place->group->title);
+        put_anchor(out, place->group->title);
+        fputs("-options)", out);
+        before = ", ";
+    }
+    fputs(".\n\n", out);
+    for (const char *line = command->example; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        fprintf(out, "  %.*s\n", (int)length, line); /* indented by two in the table */
+        line += length + (line[length] == '\n');
+    }
+    fputc('\n', out);
+}
+
+static void put_reference(FILE *out, const struct command *const *commands) {
+    fputs("# Commands\n\nThe program writes this page from its tables of options (`penstock --documents DIR`); `penstock COMMAND "
+          "--help` prints the same.\n\n| command | |\n| --- | --- |\n",
+          out);
+    for (size_t i = 0; commands[i] != NULL; i++)
+        fprintf(out, "| [%s](#%s) | %s |\n", commands[i]->name, commands[i]->name, commands[i]->summary);
+    fputs("\n| exit status | |\n| --- | --- |\n", out);
+#define X(name, value, text)                                                                                                   \
+    if (name != PS_OUT_OF_MEMORY) fprintf(out, "| %d | %s |\n", value, text);
+    PS_STATUS_LIST(X)
+#undef X
+    fputc('\n', out);
+    for (size_t i = 0; commands[i] != NULL; i++) put_section(out, commands, commands[i]);
+    for (size_t i = 0; commands[i] != NULL; i++)
+        for (const struct argument_place *place = commands[i]->groups; place->group != NULL; place++) {
+            const struct command *first;
+            if (!is_shared(commands, place->group, &first) || first != commands[i]) continue;
+            fprintf(out, "## %s options\n\n", place->group->title);
+            put_takers(out, commands, place->group);
+            fputs(table_head, out);
+            put_rows(out, place->group);
+            fputc('\n', out);
+        }
+}
+
 /* --------------------------------------------------------------------- bash */
 
 static void put_bash(FILE *out, const struct command *const *commands) {
@@ -322,6 +431,7 @@ enum ps_status documents_write(const struct command *const *commands, const char
         const char *folder, *name;
         void (*put)(FILE *out, const struct command *const *commands);
     } documents[] = {{"man", "penstock.1", put_first_page},
+                     {"markdown", "commands.md", put_reference},
                      {"bash", "penstock", put_bash},
                      {"zsh", "_penstock", put_zsh},
                      {"fish", "penstock.fish", put_fish}};

@@ -23,6 +23,7 @@ static const struct argument rows[] = {
            "processors that multiply bf16; auto: bf16 on those"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
+const struct argument_group network_base_group = {"Network", rows, sizeof rows / sizeof rows[0] - 1};
 
 enum ps_status network_arguments_open(const struct network_arguments *arguments, const char *model, struct ps_network **network,
                                       struct ps_error *error) {

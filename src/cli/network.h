@@ -10,6 +10,7 @@ struct network_arguments {
 };
 
 extern const struct argument_group network_group;
+extern const struct argument_group network_base_group; /* without --precision, for commands that have a list of them */
 
 /* The network of --model as the options want it. `model` NULL: *network becomes NULL, and none of the options may be given. */
 enum ps_status network_arguments_open(const struct network_arguments *arguments, const char *model, struct ps_network **network,

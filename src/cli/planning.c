@@ -23,7 +23,8 @@ static const struct argument cluster_rows[] = {
     FLAG("no-overlap", 0, options.no_overlap, "a transfer keeps both of its workers from computing", .excludes = "cluster"),
     FLAG("streaming", 0, options.streaming, "a transfer begins with the computation that makes it, as on FPGAs",
          .excludes = "cluster no-overlap"),
-    OPTION("cores", 0, "N", integer, options.cores, "workers that can compute at the same moment; without it all of them",
+    OPTION("cores", 0, "N", integer, options.cores,
+           "workers that can compute at the same moment; without it all of them, or where nothing says links as this machine",
            RANGE(1, 1024), .excludes = "cluster"),
 };
 const struct argument_group cluster_group = ARGUMENT_GROUP("Cluster", cluster_rows);
@@ -58,7 +59,9 @@ static const struct argument plan_rows[] = {
            "stages end only between modules: where the first N parts of the layers' names, as in h.0.mlp, differ", RANGE(1, 64),
            .excludes = "plan"),
     OPTION("wire", 0, "CODEC", text, wire,
-           "encode what workers send: bf16, int8 or topk:SHARE; auto:CODEC: where links need it, and nothing that loses more",
+           "encode what workers send: bf16, int8 or topk:SHARE; auto:CODEC: where links need it, and nothing that loses more; "
+           "or each by "
+           "its own, as in activation=int8+gradient=bf16+sum=int8",
            .excludes = "plan"),
     FLAG("replicate", 0, replicate, "stages may have replicas (pipedream, auto, pipedream-paper, data-parallel)",
          .excludes = "plan"),
@@ -74,11 +77,11 @@ static const struct argument method_rows[] = {
 };
 const struct argument_group method_group = ARGUMENT_GROUP(NULL, method_rows);
 
-enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
-                                      struct ps_error *error) {
+enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, const struct ps_profile *profile,
+                                      struct ps_cluster **cluster, struct ps_error *error) {
     if (arguments->path != NULL) return ps_cluster_read(arguments->path, cluster, error);
     struct ps_cluster_options options = arguments->options;
     options.struct_size = sizeof options;
     options.workers = workers;
-    return ps_cluster_uniform(&options, cluster, error);
+    return profile != NULL ? ps_cluster_here(&options, profile, cluster, error) : ps_cluster_uniform(&options, cluster, error);
 }

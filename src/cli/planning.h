@@ -18,9 +18,10 @@ extern const struct argument_group plan_group;   /* of a struct ps_plan_options 
 extern const struct argument_group work_group;   /* of plan_group what is not method, schedule or weights */
 extern const struct argument_group method_group; /* likewise: what only planning without training knows */
 
-/* The cluster that was described: from its file, or uniform of `workers` workers. */
-enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, struct ps_cluster **cluster,
-                                      struct ps_error *error);
+/* The cluster that was described: from its file, or uniform of `workers` workers; where the profile is given (else NULL) and
+ * nothing describes a cluster, on this machine (ps_cluster_here). */
+enum ps_status cluster_arguments_open(const struct cluster_arguments *arguments, int workers, const struct ps_profile *profile,
+                                      struct ps_cluster **cluster, struct ps_error *error);
 
 /* Of the option that names the profile. */
 #define COSTS_HELP                                                                                                             \

@@ -19,7 +19,11 @@ struct train_arguments {
 };
 
 /* Of a struct train_arguments. */
-extern const struct argument_group training_data_group, training_length_group, training_rate_group, training_where_group;
+extern const struct argument_group training_length_group, training_rate_group, training_where_group;
+#define DATA_HELP                                                                                                              \
+    "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "         \
+    "synthetic:KIND; a suffix @A-B takes samples A to B-1"
+#define VALID_HELP "data to evaluate on after each segment"
 
 void training_defaults(struct train_arguments *arguments);
 

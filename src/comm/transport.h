@@ -58,7 +58,10 @@ struct transport_share {
     float scale;           /* the sum is multiplied by it; the same for all */
     float *statistics;     /* running statistics: each replica gets their mean */
     size_t statistics_count;
-    double takes_s; /* duration of the sum for devices that only wait */
+    /* The codecs of the sum: `gradients` are rounded to that of a share. NULL, or codec WIRE_NONE: none. */
+    const struct sum_wire *wire;
+    const struct wire_run *run; /* all of `gradients`, for a device with memory of its own */
+    double takes_s;             /* duration of the sum for devices that only wait */
     /* In `gradients`: those of the stage's uses of transport_options.tied, by parameter, and then in their order. */
     float *const *tied;
 };

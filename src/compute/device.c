@@ -73,14 +73,16 @@ void device_add(struct device *device, enum number_type type, size_t count, void
 }
 
 void wire_call_run(const struct wire_call *call) {
-    if (call->decode)
+    if (!call->encoded)
+        wire_round(call->wire, call->runs, call->run_count, call->block, call->feedback);
+    else if (call->decode)
         wire_decode(call->wire, call->runs, call->run_count, call->encoded, call->block);
     else
         wire_encode(call->wire, call->runs, call->run_count, call->block, call->feedback, call->encoded);
 }
 
 void device_code(struct device *device, const struct wire_call *call) {
-    if (device->type->code)
+    if (device != NULL && device->type->code)
         device->type->code(device, call);
     else
         wire_call_run(call);

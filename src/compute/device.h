@@ -34,7 +34,7 @@ struct stretch {
     size_t count;
 };
 
-/* One encoding, or one decoding, of a block for the wire (base/wire.h). */
+/* One encoding, one decoding, or where `encoded` is NULL one rounding in place, of a block for the wire (base/wire.h). */
 struct wire_call {
     const struct wire *wire;
     const struct wire_run *runs; /* of the block; like `wire` they must stay until the work is done */

@@ -33,10 +33,10 @@
 
 /* Each line of LINE bytes has a word in the history; block sizes are rounded up so that their history is whole pages. */
 enum { LINE = 64, BLOCK = 4096 / (int)sizeof(uint64_t) * LINE };
-#define ARENA ((size_t)1 << 37)
+#define ARENA ((size_t)1 << 34)
 
 /* Addresses are never reused, so that the use of a block after its release is found, too. (The size leaves room for what
- * sanitizers reserve.) */
+ * sanitizers reserve, and is what valgrind has.) */
 static struct {
     char *handles; /* what the program holds */
     char *memory;  /* where it is */
@@ -253,7 +253,7 @@ static void run_code(struct far_device *far, struct wire_call *call) {
         bytes = end > bytes ? end : bytes;
     }
     call->block = use(far, call->block, bytes);
-    call->encoded = use(far, call->encoded, wire_bytes(call->wire, &numbers));
+    if (call->encoded) call->encoded = use(far, call->encoded, wire_bytes(call->wire, &numbers));
     call->feedback = use(far, call->feedback, wire_feedback_bytes(call->wire, &numbers));
     wire_call_run(call);
 }

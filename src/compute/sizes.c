@@ -57,17 +57,28 @@ struct wire_numbers layer_output_numbers(const struct layer_sizes *layer) {
     return numbers;
 }
 
-void stage_sizes_encode(struct stage_sizes *sizes, const struct cut_wire *before, const struct cut_wire *after) {
+void stage_sizes_encode(struct stage_sizes *sizes, const struct stage_wire *wire) {
+    const struct wire_numbers gradients = stage_gradient_numbers(sizes);
     const struct {
         const struct wire *wire;
         const struct wire_numbers *numbers;
-    } blocks[WIRE_BLOCKS] = {[WIRE_ACTIVATION_SENT] = {&after->activation, &sizes->output},
-                             [WIRE_ACTIVATION_RECEIVED] = {&before->activation, &sizes->input},
-                             [WIRE_GRADIENT_SENT] = {&before->gradient, &sizes->input},
-                             [WIRE_GRADIENT_RECEIVED] = {&after->gradient, &sizes->output}};
-    for (int b = 0; b < WIRE_BLOCKS; b++) {
-        const bool sent = b == WIRE_ACTIVATION_SENT || b == WIRE_GRADIENT_SENT;
-        sizes->wire_bytes[b] = wire_bytes(blocks[b].wire, blocks[b].numbers);
-        sizes->feedback_bytes[b] = sent ? wire_feedback_bytes(blocks[b].wire, blocks[b].numbers) : 0;
+    } coded[WIRE_CODED] = {[WIRE_ACTIVATION_SENT] = {&wire->after.activation, &sizes->output},
+                           [WIRE_ACTIVATION_RECEIVED] = {&wire->before.activation, &sizes->input},
+                           [WIRE_GRADIENT_SENT] = {&wire->before.gradient, &sizes->input},
+                           [WIRE_GRADIENT_RECEIVED] = {&wire->after.gradient, &sizes->output},
+                           [WIRE_SUM] = {&wire->sum.share, &gradients}};
+    for (int c = 0; c < WIRE_CODED; c++) {
+        const bool received = c == WIRE_ACTIVATION_RECEIVED || c == WIRE_GRADIENT_RECEIVED;
+        if (c < WIRE_BLOCKS) sizes->wire_bytes[c] = wire_bytes(coded[c].wire, coded[c].numbers);
+        sizes->feedback_bytes[c] = received ? 0 : wire_feedback_bytes(coded[c].wire, coded[c].numbers);
     }
+    sizes->sum_wire = wire->sum;
+}
+
+int64_t stage_sum_bytes(const struct stage_sizes *sizes) {
+    const struct wire_numbers gradients = stage_gradient_numbers(sizes);
+    int64_t bytes = stage_gradient_bytes(sizes);
+    if (sizes->sum_wire.share.codec != WIRE_NONE)
+        bytes = (wire_bytes(&sizes->sum_wire.share, &gradients) + wire_bytes(&sizes->sum_wire.sum, &gradients)) / 2;
+    return bytes + sizes->statistics_bytes;
 }

@@ -33,22 +33,25 @@ enum wire_block {
     WIRE_ACTIVATION_RECEIVED,
     WIRE_GRADIENT_SENT, /* of the input-gradient block */
     WIRE_GRADIENT_RECEIVED,
-    WIRE_BLOCKS
+    WIRE_BLOCKS,
+    WIRE_SUM = WIRE_BLOCKS, /* no block of its own: the gradients that replicas sum, which are rounded in place */
+    WIRE_CODED
 };
 
 /* A stage of layers first..last. */
 struct stage_sizes {
     int64_t parameter_bytes, narrow_bytes, statistics_bytes, fixed_bytes;
-    int64_t repeated_gradient_bytes;     /* a parameter that several layers share is stored once, but each use has a gradient */
-    int64_t tied_bytes;                  /* gradients of uses of parameters that layers outside of the stage use, too */
-    int64_t input_bytes;                 /* input block: data or the values that cross the cut; kept until the backward */
-    int64_t output_bytes;                /* output block; 0 at the network's end */
-    int64_t stash_bytes;                 /* kept per micro-batch besides the input block */
-    int64_t delta_bytes;                 /* kept per micro-batch between the two halves of a backward that is split */
-    int64_t workspace_bytes;             /* one per worker, whichever stage runs */
-    struct wire_numbers input, output;   /* in the input and the output block */
-    int64_t wire_bytes[WIRE_BLOCKS];     /* encoded blocks; 0: not encoded */
-    int64_t feedback_bytes[WIRE_BLOCKS]; /* error feedback of those that are sent; 0: none */
+    int64_t repeated_gradient_bytes;    /* a parameter that several layers share is stored once, but each use has a gradient */
+    int64_t tied_bytes;                 /* gradients of uses of parameters that layers outside of the stage use, too */
+    int64_t input_bytes;                /* input block: data or the values that cross the cut; kept until the backward */
+    int64_t output_bytes;               /* output block; 0 at the network's end */
+    int64_t stash_bytes;                /* kept per micro-batch besides the input block */
+    int64_t delta_bytes;                /* kept per micro-batch between the two halves of a backward that is split */
+    int64_t workspace_bytes;            /* one per worker, whichever stage runs */
+    struct wire_numbers input, output;  /* in the input and the output block */
+    int64_t wire_bytes[WIRE_BLOCKS];    /* encoded blocks; 0: not encoded */
+    int64_t feedback_bytes[WIRE_CODED]; /* error feedback of those that are sent; 0: none */
+    struct sum_wire sum_wire;           /* of the sum of gradients over replicas */
 };
 
 /* `layers` are the whole chain's, `input_bytes` the data of one micro-batch. `ties`: NULL: the first and the last layer share
@@ -68,8 +71,13 @@ void stage_sizes_tie(const struct layer_sizes *begin, const struct layer_sizes *
 
 /* The numbers that cross the cut after a layer; f32 where the source of the sizes does not know. */
 struct wire_numbers layer_output_numbers(const struct layer_sizes *layer);
-/* Sets the sizes of encoded blocks: `before` and `after` are the codecs at the stage's two cuts. */
-void stage_sizes_encode(struct stage_sizes *sizes, const struct cut_wire *before, const struct cut_wire *after);
+/* The codecs of a stage, at its two cuts and of the sum over its replicas. */
+struct stage_wire {
+    struct cut_wire before, after;
+    struct sum_wire sum;
+};
+/* Sets the sizes of encoded blocks. */
+void stage_sizes_encode(struct stage_sizes *sizes, const struct stage_wire *wire);
 
 /* The size of the block of what a stage has once, whatever its versions: running statistics, then fixed parameters. */
 static inline int64_t stage_unchanged_bytes(const struct stage_sizes *sizes) {
@@ -97,5 +105,10 @@ static inline int64_t stage_master_bytes(const struct stage_sizes *sizes) {
 static inline int64_t stage_gradient_bytes(const struct stage_sizes *sizes) {
     return sizes->parameter_bytes + sizes->repeated_gradient_bytes;
 }
+static inline struct wire_numbers stage_gradient_numbers(const struct stage_sizes *sizes) {
+    return (struct wire_numbers){{[TYPE_F32] = stage_gradient_bytes(sizes) / (int64_t)sizeof(float)}};
+}
+/* What a replica's gradients and statistics take on the wire, the mean of those that it sends and of their sum that it gets. */
+int64_t stage_sum_bytes(const struct stage_sizes *sizes);
 
 #endif

@@ -231,6 +231,10 @@ void stage_take_output(const struct stage *stage, const struct stage_blocks *blo
     }
 }
 
+int64_t stage_output_elements(const struct stage *stage) {
+    return shape_elements(&stage->graph->nodes[stage->nodes[stage->node_count - 1].node->inputs[0]].shape);
+}
+
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks) {
     struct stage_run run = start(stage, blocks, NULL, NULL, NULL);
     const struct stage_node *end = &stage->nodes[stage->node_count - 1];

@@ -15,11 +15,12 @@
 #include "base/file.h"
 #include "data/pixels.h"
 
-enum { SIDE = 32, CHANNELS = 3, IMAGE_BYTES = CHANNELS * SIDE * SIDE };
+enum { SIDE = 32, CHANNELS = 3, IMAGE_BYTES = CHANNELS * SIDE * SIDE, NAMES_LIMIT = 1 << 16 };
 
 struct cifar_kind {
     const char *name;
     const char *files[2][6]; /* by dataset_part; NULL-terminated */
+    const char *names_file;  /* the names of the classes, a line each */
     int classes;
     size_t label_bytes; /* the last of them is used */
     float mean[CHANNELS], deviation[CHANNELS];
@@ -30,6 +31,7 @@ static const struct cifar_kind cifar10 = {
     .files = {[DATASET_TRAIN] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                                  "data_batch_5.bin"},
               [DATASET_TEST] = {"test_batch.bin"}},
+    .names_file = "batches.meta.txt",
     .classes = 10,
     .label_bytes = 1,
     .mean = {0.4914f, 0.4822f, 0.4465f},
@@ -39,6 +41,7 @@ static const struct cifar_kind cifar10 = {
 static const struct cifar_kind cifar100 = {
     .name = "cifar100",
     .files = {[DATASET_TRAIN] = {"train.bin"}, [DATASET_TEST] = {"test.bin"}},
+    .names_file = "fine_label_names.txt",
     .classes = 100,
     .label_bytes = 2,
     .mean = {0.5071f, 0.4865f, 0.4409f},
@@ -93,6 +96,34 @@ static enum ps_status add_files(const struct cifar_kind *kind, const char *direc
     return PS_BAD_INPUT;
 }
 
+/* The lines of the file of names, where it is there and has one for each class. */
+static enum ps_status read_names(const struct cifar_kind *kind, const char *directory, struct dataset *dataset,
+                                 struct ps_error *error) {
+    char path[4096], *text, *to;
+    size_t size;
+    int count = 0;
+    if (!file_exists(file_join(path, directory, kind->names_file))) return PS_OK;
+    TRY(file_read(path, NAMES_LIMIT, &text, &size, error));
+    to = text;
+    for (char *line = text; *line;) {
+        const size_t length = strcspn(line, "\r\n");
+        char *next = line + length + strspn(line + length, "\r\n");
+        if (length > 0) {
+            memmove(to, line, length);
+            to += length;
+            /* The file ends with a 0 byte of its own. */
+            *to++ = '\0';
+            count++;
+        }
+        line = next;
+    }
+    if (count == kind->classes)
+        dataset->class_names = text;
+    else
+        free(text);
+    return PS_OK;
+}
+
 static enum ps_status parse_options(struct byte_dataset *bytes, struct spec *options, const char *name,
                                     struct ps_error *error) {
     static const char *const keys[] = {"pad", "flip"};
@@ -130,6 +161,7 @@ static enum ps_status open_kind(const struct cifar_kind *kind, const char *rest,
     for (int c = 0; c < CHANNELS; c++) byte_dataset_normalise(bytes, c, kind->mean[c], kind->deviation[c]);
     enum ps_status status = parse_options(bytes, &options, kind->name, error);
     if (status == PS_OK) status = add_files(kind, directory, part, bytes, error);
+    if (status == PS_OK) status = read_names(kind, directory, &bytes->dataset, error);
     if (status != PS_OK) {
         byte_dataset_close(&bytes->dataset);
         return status;

@@ -77,6 +77,7 @@ struct dataset {
     const struct dataset_class *class; /* set by samples_open unless the format's `open` set it */
     int64_t samples;                   /* in the training or test set, before a range is taken; fewer than 2^32 */
     struct dataset_shape shape;
+    char *class_names; /* shape.classes of them, each with its '\0'; NULL: the files have none */
 };
 
 /* The length of a sample of source and target: tokens of each, as the network reads them. */
@@ -134,8 +135,9 @@ enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *k
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);
-/* A number that changes with the data, by which a run that goes on notices other data; 0 for generated data and the caller's. It
- * is made of all samples up to 1 GiB, else of 64 MiB of them that lie evenly; where samples have traces, of these, up to 262,144. */
+/* A number that changes with the data, by which a run that goes on notices other data; 0 for generated data and the caller's.
+ * It is made of all samples up to 1 GiB, else of 64 MiB of them that lie evenly; where samples have traces, of these, up to
+ * 262,144. */
 enum ps_status samples_checksum(const struct samples *samples, uint64_t *checksum, struct ps_error *error);
 /* Does the spec name a format of text, whose words a vocabulary numbers? */
 bool samples_have_words(const char *spec);

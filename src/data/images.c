@@ -117,6 +117,16 @@ static enum ps_status list_classes(const char *path, struct dirent ***entries, i
     return error_set(error, PS_BAD_INPUT, "%s: has no folders; each class must have one with its images", path);
 }
 
+/* The folders' names, for who says more than a number. */
+static enum ps_status keep_names(struct dataset *dataset, struct dirent **classes, int count, struct ps_error *error) {
+    size_t size = 0;
+    for (int i = 0; i < count; i++) size += strlen(classes[i]->d_name) + 1;
+    TRY(memory_new(&dataset->class_names, size, "names of classes", error));
+    char *place = dataset->class_names;
+    for (int i = 0; i < count; i++) place = stpcpy(place, classes[i]->d_name) + 1;
+    return PS_OK;
+}
+
 static enum ps_status add_class(struct images *images, const char *name, struct dirent **classes, int class_count,
                                 struct ps_error *error) {
     int32_t label = 0;
@@ -137,6 +147,7 @@ static enum ps_status add_classes(struct images *images, const char *training, s
     int class_count, own_count;
     TRY(list_classes(training, &classes, &class_count, error));
     enum ps_status status = list_classes(images->directory, &own, &own_count, error);
+    if (status == PS_OK) status = keep_names(&images->dataset, classes, class_count, error);
     if (status == PS_OK) {
         for (int i = 0; i < own_count && status == PS_OK; i++) {
             status = add_class(images, own[i]->d_name, classes, class_count, error);
@@ -259,6 +270,7 @@ static uint64_t trace_of(const struct dataset *dataset, int64_t index) {
 
 static void close_images(struct dataset *dataset) {
     struct images *images = (struct images *)dataset;
+    free(dataset->class_names);
     free(images->paths);
     free(images->files);
     free(images);

@@ -82,6 +82,7 @@ struct byte_dataset *byte_dataset_create(struct ps_error *error) {
 void byte_dataset_close(struct dataset *dataset) {
     struct byte_dataset *bytes = (struct byte_dataset *)dataset;
     if (!bytes) return;
+    free(dataset->class_names);
     free(bytes->buffers[0]);
     free(bytes->buffers[1]);
     free(bytes);

@@ -138,7 +138,9 @@ static enum ps_status compile(const char *text, uint32_t options, const char *ex
         pcre2_get_error_message(code, message, sizeof message);
         return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s': %s", expression, (const char *)message);
     }
+#ifndef PENSTOCK_NO_REGEX_JIT
     (void)pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE); /* without it matching is slower */
+#endif
     made->match = pcre2_match_data_create_from_pattern(made->code, NULL);
     made->context = pcre2_match_context_create(NULL);
     made->stack = pcre2_jit_stack_create(1 << 15, 1 << 20, NULL);

@@ -30,6 +30,7 @@ struct evaluator {
     struct samples samples;
     struct trained trained;
     struct loader *loader;
+    struct class_names names;
     float *output; /* of a batch, for the watch */
     char *staging; /* the input block of a network with several inputs, put together in the host's memory; else NULL */
 };
@@ -62,6 +63,7 @@ static enum ps_status open_inputs(struct evaluator *evaluator, struct ps_error *
     wanted.words_needed = true;
     wanted.unlabelled = evaluator->watch != NULL;
     TRY(dataset_use(options->data, DATASET_TEST, &wanted, &evaluator->samples, error));
+    if (evaluator->watch) TRY(class_names_find(options->run, evaluator->samples.dataset, &evaluator->names, error));
     struct loader_options loader = {.samples = &evaluator->samples,
                                     .batch = evaluator->batch,
                                     .inputs = true,
@@ -76,7 +78,7 @@ static enum ps_status make_staging(struct evaluator *evaluator, struct ps_error 
     return memory_new(&evaluator->staging, stage_sizes(evaluator->trained.stage).input_bytes, "evaluation", error);
 }
 
-static struct shape output_shape(const struct graph *graph) {
+struct shape evaluated_shape(const struct graph *graph) {
     struct shape shape = graph->nodes[graph->nodes[graph->node_count - 1].inputs[0]].shape;
     shape.type = TYPE_F32; /* in which it is handed on */
     return shape;
@@ -86,7 +88,7 @@ static struct shape output_shape(const struct graph *graph) {
 static enum ps_status watch_batch(struct evaluator *evaluator, int64_t number, const struct loaded_batch *batch,
                                   struct ps_error *error) {
     const struct trained *trained = &evaluator->trained;
-    const struct shape shape = output_shape(trained->network->graph);
+    const struct shape shape = evaluated_shape(trained->network->graph);
     const int64_t first = number * evaluator->batch;
     const int64_t count = shape_elements(&shape) * evaluator->batch;
     if (!evaluator->output) TRY(memory_new(&evaluator->output, count, "outputs", error));
@@ -98,7 +100,8 @@ static enum ps_status watch_batch(struct evaluator *evaluator, int64_t number, c
                                          .first = first,
                                          .total = evaluator->samples.count,
                                          .index = evaluator->samples.first + first,
-                                         .samples = batch->samples};
+                                         .samples = batch->samples,
+                                         .names = &evaluator->names};
     return evaluator->watch->take(evaluator->watch->context, &seen, error);
 }
 
@@ -228,6 +231,7 @@ static enum ps_status evaluate(const struct ps_evaluate_options *options, const 
     loader_destroy(evaluator.loader);
     free(evaluator.staging);
     free(evaluator.output);
+    class_names_free(&evaluator.names);
     trained_free_stage(&evaluator.trained);
     samples_close(&evaluator.samples);
     trained_close(&evaluator.trained);

@@ -92,15 +92,37 @@ static void add_number(struct predicting *p, double number, int digits) {
         text_add(&p->table, "%.*g", digits, number);
 }
 
+/* Quoted as CSV and JSON have it. */
+static enum ps_status put_string(struct predicting *p, const char *name, const char *string, struct ps_error *error) {
+    begin_field(p, name);
+    if (is_json(p)) {
+        json_t *value = json_string(string);
+        char *quoted = value ? json_dump_text(value, JSON_ENCODE_ANY) : NULL;
+        json_decref(value);
+        TRY(memory_check(quoted, name, error));
+        text_add(&p->table, "%s", quoted);
+        free(quoted);
+    } else if (p->form == FORM_CSV) {
+        text_add(&p->table, "\"");
+        for (const char *at = string; *at; at++) text_add(&p->table, *at == '"' ? "\"\"" : "%c", *at);
+        text_add(&p->table, "\"");
+    } else {
+        text_add(&p->table, "%s", string);
+    }
+    return PS_OK;
+}
+
 /* The names of columns, which JSON has in each row. */
-static void put_head(struct predicting *p, const struct ps_network *network) {
+static void put_head(struct predicting *p, const struct evaluated_batch *batch) {
+    const struct ps_network *network = batch->network;
     const enum kind kind = kind_of(network);
     const char *const separator = p->form == FORM_TABLE ? "\t" : ",";
     if (is_json(p)) return;
     text_add(&p->table, "index");
     if (kind == CLASSES)
-        text_add(&p->table, "%s%s%slabel%sprobability", separator, network->labels > 1 ? "position" : "",
-                 network->labels > 1 ? separator : "", separator);
+        text_add(&p->table, "%s%s%slabel%sprobability%s%s", separator, network->labels > 1 ? "position" : "",
+                 network->labels > 1 ? separator : "", separator, batch->names->count > 0 ? separator : "",
+                 batch->names->count > 0 ? "name" : "");
     for (int64_t i = 0; kind != CLASSES && i < p->each; i++)
         text_add(&p->table, "%s%s_%lld", separator, kind == PROBABILITIES ? "probability" : "output", (long long)i);
     text_add(&p->table, "\n");
@@ -117,7 +139,10 @@ static int64_t best_of(const float *logits, int64_t classes, double *probability
     return best;
 }
 
-static void put_classes(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
+static enum ps_status put_classes(struct predicting *p, const struct evaluated_batch *batch, int64_t index,
+                                  const float *output, struct ps_error *error) {
+    const struct ps_network *network = batch->network;
+    const struct class_names *names = batch->names;
     const int64_t classes = network->classes;
     for (int64_t position = 0; position < p->each / classes; position++) {
         double probability;
@@ -128,8 +153,10 @@ static void put_classes(struct predicting *p, const struct ps_network *network, 
         put_integer(p, "label", label);
         begin_field(p, "probability");
         add_number(p, probability, 7);
+        if (names->count > 0) TRY(put_string(p, "name", label < names->count ? names->name[label] : "", error));
         end_row(p);
     }
+    return PS_OK;
 }
 
 /* In JSON they are one list. */
@@ -149,15 +176,14 @@ static void put_numbers(struct predicting *p, bool probabilities, int64_t index)
     end_row(p);
 }
 
-static void put_rows(struct predicting *p, const struct ps_network *network, int64_t index, const float *output) {
-    const enum kind kind = kind_of(network);
-    if (kind == CLASSES)
-        put_classes(p, network, index, output);
-    else
-        put_numbers(p, kind == PROBABILITIES, index);
+static enum ps_status put_rows(struct predicting *p, const struct evaluated_batch *batch, int64_t index, const float *output,
+                               struct ps_error *error) {
+    const enum kind kind = kind_of(batch->network);
+    if (kind == CLASSES) return put_classes(p, batch, index, output, error);
+    put_numbers(p, kind == PROBABILITIES, index);
+    return PS_OK;
 }
 
-/* A sentence, quoted as CSV and JSON have it. */
 static enum ps_status take_sentence(void *context, int64_t index, const char *sentence, struct ps_error *error) {
     struct predicting *p = context;
     if (!p->options->path || p->form == FORM_ARRAYS)
@@ -168,21 +194,7 @@ static enum ps_status take_sentence(void *context, int64_t index, const char *se
         text_add(&p->table, p->form == FORM_TABLE ? "index\ttranslation\n" : "index,translation\n");
     begin_row(p);
     put_integer(p, "index", index);
-    begin_field(p, "translation");
-    if (is_json(p)) {
-        json_t *string = json_string(sentence);
-        char *quoted = string ? json_dump_text(string, JSON_ENCODE_ANY) : NULL;
-        json_decref(string);
-        TRY(memory_check(quoted, "a translation", error));
-        text_add(&p->table, "%s", quoted);
-        free(quoted);
-    } else if (p->form == FORM_CSV) {
-        text_add(&p->table, "\"");
-        for (const char *at = sentence; *at; at++) text_add(&p->table, *at == '"' ? "\"\"" : "%c", *at);
-        text_add(&p->table, "\"");
-    } else {
-        text_add(&p->table, "%s", sentence);
-    }
+    TRY(put_string(p, "translation", sentence, error));
     end_row(p);
     return PS_OK;
 }
@@ -194,7 +206,7 @@ static enum ps_status take_room(struct predicting *p, const struct evaluated_bat
     p->each = shape_elements(&p->shape);
     p->total = batch->total;
     TRY(memory_new(&p->sample, p->each, "predictions", error));
-    if (p->options->path && p->form != FORM_ARRAYS) put_head(p, batch->network);
+    if (p->options->path && p->form != FORM_ARRAYS) put_head(p, batch);
     if (p->form != FORM_ARRAYS) return PS_OK;
     TRY(memory_new(&p->outputs, p->total * p->each, "predictions", error));
     if (!batch->targets) return PS_OK;
@@ -224,7 +236,7 @@ static enum ps_status take(void *context, const struct evaluated_batch *batch, s
         if (p->form == FORM_ARRAYS)
             memcpy(p->outputs + (batch->first + n) * p->each, p->sample, (size_t)p->each * sizeof *p->outputs);
         else if (options->path)
-            put_rows(p, batch->network, batch->index + n, output);
+            TRY(put_rows(p, batch, batch->index + n, output, error));
     }
     if (p->labels) keep_labels(p, batch);
     return PS_OK;
@@ -286,7 +298,7 @@ static enum ps_status choose_form(const struct ps_predict_options *options, enum
     return options->format ? error_unknown(error, PS_USAGE, "`format`", options->format, form_names, FORMS) : PS_OK;
 }
 
-enum ps_status ps_predict(const struct ps_predict_options *given, struct ps_error *error) {
+enum ps_status predict_samples(const struct ps_predict_options *given, watched_evaluation *together, struct ps_error *error) {
     struct ps_predict_options options = {0};
     TRY(VERSIONED_TAKE(ps_predict_options, given, &options, error));
     if (!options.path && !options.take) return error_set(error, PS_USAGE, "one of `path` and `take` must be given");
@@ -301,9 +313,13 @@ enum ps_status ps_predict(const struct ps_predict_options *given, struct ps_erro
                                                  .beam = options.beam,
                                                  .threads = options.threads,
                                                  .log = options.log,
-                                                 .checkpoint = options.checkpoint};
+                                                 .checkpoint = options.checkpoint,
+                                                 .workers = options.workers,
+                                                 .transport = options.transport};
     const struct evaluation_watch watch = {.context = &predicting, .take = take, .sentence = take_sentence, .finish = finish};
-    enum ps_status status = evaluate_watched(&evaluate, &watch, error);
+    if (options.workers < 0) return error_set(error, PS_USAGE, "`workers`: %d is negative", options.workers);
+    const bool alone = options.workers <= 1 && !options.transport;
+    enum ps_status status = alone ? evaluate_watched(&evaluate, &watch, error) : together(&evaluate, &watch, error);
     text_free(&predicting.table);
     free(predicting.outputs);
     free(predicting.sample);

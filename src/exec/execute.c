@@ -286,6 +286,13 @@ static enum ps_status take_tokens(const struct call *call, const struct stage_bl
     return PS_OK;
 }
 
+/* What the network computed of the micro-batch. */
+static void take_outputs(const struct call *call, const struct stage_blocks *blocks) {
+    const struct executor *executor = call->executor;
+    const int64_t count = executor->samples * stage_output_elements(call->stage->stage);
+    stage_take_output(call->stage->stage, blocks, executor->segment.outputs + call->instruction->micro_batch * count);
+}
+
 static enum ps_status forward(void *context, int number, const struct instruction *instruction, struct ps_error *error) {
     const struct call call = begin_work(context, number, instruction);
     struct executor *executor = call.executor;
@@ -300,6 +307,7 @@ static enum ps_status forward(void *context, int number, const struct instructio
     step.samples = counted;
     TRY(stage_forward(stage_of(&call), &blocks, &step, &call.work->result, error));
     if (executor->segment.decoding && last) TRY(take_tokens(&call, &blocks, error));
+    if (executor->segment.outputs && last) take_outputs(&call, &blocks);
     return end_work(&call, error);
 }
 
@@ -382,6 +390,23 @@ static enum ps_status code(void *context, int number, const struct instruction *
     return end_work(&call, error);
 }
 
+/* Rounds the gradients that the stage's replicas sum to what the codec of the sum keeps. A replica without a mini-batch of the
+ * update brings none. */
+static enum ps_status round_gradients(void *context, int number, const struct instruction *instruction,
+                                      struct ps_error *error) {
+    const struct call call = begin_work(context, number, instruction);
+    const struct wire_call wire = {
+        .wire = &call.executor->segment.programs->sum_wire[instruction->stage].share,
+        .runs = &call.stage->sum_run,
+        .run_count = 1,
+        .block = call.stage->gradients,
+        .feedback = call.stage->feedback[WIRE_SUM],
+        .seconds = call.stage->wire_s[WIRE_SUM],
+    };
+    if (call.stage->accumulating) device_code(call.worker->device, &wire);
+    return end_work(&call, error);
+}
+
 /* -------------------------------------------------------------- sums, transfers */
 
 /* Where workers share memory, the last to arrive computes the sum in its own time. Only a device that keeps its own time must
@@ -420,7 +445,10 @@ static enum ps_status reduce(void *context, int number, const struct instruction
         .gradient_count = executor->real ? (size_t)stage_gradient_bytes(&stage->sizes) / sizeof(float) : 0,
         .empty = !stage->accumulating,
         .scale = 1.0f / (float)(left < round ? left : round),
-        .takes_s = stage->update.times.sum_s * programs_sum_shares(programs, stage->number, &stage->sizes, NULL),
+        .wire = &programs->sum_wire[stage->number],
+        .run = &stage->sum_run,
+        .takes_s = stage->update.times.sum_s * programs_sum_shares(programs, stage->number, &stage->sizes, NULL) +
+                   stage->wire_s[WIRE_SUM],
         .statistics = stage->statistics,
         .statistics_count = executor->real ? (size_t)stage->sizes.statistics_bytes / sizeof(float) : 0,
     };
@@ -482,6 +510,7 @@ struct environment executor_environment(struct executor *executor) {
                 [ACTION_REDUCE] = reduce,
                 [ACTION_ENCODE] = code,
                 [ACTION_DECODE] = code,
+                [ACTION_ROUND] = round_gradients,
             },
     };
 }

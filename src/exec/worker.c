@@ -103,7 +103,10 @@ static enum ps_status create_stage(const struct worker_options *options, struct 
     stage->replica = options->programs->instances[instance].replica;
     stage->forward = options->programs->instances[instance].forward;
     stage->sizes = options->sizes ? options->sizes[number] : stage_sizes(stage->stage);
-    stage_sizes_encode(&stage->sizes, plan_wire_before(options->plan, number), plan_wire_after(options->plan, number));
+    const struct stage_wire wire = plan_stage_wire(options->plan, number);
+    stage_sizes_encode(&stage->sizes, &wire);
+    const struct wire_numbers gradients = stage_gradient_numbers(&stage->sizes);
+    stage->sum_run = (struct wire_run){.count = (size_t)gradients.of[TYPE_F32], .type = TYPE_F32};
     if (options->wire_s) memcpy(stage->wire_s, options->wire_s[number], sizeof stage->wire_s);
     stage->slots = options->slots[instance];
     stage->update.count = (size_t)stage->sizes.parameter_bytes / sizeof(float);
@@ -137,6 +140,56 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     }
     *out = worker;
     return PS_OK;
+}
+
+/* Does the parameter that begins there have several uses in the network? */
+static bool is_tied(const struct worker_stage *stage, int64_t offset) {
+    for (int t = 0; t < stage->update.tie_count; t++)
+        if (stage->update.ties[t].gradients[0] == offset) return true;
+    return false;
+}
+
+/* `floats` NULL: counts them alone. */
+static enum ps_status move_sum_feedback(struct device *device, const struct worker_stage *stage, bool brings, float *floats,
+                                        size_t *count, struct ps_error *error) {
+    float *block = stage->feedback[WIRE_SUM];
+    *count = 0;
+    for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, i);
+        float *place = floats ? floats + *count : NULL;
+        if (parameter->role != PARAMETER_TRAINED || is_tied(stage, stage_parameter_offset(stage->stage, i))) continue;
+        if (place)
+            TRY(brings ? stage_import_f32(stage->stage, i, place, block, NULL, error)
+                       : stage_export_f32(stage->stage, i, block, NULL, place, error));
+        *count += (size_t)shape_elements(&parameter->shape);
+    }
+    for (int t = 0; t < stage->update.tie_count; t++) {
+        const struct stage_tie *tie = &stage->update.ties[t];
+        for (int use = 0; use < tie->uses; use++, *count += (size_t)tie->count) {
+            float *here = floats ? block + tie->gradients[use] : NULL, *there = floats ? floats + *count : NULL;
+            if (here) device_copy(device, brings ? here : there, brings ? there : here, (size_t)tie->count * sizeof *here);
+        }
+    }
+    return PS_OK;
+}
+
+size_t worker_feedback_floats(const struct worker_stage *stage, int coded) {
+    size_t count = worker_feedback_bytes(stage, coded) / sizeof(float);
+    if (coded == WIRE_SUM && count > 0) (void)move_sum_feedback(NULL, stage, false, NULL, &count, NULL);
+    return count;
+}
+
+enum ps_status worker_feedback_move(struct device *device, const struct worker_stage *stage, int coded, bool brings,
+                                    float *floats, struct ps_error *error) {
+    float *block = stage->feedback[coded];
+    size_t count = worker_feedback_floats(stage, coded);
+    enum ps_status status = PS_OK;
+    if (coded == WIRE_SUM)
+        status = move_sum_feedback(device, stage, brings, floats, &count, error);
+    else
+        device_copy(device, brings ? block : floats, brings ? floats : block, count * sizeof *block);
+    device_finish(device);
+    return status;
 }
 
 enum ps_status worker_stage_export(const struct worker_stage *stage, int parameter, float *canonical, struct ps_error *error) {
@@ -230,9 +283,9 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
         TRY(carve_table(worker, memory_of(worker, options, stage, (enum block_kind)kind),
                         stage_slots_of(&stage->slots, (enum block_kind)kind),
                         stage_block_bytes(&stage->sizes, (enum block_kind)kind), &stage->block[kind], error));
-    for (int b = 0; b < WIRE_BLOCKS; b++)
-        if (worker_feedback_bytes(stage, b) > 0)
-            stage->feedback[b] = memory_block_carve(memory, worker_feedback_bytes(stage, b));
+    for (int c = 0; c < WIRE_CODED; c++)
+        if (worker_feedback_bytes(stage, c) > 0)
+            stage->feedback[c] = memory_block_carve(memory, worker_feedback_bytes(stage, c));
     const struct shape target = graph_target(options->graph);
     const size_t targets = (size_t)options->samples * (size_t)shape_bytes(&target);
     if (stage->number == options->plan->stage_count - 1) TRY(make_targets(worker, stage, targets, error));

@@ -37,11 +37,12 @@ struct worker_stage {
                                        the last replica: when the sum was done) */
     bool accumulating;              /* gradients hold those of earlier micro-batches of this mini-batch */
     struct update_state update;
-    float **block[BLOCK_KINDS];   /* by kind and slot */
-    float *feedback[WIRE_BLOCKS]; /* of blocks that are sent; NULL: none */
-    double wire_s[WIRE_BLOCKS];   /* of a clock device: stage_cost.wire_s */
-    void **targets;               /* by input slot; last stage only */
-    float *loss_scale;            /* by input slot: 1 / the weight of what counts in its mini-batch */
+    float **block[BLOCK_KINDS];  /* by kind and slot */
+    float *feedback[WIRE_CODED]; /* of what is sent; NULL: none */
+    struct wire_run sum_run;     /* all of `gradients` */
+    double wire_s[WIRE_CODED];   /* of a clock device: stage_cost.wire_s */
+    void **targets;              /* by input slot; last stage only */
+    float *loss_scale;           /* by input slot: 1 / the weight of what counts in its mini-batch */
 };
 
 /* Data for the first or the last stage: the loader, and the current mini-batch. */
@@ -103,11 +104,11 @@ struct worker_options {
     const struct graph *graph;
     const struct graph *shorter[LENGTHS_MAX]; /* for shorter lengths (graph.longest), to the first NULL */
     const struct ps_plan *plan;
-    int samples;                         /* of a micro-batch, as the graph counts them */
-    const struct stage_sizes *sizes;     /* per stage of the plan: the sizes of its blocks; NULL: as its device gives them */
-    const double (*wire_s)[WIRE_BLOCKS]; /* per stage of the plan: as in worker_stage; NULL: all 0 */
-    const struct stage_slots *slots;     /* per instance: the most that any program of the run uses */
-    const struct ps_programs *programs;  /* one of the run's: what instances there are */
+    int samples;                        /* of a micro-batch, as the graph counts them */
+    const struct stage_sizes *sizes;    /* per stage of the plan: the sizes of its blocks; NULL: as its device gives them */
+    const double (*wire_s)[WIRE_CODED]; /* per stage of the plan: as in worker_stage; NULL: all 0 */
+    const struct stage_slots *slots;    /* per instance: the most that any program of the run uses */
+    const struct ps_programs *programs; /* one of the run's: what instances there are */
     int moments;
     int record;                        /* computations to record; 0: none */
     const struct ps_cluster *emulated; /* whose speeds are emulated; NULL: none are */
@@ -131,10 +132,17 @@ static inline int64_t worker_memory_taken(const struct worker *worker) {
     return (int64_t)(worker->memory.used + worker->shared.memory.used);
 }
 
-/* Of its error feedback of a kind of encoded block; 0: it has none. */
-static inline size_t worker_feedback_bytes(const struct worker_stage *stage, int block) {
-    return stage->slots.wire[block] > 0 ? (size_t)stage->sizes.feedback_bytes[block] : 0;
+/* Of its error feedback of a kind of encoded block, or of WIRE_SUM; 0: it has none. */
+static inline size_t worker_feedback_bytes(const struct worker_stage *stage, int coded) {
+    const bool has = coded == WIRE_SUM ? !stage->slots.forward_only : stage->slots.wire[coded] > 0;
+    return has ? (size_t)stage->sizes.feedback_bytes[coded] : 0;
 }
+
+/* The same in a form that all devices share, for files and messages: floats of it; and copies it there, or back (`brings`).
+ * Waits for the device. Of WIRE_SUM: the parameters in canonical order, then each use of those that several nodes share. */
+size_t worker_feedback_floats(const struct worker_stage *stage, int coded);
+enum ps_status worker_feedback_move(struct device *device, const struct worker_stage *stage, int coded, bool brings,
+                                    float *floats, struct ps_error *error);
 
 /* The stage by its number in the plan; it is this worker's. */
 static inline struct worker_stage *worker_stage_find(struct worker *worker, int number) {

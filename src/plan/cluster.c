@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/versioned.h"
@@ -96,6 +97,26 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct
     (*cluster)->overlap = !options->no_overlap;
     (*cluster)->streaming = options->streaming;
     (*cluster)->cores = options->cores;
+    return PS_OK;
+}
+
+struct ps_cluster_options cluster_options_here(const struct ps_cluster_options *options, const struct ps_profile *profile) {
+    struct ps_cluster_options here = *options;
+    const bool links = options->bandwidth_bytes_per_s > 0 || options->latency_s > 0;
+    const int cores = links || options->cores > 0 ? 0 : profile_workers_here(profile);
+    if (cores > 0 && cores < options->workers) here.cores = cores;
+    return here;
+}
+
+enum ps_status ps_cluster_here(const struct ps_cluster_options *given, const struct ps_profile *profile,
+                               struct ps_cluster **cluster, struct ps_error *error) {
+    struct ps_cluster_options own = {0}, here;
+    TRY(VERSIONED_TAKE(ps_cluster_options, given, &own, error));
+    here = cluster_options_here(&own, profile);
+    TRY(ps_cluster_uniform(&here, cluster, error));
+    if (here.cores != own.cores)
+        log_info("%d workers share this machine, where %d can compute at a time; `cores` or `bandwidth` describe other machines",
+                 here.workers, here.cores);
     return PS_OK;
 }
 

@@ -31,6 +31,10 @@ struct ps_cluster {
     int cores;      /* workers that can compute at the same time; 0: all */
 };
 
+/* The options with this machine's cores, where they say neither links nor cores, the profile was measured on a device of a
+ * machine (else NULL), and there are more workers than cores for them. */
+struct ps_cluster_options cluster_options_here(const struct ps_cluster_options *options, const struct ps_profile *profile);
+
 /* Creates devices without names or speeds, and links that match no pair; transfers overlap. */
 enum ps_status cluster_create(int workers, int links, struct ps_cluster **cluster, struct ps_error *error);
 

@@ -227,19 +227,21 @@ bool plan_has_replicas(const struct ps_plan *plan) {
 }
 
 bool plan_encodes(const struct ps_plan *plan) {
-    for (int s = 0; s < plan->stage_count; s++)
-        if (plan->stages[s].wire.activation.codec != WIRE_NONE || plan->stages[s].wire.gradient.codec != WIRE_NONE) return true;
+    for (int s = 0; s < plan->stage_count; s++) {
+        const struct stage_wire wire = plan_stage_wire(plan, s);
+        if (wire.after.activation.codec != WIRE_NONE || wire.after.gradient.codec != WIRE_NONE) return true;
+        if (wire.sum.share.codec != WIRE_NONE) return true;
+    }
     return false;
 }
 
-static const struct cut_wire wire_of_ends;
-
-const struct cut_wire *plan_wire_before(const struct ps_plan *plan, int stage) {
-    return stage > 0 ? &plan->stages[stage - 1].wire : &wire_of_ends;
-}
-
-const struct cut_wire *plan_wire_after(const struct ps_plan *plan, int stage) {
-    return stage + 1 < plan->stage_count ? &plan->stages[stage].wire : &wire_of_ends;
+struct stage_wire plan_stage_wire(const struct ps_plan *plan, int stage) {
+    const struct plan_stage *of = &plan->stages[stage];
+    struct stage_wire wire = {0};
+    if (stage > 0) wire.before = of[-1].wire;
+    if (stage + 1 < plan->stage_count) wire.after = of->wire;
+    if (of->backward_count > 1) wire.sum = wire_of_sum(&of->sum_wire, of->backward_count);
+    return wire;
 }
 
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker) {
@@ -281,7 +283,7 @@ static int64_t wire_memory(const struct stage_sizes *sizes, const struct stage_s
     int64_t bytes = 0;
     for (int b = 0; b < WIRE_BLOCKS; b++)
         if (slots->wire[b] > 0) bytes += slots->wire[b] * sizes->wire_bytes[b] + sizes->feedback_bytes[b];
-    return bytes;
+    return bytes + (slots->forward_only ? 0 : sizes->feedback_bytes[WIRE_SUM]);
 }
 
 struct worker_memory stage_memory(const struct stage_sizes *sizes, const struct stage_slots *slots, int moments) {

@@ -18,6 +18,7 @@ struct plan_stage {
     bool recompute;
     int in_flight;        /* micro-batches held at most, for a schedule that needs it (1f1b-star); 0: not specified */
     struct cut_wire wire; /* codecs of the cut after the stage */
+    struct wire sum_wire; /* and of the gradients that its replicas sum */
 };
 
 /* The uses of a worker's memory, in bytes; also for the memory of programs (stage_memory). */
@@ -95,9 +96,8 @@ bool plan_has_replicas(const struct ps_plan *plan);
 bool plan_is_split(const struct ps_plan *plan);
 /* Returns true if anything is encoded for the wire. */
 bool plan_encodes(const struct ps_plan *plan);
-/* The codecs of the cuts before and after a stage. */
-const struct cut_wire *plan_wire_before(const struct ps_plan *plan, int stage);
-const struct cut_wire *plan_wire_after(const struct ps_plan *plan, int stage);
+/* The codecs of a stage; of the network's ends and of a stage without replicas: none. */
+struct stage_wire plan_stage_wire(const struct ps_plan *plan, int stage);
 /* Returns true if a worker runs forwards of the stage; forwards or backwards. */
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker);
 bool plan_stage_is_on(const struct plan_stage *stage, int worker);

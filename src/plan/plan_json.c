@@ -82,15 +82,16 @@ static enum ps_status read_layers(const struct json_place *stage, struct plan_st
     return PS_OK;
 }
 
-/* "wire": {"activation": "int8", "gradient": "bf16"}: codecs of the cut after the stage. */
-static enum ps_status read_wire(const struct json_place *stage, struct cut_wire *out, struct ps_error *error) {
-    static const char *const fields[] = {"activation", "gradient"};
-    struct wire *const wires[] = {&out->activation, &out->gradient};
+/* "wire": {"activation": "int8", "gradient": "bf16", "sum": "int8"}: codecs of the cut after the stage, and of the gradients
+ * that its replicas sum. */
+static enum ps_status read_wire(const struct json_place *stage, struct plan_stage *out, struct ps_error *error) {
+    static const char *const fields[] = {"activation", "gradient", "sum"};
+    struct wire *const wires[] = {&out->wire.activation, &out->wire.gradient, &out->sum_wire};
     struct json_place place;
     TRY(json_field(stage, "wire", false, &place, error));
     if (!place.value) return PS_OK;
-    TRY(json_object_fields(&place, fields, 2, error));
-    for (int f = 0; f < 2; f++) {
+    TRY(json_object_fields(&place, fields, 3, error));
+    for (int f = 0; f < 3; f++) {
         const char *text = "none";
         struct ps_error found = {0};
         TRY(json_get_string(&place, fields[f], false, &text, error));
@@ -113,7 +114,7 @@ static enum ps_status read_stage(const struct json_place *place, struct ps_plan 
     TRY(read_workers(backward.value ? &backward : &forward, backward_list, &backward_count, error));
     TRY(json_get_bool(place, "recompute", false, &out->recompute, error));
     TRY(json_get_int(place, "in_flight", false, 1, PLAN_MICRO_BATCHES_MAX, &out->in_flight, error));
-    TRY(read_wire(place, &out->wire, error));
+    TRY(read_wire(place, out, error));
     return plan_stage_workers(plan, stage, scratch, forward_count, backward_list, backward_count, error);
 }
 
@@ -307,23 +308,25 @@ static json_t *workers_json(const int *list, int count) {
     return json_whole(array, count);
 }
 
-static json_t *wire_json(const struct cut_wire *wire) {
-    char activation[32], gradient[32];
-    if (wire->activation.codec == WIRE_NONE && wire->gradient.codec == WIRE_NONE) return NULL;
-    return json_pack("{s:s, s:s}", "activation", wire_text(&wire->activation, activation), "gradient",
-                     wire_text(&wire->gradient, gradient));
+static json_t *wire_json(const struct plan_stage *stage) {
+    const struct cut_wire *wire = &stage->wire;
+    const bool cut = wire->activation.codec != WIRE_NONE || wire->gradient.codec != WIRE_NONE;
+    const bool sum = stage->sum_wire.codec != WIRE_NONE;
+    char activation[32], gradient[32], sums[32];
+    if (!cut && !sum) return NULL;
+    return json_pack("{s:s*, s:s*, s:s*}", "activation", cut ? wire_text(&wire->activation, activation) : NULL, "gradient",
+                     cut ? wire_text(&wire->gradient, gradient) : NULL, "sum", sum ? wire_text(&stage->sum_wire, sums) : NULL);
 }
 
 static json_t *stages_json(const struct ps_plan *plan) {
     json_t *array = json_array();
     for (int s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        json_array_append_new(array, json_pack("{s:[i, i], s:o, s:o, s:b, s:o*, s:o*}", "layers", stage->first + 1,
-                                               stage->last + 1, "forward", workers_json(stage->forward, stage->forward_count),
-                                               "backward", workers_json(stage->backward, stage->backward_count), "recompute",
-                                               (int)stage->recompute, "in_flight",
-                                               stage->in_flight ? json_integer(stage->in_flight) : NULL, "wire",
-                                               wire_json(&stage->wire)));
+        json_array_append_new(
+            array, json_pack("{s:[i, i], s:o, s:o, s:b, s:o*, s:o*}", "layers", stage->first + 1, stage->last + 1, "forward",
+                             workers_json(stage->forward, stage->forward_count), "backward",
+                             workers_json(stage->backward, stage->backward_count), "recompute", (int)stage->recompute,
+                             "in_flight", stage->in_flight ? json_integer(stage->in_flight) : NULL, "wire", wire_json(stage)));
     }
     return json_whole(array, plan->stage_count);
 }
@@ -409,11 +412,13 @@ static void show_workers(struct text *out, const json_t *value) {
 
 static void show_yes(struct text *out, const json_t *value) { text_add(out, "%s", json_is_true(value) ? "yes" : "no"); }
 
-/* The codecs of activations and of gradients. */
+/* The codecs of activations and of gradients, and of sums. */
 static void show_wire(struct text *out, const json_t *value) {
     const char *activation = json_string_value(json_object_get(value, "activation")),
-               *gradient = json_string_value(json_object_get(value, "gradient"));
+               *gradient = json_string_value(json_object_get(value, "gradient")),
+               *sum = json_string_value(json_object_get(value, "sum"));
     if (activation && gradient) text_add(out, "%s / %s", activation, gradient);
+    if (sum) text_add(out, "%ssums %s", activation ? ", " : "", sum);
 }
 
 /* All uses of a worker's memory. */

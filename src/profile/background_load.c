@@ -30,7 +30,7 @@ struct background_load {
     atomic_bool leave;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int ready; /* members that have completed a round, or failed */
+    int ready; /* members that are warm, or failed */
 };
 
 static void report_ready(struct background_load *background_load) {
@@ -45,9 +45,9 @@ static enum ps_status work(struct member *member) {
     struct ps_error *error = &member->error;
     if (bench->device->type->attach) bench->device->type->attach(bench->device);
     TRY(bench_open(bench, error));
-    TRY(bench_round(bench, 0, -1, error));
+    TRY(bench_warm(bench, error));
     report_ready(member->background_load);
-    for (int round = 1; !atomic_load(&member->background_load->leave); round++) {
+    for (int round = 0; !atomic_load(&member->background_load->leave); round++) {
         int stretch = (int)((int64_t)STRIDE * (round + member->number) % bench->layer_count);
         TRY(bench_forward(bench, stretch, error));
         TRY(bench_round(bench, round, -1, error));
@@ -108,14 +108,18 @@ enum ps_status background_load_start(const struct bench *like, int count, struct
     pthread_cond_init(&background_load->changed, NULL);
     enum ps_status status = PS_OK;
     for (int i = 0; i < count && status == PS_OK; i++) status = start_member(background_load, like, error);
-    pthread_mutex_lock(&background_load->lock);
-    while (background_load->ready < background_load->count)
-        pthread_cond_wait(&background_load->changed, &background_load->lock);
-    pthread_mutex_unlock(&background_load->lock);
     if (status != PS_OK) {
         background_load_end(background_load, NULL);
         return status;
     }
     *out = background_load;
     return PS_OK;
+}
+
+void background_load_wait(struct background_load *background_load) {
+    if (!background_load) return;
+    pthread_mutex_lock(&background_load->lock);
+    while (background_load->ready < background_load->count)
+        pthread_cond_wait(&background_load->changed, &background_load->lock);
+    pthread_mutex_unlock(&background_load->lock);
 }

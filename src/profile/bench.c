@@ -216,10 +216,14 @@ static enum ps_status run_backward(struct bench *bench, const struct stage_step 
 }
 
 /* Divides the time of one pass over all parameters by their bytes. */
-static void keep_by_bytes(struct bench *bench, double seconds, enum timing timing, int slot) {
+static void divide_by_bytes(struct bench *bench, double seconds) {
     double each = seconds / (double)stage_sizes(bench->stage).parameter_bytes;
     for (int l = 0; l < bench->layer_count; l++)
         bench->pass[l] = each * (double)bench->table->layers[bench->first + l].size.parameter_bytes;
+}
+
+static void keep_by_bytes(struct bench *bench, double seconds, enum timing timing, int slot) {
+    divide_by_bytes(bench, seconds);
     keep_pass(bench, timing, slot);
 }
 
@@ -273,13 +277,36 @@ enum ps_status bench_forward(struct bench *bench, int layers, struct ps_error *e
     return stage_forward_again(bench->stage, &bench->blocks, &step, bench->left_out, NULL, error);
 }
 
-enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_error *error) {
-    struct stage_step step = step_of(bench, round), adding = step;
+/* A backward that adds to gradients: measured as one, or in quick rounds as the last backward and the pass over the gradients
+ * that is more. */
+static enum ps_status run_adding(struct bench *bench, const struct stage_step *step, int slot, struct ps_error *error) {
+    const size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);
+    struct stage_step adding = *step;
     adding.accumulate = true;
+    if (!bench->quick) {
+        TRY(run_forward(bench, step, -1, error));
+        return run_backward(bench, &adding, STAGE_BOTH, TIME_ADDING, slot, error);
+    }
+    if (count == 0 || slot < 0) return PS_OK;
+    const double start = clock_now();
+    device_add(bench->device, TYPE_F32, count, bench->predicted, bench->blocks.gradients);
+    divide_by_bytes(bench, now(bench) - start);
+    for (int l = 0; l < bench->layer_count; l++) bench->pass[l] += bench_times(bench, l, TIME_BACKWARD)[slot];
+    keep_pass(bench, TIME_ADDING, slot);
+    return PS_OK;
+}
+
+enum ps_status bench_warm(struct bench *bench, struct ps_error *error) {
+    const struct stage_step step = step_of(bench, 0);
+    TRY(run_forward(bench, &step, -1, error));
+    return run_backward(bench, &step, STAGE_BOTH, TIME_BACKWARD, -1, error);
+}
+
+enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_error *error) {
+    struct stage_step step = step_of(bench, round);
     TRY(run_forward(bench, &step, slot, error));
     TRY(run_backward(bench, &step, STAGE_BOTH, TIME_BACKWARD, slot, error));
-    TRY(run_forward(bench, &step, -1, error));
-    TRY(run_backward(bench, &adding, STAGE_BOTH, TIME_ADDING, slot, error));
+    TRY(run_adding(bench, &step, slot, error));
     run_update(bench, round + 1, TIME_UPDATE, slot);
     run_update(bench, round + 1, TIME_UPDATE_PREDICT, slot);
     run_update(bench, round + 1, TIME_PREDICT, slot);

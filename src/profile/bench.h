@@ -36,6 +36,7 @@ struct bench {
     int64_t memory_bytes;           /* limit; 0: none */
     const void *input;              /* of the first layer, if it is not the network's input */
     int first;                      /* layer of the network */
+    bool quick;                     /* rounds without a pass of their own for gradients that are added to others */
     int measured, to_measure;       /* layers of all sizes: before this one, and in all */
 
     int layer_count; /* from there on, as many as fit; at least one */
@@ -57,6 +58,8 @@ struct bench {
 /* Creates the stage and allocates its memory. The caller calls bench_close, on failure too. */
 enum ps_status bench_open(struct bench *bench, struct ps_error *error);
 void bench_close(struct bench *bench);
+/* A forward and a backward, untimed: the first ones fault memory in and make kernels. */
+enum ps_status bench_warm(struct bench *bench, struct ps_error *error);
 /* Measures every timing of every layer once, and stores it in position `slot` of the times; a negative `slot`: nowhere. */
 enum ps_status bench_round(struct bench *bench, int round, int slot, struct ps_error *error);
 /* Runs forwards of the first `layers` layers without timing. */

@@ -102,15 +102,17 @@ struct stage_cost stage_cost(const struct cost_table *table, int first, int last
     return stage_walk_cost(&walk);
 }
 
-void stage_cost_encode(const struct cost_table *table, const struct cut_wire *before, const struct cut_wire *after,
-                       struct stage_cost *cost) {
+void stage_cost_encode(const struct cost_table *table, const struct stage_wire *wire, struct stage_cost *cost) {
+    const struct wire_numbers gradients = stage_gradient_numbers(&cost->size);
     const double input = (double)wire_encoded_numbers(&cost->size.input),
                  output = (double)wire_encoded_numbers(&cost->size.output);
-    stage_sizes_encode(&cost->size, before, after);
-    cost->wire_s[WIRE_ACTIVATION_SENT] = output * table->wire_s[after->activation.codec][0];
-    cost->wire_s[WIRE_ACTIVATION_RECEIVED] = input * table->wire_s[before->activation.codec][1];
-    cost->wire_s[WIRE_GRADIENT_SENT] = input * table->wire_s[before->gradient.codec][0];
-    cost->wire_s[WIRE_GRADIENT_RECEIVED] = output * table->wire_s[after->gradient.codec][1];
+    const double *rounding = table->wire_s[wire->sum.share.codec];
+    stage_sizes_encode(&cost->size, wire);
+    cost->wire_s[WIRE_ACTIVATION_SENT] = output * table->wire_s[wire->after.activation.codec][0];
+    cost->wire_s[WIRE_ACTIVATION_RECEIVED] = input * table->wire_s[wire->before.activation.codec][1];
+    cost->wire_s[WIRE_GRADIENT_SENT] = input * table->wire_s[wire->before.gradient.codec][0];
+    cost->wire_s[WIRE_GRADIENT_RECEIVED] = output * table->wire_s[wire->after.gradient.codec][1];
+    cost->wire_s[WIRE_SUM] = (double)wire_encoded_numbers(&gradients) * (rounding[0] + rounding[1]);
 }
 
 struct cut_times stage_core_transfer(const struct stage_cost *cost, bool before, bool after) {

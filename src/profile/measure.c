@@ -32,6 +32,10 @@
 enum { DEFAULT_WARMUP = 2, LEAST_REPEATS = 9, QUICK_REPEATS = 2, MOST_REPEATS = 199, REPEATS_MAX = 10000 };
 /* By default small networks are measured for this long: a single disturbance may last as long as a dozen of their rounds. */
 #define MEASURED_S 0.25
+/* A quick measurement whose rounds take longer than this has one of them. */
+#define QUICK_ROUND_S 1.0
+/* A thread that had a core for less of the time was disturbed by other programs. */
+#define OWN_SHARE 0.8
 
 /* ------------------------------------------------------------------ results */
 
@@ -215,23 +219,52 @@ static enum ps_status pass_on(const struct bench *bench, void **input, struct ps
     return PS_OK;
 }
 
-/* Measures the layers that are open, under the background load. */
-static enum ps_status measure_rounds(struct bench *bench, int warmup, struct ps_error *error) {
-    int rounds = warmup + bench->repeats;
-    TRY(bench_open(bench, error));
+/* The layers that are open, as far as so many of `rounds` rounds. */
+static void say_progress(const struct bench *bench, double done, int rounds) {
+    log_progress("profiling", bench->measured + bench->first + bench->layer_count * done / rounds, bench->to_measure,
+                 "micro-batch %d", bench->samples);
+}
+
+/* Runs the layers without timing until they are warm, and sets *round_s to the time of a round. Quick: a forward and a backward
+ * are half a round; those of a small network run twice, since the first time they take much longer. */
+static enum ps_status warm(struct bench *bench, int warmup, double *round_s, struct ps_error *error) {
     double start = clock_now();
-    for (int r = 0; r < rounds; r++) {
-        if (r == warmup && bench->least_repeats > 0) {
-            double fit = MEASURED_S / ((clock_now() - start) / warmup);
-            bench->repeats = (int)fmin(fmax(fit, bench->least_repeats), bench->repeats);
-            rounds = warmup + bench->repeats;
-        }
-        log_progress("profiling", bench->measured + bench->first + (double)bench->layer_count * r / rounds, bench->to_measure,
-                     "micro-batch %d", bench->samples);
-        TRY(bench_round(bench, r, r - warmup, error));
+    for (int r = 0; r < warmup && !bench->quick; r++) {
+        say_progress(bench, r, warmup + bench->repeats);
+        TRY(bench_round(bench, r, -1, error));
     }
-    log_progress("profiling", bench->measured + bench->first + bench->layer_count, bench->to_measure, "micro-batch %d",
-                 bench->samples);
+    *round_s = (clock_now() - start) / warmup;
+    for (int r = 0; bench->quick && r < 2 && (r == 0 || *round_s < QUICK_ROUND_S); r++) {
+        start = clock_now();
+        TRY(bench_warm(bench, error));
+        *round_s = 2 * (clock_now() - start);
+    }
+    return PS_OK;
+}
+
+/* Measures the layers, under the background load. */
+static enum ps_status measure_rounds(struct bench *bench, struct background_load *background_load, int warmup,
+                                     struct ps_error *error) {
+    double warm_s;
+    TRY(bench_open(bench, error));
+    TRY(warm(bench, warmup, &warm_s, error));
+    if (bench->least_repeats > 0) {
+        const int least = bench->quick && warm_s > QUICK_ROUND_S ? 1 : bench->least_repeats;
+        bench->repeats = (int)fmin(fmax(MEASURED_S / warm_s, least), bench->repeats);
+    }
+    background_load_wait(background_load);
+    const double start = clock_now(), had = clock_of_thread();
+    for (int r = 0; r < bench->repeats; r++) {
+        say_progress(bench, warmup + r, warmup + bench->repeats);
+        TRY(bench_round(bench, warmup + r, r, error));
+    }
+    say_progress(bench, 1, 1);
+    const double share = (clock_of_thread() - had) / (clock_now() - start);
+    /* Threads beside this one, and devices with a queue, it waits for. */
+    if (bench->device->threads == 1 && device_in_host(bench->device) && share < OWN_SHARE)
+        log_info("other programs had the core for %.0f%% of the time in which this was measured: predictions will be too slow "
+                 "for a machine without them",
+                 100 * (1 - share));
     return PS_OK;
 }
 
@@ -240,7 +273,7 @@ static enum ps_status measure_piece(struct bench *bench, int others, int warmup,
                                     struct ps_error *error) {
     struct background_load *background_load = NULL;
     if (others > 0) TRY(background_load_start(bench, others, &background_load, error));
-    enum ps_status status = measure_rounds(bench, warmup, error);
+    enum ps_status status = measure_rounds(bench, background_load, warmup, error);
     enum ps_status ended = background_load_end(background_load, status == PS_OK ? error : NULL);
     TRY(status);
     TRY(ended);
@@ -314,7 +347,7 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               struct ps_profile *profile, struct ps_error *error) {
     struct device *device;
     const struct optimizer *rule;
-    int warmup = options->warmup ? options->warmup : options->quick ? 1 : DEFAULT_WARMUP;
+    int warmup = options->quick ? 1 : options->warmup ? options->warmup : DEFAULT_WARMUP;
     TRY(optimizer_find("sgdm", &rule, error));
     TRY(open_device(profile->device, profile->threads, &device, error));
     enum ps_status status = PS_OK;
@@ -326,6 +359,7 @@ static enum ps_status measure(const struct ps_network *network, const struct ps_
                               .measured = i * network->graph->layer_count,
                               .to_measure = profile->table_count * network->graph->layer_count,
                               .memory_bytes = options->memory_bytes,
+                              .quick = options->quick,
                               .repeats = options->repeats ? options->repeats : MOST_REPEATS,
                               .least_repeats = options->repeats ? 0
                                                : options->quick ? QUICK_REPEATS

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/processor.h"
 #include "base/text.h"
+#include "compute/device.h"
 #include "profile/costgraph.h"
 #include "profile/profile.h"
 
@@ -29,6 +31,13 @@ void ps_profile_destroy(struct ps_profile *profile) {
     ps_profile_destroy(profile->other_device);
     struct arena arena = profile->arena;
     arena_release(&arena);
+}
+
+int profile_workers_here(const struct ps_profile *profile) {
+    const struct device_class *device;
+    if (profile->other_device || device_find(profile->device, &device, NULL) != PS_OK || !device->real) return 0;
+    const int workers = cores_usable() / (profile->threads > 0 ? profile->threads : 1);
+    return workers > 1 ? workers : 1;
 }
 
 void profile_link_ties(struct ps_profile *profile) {

@@ -71,6 +71,7 @@ struct ps_profile {
     int table_count;
     struct ps_profile *other_device; /* the same network's on another type of device; a list; NULL: its end */
     struct costgraph *graph;         /* the graph from which the chain of the (one) table was made; NULL: none */
+    const char *kept_at;             /* its file among profiles that are kept (profile/cache.h); NULL: none */
     struct ties ties;                /* where others than the first and the last layer share parameters */
 };
 
@@ -117,6 +118,9 @@ enum ps_status profile_mix(struct ps_profile *profile, struct ps_profile *const 
 enum ps_status profile_group(const struct ps_profile *profile, const int *last, int count, struct ps_profile **grouped,
                              struct ps_error *error);
 
+/* How many workers with the profile's threads have cores on this machine, at least 1; 0: the profile was not measured on a
+ * device that this machine could have, or not on one alone. */
+int profile_workers_here(const struct ps_profile *profile);
 /* After profile_create: the shared parameters of the network, each byte of theirs counted as `byte` bytes. */
 enum ps_status profile_take_ties(struct ps_profile *profile, const struct graph *graph, double byte, struct ps_error *error);
 /* The tables refer to the profile's ties, if there are any. */
@@ -134,13 +138,12 @@ struct stage_cost {
     int64_t fast_memory_bytes;                           /* 0: there is none */
     double core_transfer_s, take_before_s, take_after_s; /* of the cuts at its ends; not in `time`: see stage_core_transfer */
     double sum_s;                                        /* of its layers */
-    double wire_s[WIRE_BLOCKS]; /* to encode the blocks that are sent, and to decode those that are received */
-    double fill;                /* likewise; not in `time` */
+    double fill;                                         /* likewise; not in `time` */
+    double wire_s[WIRE_CODED]; /* to encode what is sent, to decode what is received, and to round gradients that are summed */
 };
 struct stage_cost stage_cost(const struct cost_table *table, int first, int last);
-/* Adds what its encoded blocks take, with these codecs at its two cuts. */
-void stage_cost_encode(const struct cost_table *table, const struct cut_wire *before, const struct cut_wire *after,
-                       struct stage_cost *cost);
+/* Adds what is encoded, and how long that takes. */
+void stage_cost_encode(const struct cost_table *table, const struct stage_wire *wire, struct stage_cost *cost);
 /* The fast memory holds weights and gradients of all stages of a worker. Returns true if these parameters exceed it, so that
  * times of layers grow by their `spill`. 0: there is no such memory. */
 bool cost_spills(int64_t parameter_bytes, int64_t fast_memory_bytes);

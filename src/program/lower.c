@@ -80,7 +80,10 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->batches = lowering->batches;
     for (int stage = 0; stage < lowering->stages; stage++) {
         programs->recompute[stage] = lowering->recompute[stage];
-        if (lowering->plan) programs->wire[stage] = *plan_wire_after(lowering->plan, stage);
+        if (!lowering->plan) continue;
+        const struct stage_wire wire = plan_stage_wire(lowering->plan, stage);
+        programs->wire[stage] = wire.after;
+        programs->sum_wire[stage] = wire.sum;
     }
     TRY(programs_set_instances(programs, lowering->instances, lowering->instance_count, error));
     TRY(schedule_check_placement(programs, error));

@@ -91,6 +91,7 @@ enum ps_status programs_create(int workers, int stages, struct ps_programs **out
     programs->first_instance = arena_take(arena, (size_t)stages + 1, sizeof *programs->first_instance);
     programs->recompute = arena_take(arena, (size_t)stages, sizeof *programs->recompute);
     programs->wire = arena_take(arena, (size_t)stages, sizeof *programs->wire);
+    programs->sum_wire = arena_take(arena, (size_t)stages, sizeof *programs->sum_wire);
     programs->worker = arena_take(arena, (size_t)workers, sizeof *programs->worker);
     programs->instances = arena_take(arena, (size_t)stages, sizeof *programs->instances);
     programs->slots = arena_take(arena, (size_t)stages, sizeof *programs->slots);
@@ -247,9 +248,9 @@ int programs_sum_passes(const struct ps_programs *programs, const struct sum_gro
 }
 
 static double add_pass(const struct sum_group *pass, const struct stage_sizes *size, double *bytes) {
-    const double share = sum_pass_share(pass, size), all = (double)(stage_gradient_bytes(size) + size->statistics_bytes);
-    if (bytes) *bytes += 2.0 * (pass->size - 1) / pass->size * all * share;
-    return pass->size * share;
+    const int64_t all = pass->stage_count > 1 ? size->tied_bytes : stage_sum_bytes(size);
+    if (bytes) *bytes += 2.0 * (pass->size - 1) / pass->size * (double)all;
+    return pass->size * sum_pass_share(pass, size);
 }
 
 double programs_sum_shares(const struct ps_programs *programs, int stage, const struct stage_sizes *size, double *bytes) {

@@ -38,6 +38,7 @@ enum action {
     ACTION_REDUCE,
     ACTION_ENCODE,
     ACTION_DECODE,
+    ACTION_ROUND,
     ACTION_COUNT
 };
 
@@ -128,6 +129,7 @@ struct ps_programs {
     bool evaluation;            /* forwards only, one block of each kind: no update, no prediction */
     bool *recompute;            /* per stage */
     struct cut_wire *wire;      /* per stage: codecs of the cut after it */
+    struct sum_wire *sum_wire;  /* per stage: codecs of the sum over its replicas */
     struct stage_slots *slots;  /* per instance; filled by allocate */
     struct program *worker;     /* per worker */
 };
@@ -151,6 +153,11 @@ static inline bool instruction_takes_gradient(const struct instruction *instruct
 /* Returns true if the instruction adds to the gradients of the weights. */
 static inline bool instruction_adds_gradients(const struct instruction *instruction) {
     return instruction->op == OP_B || instruction->op == OP_W;
+}
+
+/* Returns true if the instruction's number is that of an update, not of a micro-batch. */
+static inline bool instruction_is_of_update(const struct instruction *instruction) {
+    return instruction->op == OP_U || instruction->op == OP_AR || instruction->op == OP_ES;
 }
 
 /* Of an encoding or a decoding: the encoded block. */

@@ -13,7 +13,7 @@
  *
  * A stage has a line for each of its instances. `replica 1/2` after the worker: it is replica 1 of 2, counted from 0; `forward`
  * or `backward`: it runs only those. x1 y2 u1 v2 behind the slots: encoded blocks; `wire int8 bf16`: the codecs of activations
- * and gradients at the cut after the stage. '#' begins a comment.
+ * and gradients at the cut after the stage; `sum int8`: that of the gradients that its replicas sum. '#' begins a comment.
  */
 #include "base/text.h"
 
@@ -65,6 +65,8 @@ static void print_instance(struct text *text, const struct ps_programs *programs
     char activation[32], gradient[32];
     if (wire->activation.codec != WIRE_NONE || wire->gradient.codec != WIRE_NONE)
         text_add(text, " wire %s %s", wire_text(&wire->activation, activation), wire_text(&wire->gradient, gradient));
+    const struct wire *share = &programs->sum_wire[of->stage].share;
+    if (share->codec != WIRE_NONE) text_add(text, " sum %s", wire_text(share, activation));
     text_add(text, "\n");
 }
 
@@ -314,16 +316,27 @@ static enum ps_status read_share(struct reader *reader, struct instance *instanc
     return strcmp(word, "slots") == 0 ? PS_OK : bad(reader, "stage", word, "'slots'");
 }
 
-/* The codecs behind the word "wire". */
-static enum ps_status read_wire(struct reader *reader, struct cut_wire *out) {
-    struct wire *const wires[] = {&out->activation, &out->gradient};
+static enum ps_status read_codec(struct reader *reader, const char *what, struct wire *out) {
     char word[96];
-    for (int w = 0; w < 2; w++) {
+    next_word(reader, word);
+    return wire_parse(word, what, out, NULL) == PS_OK ? PS_OK : bad(reader, what, word, "none, bf16, int8 or topk:SHARE");
+}
+
+/* The codecs behind the words "wire" and "sum", of which `word` is the first. */
+static enum ps_status read_wires(struct reader *reader, char word[96], int replicas, struct cut_wire *cut,
+                                 struct sum_wire *sum) {
+    if (strcmp(word, "wire") == 0) {
+        TRY(read_codec(reader, "wire", &cut->activation));
+        TRY(read_codec(reader, "wire", &cut->gradient));
         next_word(reader, word);
-        if (wire_parse(word, "wire", wires[w], NULL) != PS_OK)
-            return bad(reader, "wire", word, "none, bf16, int8 or topk:SHARE");
     }
-    return PS_OK;
+    if (strcmp(word, "sum") == 0 && replicas > 1) {
+        struct wire share;
+        TRY(read_codec(reader, "sum", &share));
+        *sum = wire_of_sum(&share, replicas);
+        next_word(reader, word);
+    }
+    return word[0] ? bad(reader, "stage", word, "'recompute', 'wire', of replicas 'sum', or the end") : PS_OK;
 }
 
 static enum ps_status read_instance(struct reader *reader, struct ps_programs *programs, int before, struct instance *instance,
@@ -341,9 +354,7 @@ static enum ps_status read_instance(struct reader *reader, struct ps_programs *p
     TRY(read_slots(reader, slots, word));
     programs->recompute[stage] = strcmp(word, "recompute") == 0;
     if (programs->recompute[stage]) next_word(reader, word);
-    if (!word[0]) return PS_OK;
-    if (strcmp(word, "wire") != 0) return bad(reader, "stage", word, "'recompute' or 'wire'");
-    return read_wire(reader, &programs->wire[stage]);
+    return read_wires(reader, word, instance->replicas, &programs->wire[stage], &programs->sum_wire[stage]);
 }
 
 static enum ps_status read_instances(struct reader *reader, struct ps_programs *programs, int count) {

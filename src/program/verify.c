@@ -39,11 +39,11 @@ struct channel {
 struct instance_account {
     struct weight_content *weights;
     struct block_content *blocks[BLOCK_KINDS];
-    bool *forward;        /* by micro-batch: done */
-    int newest;           /* updates done */
-    int backwards;        /* done */
-    int gradients;        /* backwards since the last update */
-    bool summing, summed; /* gradients of the next update: posted to the other replicas, summed */
+    bool *forward;                 /* by micro-batch: done */
+    int newest;                    /* updates done */
+    int backwards;                 /* done */
+    int gradients;                 /* backwards since the last update */
+    bool rounded, summing, summed; /* gradients of the next update: for the codec of the sum; posted to the other replicas */
 };
 
 struct account {
@@ -195,9 +195,9 @@ static const char *check(const struct ps_programs *programs, int worker, const s
     if (instruction->stage < 0 || instruction->stage >= programs->stages) return "names a stage that does not exist";
     int instance = programs_instance(programs, worker, instruction->stage);
     if (instance == NO_INSTANCE) return "is on a worker that does not hold the stage";
-    bool of_update = instruction->op == OP_U || instruction->op == OP_AR;
     bool of_weights = instruction_moves_weights(instruction) || instruction->op == OP_P;
-    int limit = of_update ? programs_updates(programs, instruction->stage) : programs_micro_batches(programs) + of_weights;
+    int limit = instruction_is_of_update(instruction) ? programs_updates(programs, instruction->stage)
+                                                      : programs_micro_batches(programs) + of_weights;
     if (instruction->micro_batch < 0 || instruction->micro_batch >= limit) return "is outside the segment";
     const char *reason = check_role(&programs->instances[instance], instruction);
     if (!reason) reason = check_weights(&programs->instances[instance], &programs->slots[instance], instruction);
@@ -381,7 +381,7 @@ static const char *pass_gradient(struct account *account, int worker, const stru
 /* The half that adds to the gradients of the weights. After it no data of the micro-batch is needed. */
 static const char *add_gradients(struct account *account, int worker, const struct instruction *instruction) {
     struct instance_account *instance = instance_of(account, worker, instruction);
-    bool in_order = !instance->summing && !instance->summed &&
+    bool in_order = !instance->rounded && !instance->summing && !instance->summed &&
                     instance->gradients < share_of(account, worker, instruction, instance->newest) &&
                     instruction->micro_batch == next_gradient(account, worker, instruction);
     instance->gradients++;
@@ -484,11 +484,31 @@ static enum ps_status reduce(void *context, int worker, const struct instruction
         reason = "sums are not in the order of the updates";
     else if (instance->gradients != share_of(account, worker, instruction, instance->newest))
         reason = "the mini-batch's gradients are not complete";
+    else if (instance->rounded != (programs->sum_wire[instruction->stage].share.codec != WIRE_NONE))
+        reason = "the gradients are not rounded to the codec of the sum";
     instance->summing = true;
+    instance->rounded = false;
     if (++account->posted[group.number] == group.size) {
         account->posted[group.number] = 0;
         for (int s = 0; s < group.stage_count; s++) end_sum(account, group.stages[s]);
     }
+    return verdict(reason, worker, instruction, error);
+}
+
+static enum ps_status round_gradients(void *context, int worker, const struct instruction *instruction,
+                                      struct ps_error *error) {
+    struct account *account = context;
+    struct instance_account *instance = instance_of(account, worker, instruction);
+    const char *reason = NULL;
+    if (account->programs->sum_wire[instruction->stage].share.codec == WIRE_NONE)
+        reason = "the stage's sum has no codec";
+    else if (instance->rounded || instance->summing || instance->summed)
+        reason = "the gradients are rounded a second time";
+    else if (instruction->micro_batch != instance->newest)
+        reason = "gradients are not rounded in the order of the updates";
+    else if (instance->gradients != share_of(account, worker, instruction, instance->newest))
+        reason = "the mini-batch's gradients are not complete";
+    instance->rounded = true;
     return verdict(reason, worker, instruction, error);
 }
 
@@ -624,7 +644,8 @@ static struct environment account_environment(struct account *account) {
                     [ACTION_RECEIVE] = receive,
                     [ACTION_REDUCE] = reduce,
                     [ACTION_ENCODE] = change_form,
-                    [ACTION_DECODE] = change_form},
+                    [ACTION_DECODE] = change_form,
+                    [ACTION_ROUND] = round_gradients},
     };
 }
 

@@ -463,7 +463,8 @@ static enum ps_status versions_json(const struct subject *subject, int batches, 
     int first = INT32_MAX, last = -1;
     for (int i = 0; i < timeline->event_count; i++) {
         const struct timeline_event *event = &timeline->events[i];
-        if (event->instruction.op == OP_U || event->instruction.op == OP_P || !shown(window, event->start_s)) continue;
+        if (instruction_is_of_update(&event->instruction) || event->instruction.op == OP_P || !shown(window, event->start_s))
+            continue;
         if (event->instruction.micro_batch < first) first = event->instruction.micro_batch;
         if (event->instruction.micro_batch > last) last = event->instruction.micro_batch;
     }
@@ -580,7 +581,7 @@ static void renumber(struct subject *subject, int batches) {
     measured->batches = batches;
     for (int i = 0; i < measured->event_count; i++) {
         struct instruction *instruction = &measured->events[i].instruction;
-        instruction->micro_batch -= skipped * (instruction->op == OP_U ? 1 : subject->plan->micro_batches);
+        instruction->micro_batch -= skipped * (instruction_is_of_update(instruction) ? 1 : subject->plan->micro_batches);
         if (instruction->micro_batch >= 0) measured->events[kept++] = measured->events[i];
     }
     measured->event_count = kept;

@@ -37,6 +37,7 @@ static const struct style {
     [ACTION_PREDICT] = {.name = "predict", .colour = "#a355c9", .mark = true},
     [ACTION_ENCODE] = {.name = "encode", .colour = "#d9822b", .mark = true},
     [ACTION_DECODE] = {.name = "decode", .colour = "#b0a04a", .mark = true},
+    [ACTION_ROUND] = {.name = "round", .colour = "#d9822b", .mark = true},
 };
 
 /* The same of transfers. */

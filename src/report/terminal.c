@@ -27,6 +27,7 @@ static const struct look {
     [ACTION_PREDICT] = {"predict", "▫", {134, 134}},
     [ACTION_ENCODE] = {"encode", "▪", {208, 208}},
     [ACTION_DECODE] = {"decode", "▫", {178, 178}},
+    [ACTION_ROUND] = {"round", "▪", {208, 208}},
     [ACTION_REDUCE] = {"all-reduce", "═", {203, 203}}, /* where the worker would be idle */
 };
 

@@ -245,11 +245,11 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
     bool groups = trial->tried->choice.schedule->in_flight;
     TRY((groups ? simulate_groups : simulate_cut)(trial, partition.last, &simulation, error));
     char period[32], objective[32];
-    log_info("%s, %s, %s, %d stage%s, %d micro-batch%s: a mini-batch every %s (objective %s)", method->name,
-             trial->tried->choice.schedule->name, trial->tried->choice.policy->name, trial->problem.stages,
-             text_plural(trial->problem.stages), trial->tried->choice.micro_batches,
-             trial->tried->choice.micro_batches == 1 ? "" : "es", text_seconds(simulation->info.period_s, period),
-             text_seconds(partition.objective_s, objective));
+    log_debug("%s, %s, %s, %d stage%s, %d micro-batch%s: a mini-batch every %s (objective %s)", method->name,
+              trial->tried->choice.schedule->name, trial->tried->choice.policy->name, trial->problem.stages,
+              text_plural(trial->problem.stages), trial->tried->choice.micro_batches,
+              trial->tried->choice.micro_batches == 1 ? "" : "es", text_seconds(simulation->info.period_s, period),
+              text_seconds(partition.objective_s, objective));
     if (trial->lower_bound_s == 0 || partition.lower_bound_s < trial->lower_bound_s)
         trial->lower_bound_s = partition.lower_bound_s;
     if (!best->simulation ||

@@ -171,8 +171,21 @@ static enum ps_status bisect(const struct trial *trial, struct ps_error *error) 
     return PS_OK;
 }
 
-static enum ps_status find_row(const void *context, const struct ps_plan_options *options,
+static const char *find_model(const void *context, int network) {
+    const struct largest *largest = *(struct largest *const *)context;
+    (void)network;
+    return largest->model;
+}
+
+static json_t *find_question(const void *context, int network) {
+    const struct largest *largest = *(struct largest *const *)context;
+    (void)network;
+    return json_pack("{s:s, s:s, s:s}", "model", largest->model, "largest", largest->key, "costs", largest->profile.device);
+}
+
+static enum ps_status find_row(const void *context, int network, const struct ps_plan_options *options,
                                const struct ps_cluster_options *machines, struct comparison_row *out, struct ps_error *error) {
+    (void)network;
     struct ps_cluster *cluster;
     struct largest *largest = *(struct largest *const *)context;
     struct ps_error refusal = {0};
@@ -185,10 +198,9 @@ static enum ps_status find_row(const void *context, const struct ps_plan_options
     if (status == PS_OK) {
         status = bisect(&trial, &refusal);
         /* If the options of a combination contradict each other, the row gives the reason. */
-        if (status == PS_USAGE)
-            status = PS_OK;
-        else if (status != PS_OK && error)
-            *error = refusal;
+        if (out->reason[0]) out->row.status = PS_NO_PLAN;
+        if (status == PS_USAGE && out->row.largest > 0) status = PS_OK;
+        if (status != PS_OK) status = comparison_refuse(status, &refusal, out, error);
     }
     ps_cluster_destroy(cluster);
     return status;
@@ -213,14 +225,20 @@ static enum ps_status find_largest(const char *model, const char *key, const cha
                                                   .busy = 1,
                                                   .micro_batches = &micro_batch,
                                                   .micro_batch_count = 1};
-    struct ps_comparison *made;
+    const struct comparison_kind kind = {.name = "largest",
+                                         .context = &context,
+                                         .network_count = 1,
+                                         .model = find_model,
+                                         .question = find_question,
+                                         .fill = find_row};
+    if (request->options.seed_count > 0) return error_set(error, PS_USAGE, "`seeds`: are of training; a search has none");
+    if (request->options.rank_by)
+        return error_set(error, PS_USAGE, "`rank_by`: the largest network is the best; leave it away");
     TRY(check_device(largest.profile.device, error));
     TRY(find_values(&largest, error));
-    enum ps_status status = comparison_create(request, model, find_row, &context, &made, error);
-    if (status == PS_OK) {
-        snprintf(made->largest, sizeof made->largest, "%s", key);
-        *comparison = made;
-    }
+    enum ps_status status = comparison_create(request, &kind, comparison, error);
+    if (status == PS_OK) snprintf((*comparison)->largest, sizeof(*comparison)->largest, "%s", key);
+    if (status == PS_OK) status = comparison_rank(*comparison, NULL, "largest", error);
     for (int n = 0; n < largest.count; n++) ps_profile_destroy(largest.networks[n].profile);
     free(largest.networks);
     return status;

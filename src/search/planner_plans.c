@@ -580,7 +580,7 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     }
     *tried = look_at(made);
     if (made->predicted.simulated && throughput(made) > throughput(*plan) * (1 + 1e-9)) {
-        log_info("%s: %.6g samples/s", planner->name, throughput(made));
+        log_debug("%s: %.6g samples/s", planner->name, throughput(made));
         ps_plan_destroy(*plan);
         *plan = made;
     } else {

@@ -1,11 +1,12 @@
 /*
  * Wire codecs of a plan.
  *
- * The search knows no codecs. It is given links that are faster by what the codec saves, which moves cuts to where they are
- * best with it; then the plan gets the codec at each of its cuts and is simulated on the links as they are.
+ * The search knows no codecs. It is given links that are faster by what the codecs save, which moves cuts to where they are
+ * best with them; then the plan gets the codecs at each of its cuts, and of its sums over replicas, and is simulated on the
+ * links as they are.
  *
  * `auto` does so for each codec that loses no more than its allowance, and takes the fastest plan, of equally fast ones the one
- * that loses least. Then each cut and direction in turn loses as little as it can without slowing the pipeline.
+ * that loses least. Then each cut and direction, and each sum, in turn loses as little as it can without slowing the pipeline.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,11 @@ struct wire_search {
     const struct ps_cluster *cluster;
     const struct ps_plan_options *options;
     search_find *find;
+};
+
+/* What a plan is given everywhere. */
+struct wires {
+    struct wire activation, gradient, sum;
 };
 
 /* How many times fewer bytes an encoded block of f32 has. */
@@ -47,16 +53,20 @@ static enum ps_status predict(const struct wire_search *search, struct ps_plan *
     return status;
 }
 
-static enum ps_status plan_with(const struct wire_search *search, const struct wire *wire, struct ps_plan **plan,
+static enum ps_status plan_with(const struct wire_search *search, const struct wires *wires, struct ps_plan **plan,
                                 struct ps_error *error) {
+    const double saved = fmin(saving(&wires->activation), saving(&wires->gradient));
     struct ps_cluster *faster;
     struct ps_plan *made = NULL;
     TRY(cluster_copy(search->cluster, &faster, error));
-    for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saving(wire);
+    for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saved;
     enum ps_status status = search->find(search->profile, faster, search->options, &made, error);
     ps_cluster_destroy(faster);
-    for (int s = 0; status == PS_OK && s + 1 < made->stage_count; s++)
-        made->stages[s].wire = (struct cut_wire){.activation = *wire, .gradient = *wire};
+    for (int s = 0; status == PS_OK && s < made->stage_count; s++) {
+        struct plan_stage *stage = &made->stages[s];
+        if (s + 1 < made->stage_count) stage->wire = (struct cut_wire){wires->activation, wires->gradient};
+        if (stage->backward_count > 1) stage->sum_wire = wires->sum;
+    }
     if (status == PS_OK) status = predict(search, made, error);
     if (status != PS_OK) {
         ps_plan_destroy(made);
@@ -71,14 +81,14 @@ static struct wire codec_of(int codec, const struct wire *allowance) {
     return codec == (int)allowance->codec ? *allowance : (struct wire){.codec = (enum wire_codec)codec};
 }
 
-/* The fastest plan that has one codec on all cuts. */
+/* The fastest plan that has one codec everywhere. */
 static enum ps_status choose(const struct wire_search *search, const struct wire *allowance, struct ps_plan **best,
                              struct ps_error *error) {
     struct ps_error refusal = {0};
     for (int codec = WIRE_NONE; codec <= (int)allowance->codec; codec++) {
         const struct wire wire = codec_of(codec, allowance);
         struct ps_plan *made = NULL;
-        enum ps_status status = plan_with(search, &wire, &made, &refusal);
+        enum ps_status status = plan_with(search, &(struct wires){wire, wire, wire}, &made, &refusal);
         if (status != PS_OK && status != PS_NO_PLAN) {
             if (error) *error = refusal;
             return status;
@@ -97,7 +107,7 @@ static enum ps_status choose(const struct wire_search *search, const struct wire
     return *best ? PS_OK : PS_NO_PLAN;
 }
 
-/* Lets one direction of a cut lose as little as it can within the period. */
+/* Lets one direction of a cut, or a sum, lose as little as it can within the period. */
 static enum ps_status relax(const struct wire_search *search, struct ps_plan *plan, struct wire *wire, double period_s,
                             struct ps_error *error) {
     const struct wire given = *wire;
@@ -120,9 +130,10 @@ static enum ps_status choose_each(const struct wire_search *search, const struct
     struct ps_plan *best = NULL;
     enum ps_status status = choose(search, allowance, &best, error);
     const double period_s = status == PS_OK ? best->predicted.period_s : 0;
-    for (int s = 0; status == PS_OK && best->predicted.simulated && s + 1 < best->stage_count; s++) {
-        status = relax(search, best, &best->stages[s].wire.activation, period_s, error);
-        if (status == PS_OK) status = relax(search, best, &best->stages[s].wire.gradient, period_s, error);
+    for (int s = 0; status == PS_OK && best->predicted.simulated && s < best->stage_count; s++) {
+        struct wire *const wires[] = {&best->stages[s].wire.activation, &best->stages[s].wire.gradient,
+                                      &best->stages[s].sum_wire};
+        for (int w = 0; status == PS_OK && w < 3; w++) status = relax(search, best, wires[w], period_s, error);
     }
     if (status == PS_OK) status = predict(search, best, error);
     if (status != PS_OK) {
@@ -134,20 +145,52 @@ static enum ps_status choose_each(const struct wire_search *search, const struct
     return PS_OK;
 }
 
+/* "activation=int8+sum=bf16": what is not named has no codec. */
+static enum ps_status parse_each(const char *text, struct wires *wires, struct ps_error *error) {
+    static const char *const names[] = {"activation", "gradient", "sum"};
+    struct wire *const of[] = {&wires->activation, &wires->gradient, &wires->sum};
+    while (text) {
+        const char *end = strchr(text, '+'), *equals = strchr(text, '=');
+        const size_t length = end ? (size_t)(end - text) : strlen(text);
+        char codec[32] = "";
+        int which = 0;
+        while (which < 3 && !(equals && strncmp(text, names[which], (size_t)(equals - text)) == 0 &&
+                              strlen(names[which]) == (size_t)(equals - text)))
+            which++;
+        if (which == 3)
+            return error_set(error, PS_USAGE, "`wire`: '%.*s' is not activation=CODEC, gradient=CODEC or sum=CODEC",
+                             (int)(length < 40 ? length : 40), text);
+        snprintf(codec, sizeof codec, "%.*s", (int)(length - (size_t)(equals + 1 - text)), equals + 1);
+        TRY(wire_parse(codec, "`wire`", of[which], error));
+        text = end ? end + 1 : NULL;
+    }
+    return PS_OK;
+}
+
+static enum ps_status parse(const char *text, bool chooses, struct wires *wires, struct ps_error *error) {
+    if (!chooses && strchr(text, '=')) return parse_each(text, wires, error);
+    TRY(wire_parse(text, "`wire`", &wires->activation, error));
+    wires->gradient = wires->sum = wires->activation;
+    return PS_OK;
+}
+
 enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
                            const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
                            struct ps_error *error) {
     static const char automatic[] = "auto:";
     const struct wire_search search = {profile, cluster, options, find};
-    struct wire wire = {0};
+    struct wires wires = {0};
     const char *text = options->wire ? options->wire : "none";
     const bool chooses = strncmp(text, automatic, sizeof automatic - 1) == 0;
-    enum ps_status status = wire_parse(chooses ? text + sizeof automatic - 1 : text, "`wire`", &wire, error);
+    enum ps_status status = parse(chooses ? text + sizeof automatic - 1 : text, chooses, &wires, error);
     if (status != PS_OK) {
-        error_hint(error, "or auto:bf16, auto:int8, auto:topk:SHARE: what is needed, but nothing that loses more");
+        error_hint(error, "or by what is sent, as in activation=int8+gradient=bf16+sum=int8; or auto:bf16, auto:int8, "
+                          "auto:topk:SHARE: what is needed, but nothing that loses more");
         return status;
     }
-    if (wire.codec == WIRE_NONE) return find(profile, cluster, options, plan, error);
+    const bool encodes =
+        wires.activation.codec != WIRE_NONE || wires.gradient.codec != WIRE_NONE || wires.sum.codec != WIRE_NONE;
+    if (!encodes) return find(profile, cluster, options, plan, error);
     if (options->paper_cost) return error_set(error, PS_USAGE, "`wire`: the published costs know no codecs (`paper_cost`)");
-    return chooses ? choose_each(&search, &wire, plan, error) : plan_with(&search, &wire, plan, error);
+    return chooses ? choose_each(&search, &wires.activation, plan, error) : plan_with(&search, &wires, plan, error);
 }

@@ -48,11 +48,12 @@ static bool fits(const struct trials *trials, int worker) {
     return worker_memory_total(&total) <= limit;
 }
 
-/* The stage's costs with other layers, and the codecs of its cuts. */
+/* The stage's costs with other layers, and its codecs. */
 static struct stage_cost cost_of(const struct trials *trials, int stage, int first, int last) {
     const struct cost_table *table = table_of(trials, &trials->plan->stages[stage]);
     struct stage_cost cost = stage_cost(table, first, last);
-    stage_cost_encode(table, plan_wire_before(trials->plan, stage), plan_wire_after(trials->plan, stage), &cost);
+    const struct stage_wire wire = plan_stage_wire(trials->plan, stage);
+    stage_cost_encode(table, &wire, &cost);
     return cost;
 }
 

@@ -9,7 +9,7 @@ static int64_t step_bytes(const struct engine *engine, const struct sum_group *p
     int64_t all = 0;
     for (int s = 0; s < pass->stage_count; s++) {
         const struct stage_sizes *size = &engine->work->costs[pass->stages[s]].size;
-        const int64_t own = pass->stage_count > 1 ? size->tied_bytes : stage_gradient_bytes(size) + size->statistics_bytes;
+        const int64_t own = pass->stage_count > 1 ? size->tied_bytes : stage_sum_bytes(size);
         all = number_larger(all, own);
     }
     return (all + pass->size - 1) / pass->size;
@@ -71,6 +71,12 @@ static double ring_s(const struct engine *engine, const struct engine_pass *pass
     return 2 * (pass->instances - 1) * step_s;
 }
 
+/* Rounding of the sum of replicas' gradients, and encoding and decoding on the way, take about as long as rounding all of it.
+ */
+static double coding_s(const struct engine *engine, const struct sum_group *pass) {
+    return pass->stage_count > 1 ? 0 : engine->work->costs[pass->stages[0]].wire_s[WIRE_SUM];
+}
+
 /* The last to arrive sums all blocks and writes the result into all. */
 static double in_place_s(const struct engine *engine, const struct sum_group *pass) {
     double each_s = 0;
@@ -101,6 +107,7 @@ double rings_sum_s(struct engine *engine, int stage) {
     for (int p = 0; p < ring->pass_count; p++) {
         struct engine_pass *pass = &ring->pass[p];
         if (ring->in_place) pass->lasts_s = in_place_s(engine, &pass->group);
+        pass->lasts_s += coding_s(engine, &pass->group);
         pass->begins_s = 0;
         for (const struct engine_pass *before = ring->pass; before < pass; before++)
             if (ring->in_place || pass->group.stage_count > 1 || share_link(engine, pass, before))

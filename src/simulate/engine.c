@@ -78,7 +78,8 @@ static const char *const block_names[] = {[BLOCK_STASH] = "stash",
 /* Computations on data take times in proportion to the length of their mini-batch. */
 static int64_t by_length(const struct engine *engine, const struct instruction *instruction, int64_t duration) {
     const double *factors = engine->work->batch_factors;
-    if (!factors || opcode_table[instruction->op].action == ACTION_PREDICT) return duration;
+    const enum action action = opcode_table[instruction->op].action;
+    if (!factors || action == ACTION_PREDICT || action == ACTION_ROUND) return duration;
     return llround(factors[programs_batch(engine->work->programs, instruction->micro_batch)] * (double)duration);
 }
 
@@ -273,7 +274,8 @@ enum ps_status engine_run(struct engine *engine, struct ps_error *error) {
                     [ACTION_RECEIVE] = transfer_execute,
                     [ACTION_REDUCE] = transfer_reduce,
                     [ACTION_ENCODE] = execute_computation,
-                    [ACTION_DECODE] = execute_computation},
+                    [ACTION_DECODE] = execute_computation,
+                    [ACTION_ROUND] = execute_computation},
     };
     for (int w = 0; w < engine->worker_count; w++) {
         struct engine_worker *worker = &engine->workers[w];

@@ -33,7 +33,7 @@ static struct rolled_instruction roll_instruction(const struct ps_programs *prog
 
 static bool counts_batches(const struct rolled_instruction *instruction) {
     enum action action = opcode_table[instruction->op].action;
-    return action == ACTION_UPDATE || action == ACTION_REDUCE;
+    return action == ACTION_UPDATE || action == ACTION_REDUCE || action == ACTION_ROUND;
 }
 
 /* The instruction `periods` periods later. */

@@ -253,7 +253,8 @@ struct stage_cost simulate_stage_cost(const struct ps_plan *plan, const struct c
                                       const struct ps_cluster *cluster, int stage, int worker) {
     const struct cost_table *own = cost_table_on(table, cluster->devices[worker].type);
     struct stage_cost cost = stage_cost(own, plan->stages[stage].first, plan->stages[stage].last);
-    stage_cost_encode(own, plan_wire_before(plan, stage), plan_wire_after(plan, stage), &cost);
+    const struct stage_wire wire = plan_stage_wire(plan, stage);
+    stage_cost_encode(own, &wire, &cost);
     return cost;
 }
 

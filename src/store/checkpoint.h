@@ -99,7 +99,7 @@ enum ps_status checkpoint_load(const struct checkpoint *checkpoint, struct execu
 
 /* The name of a stage's error feedback, by the cut and the replica that sends: "activation.3.0" of replica 0 to layer 4,
  * "gradient.3.0" back from there. With other cuts, or micro-batches of another size, it begins at zero. */
-const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int block, char name[64]);
+const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int coded, char name[64]);
 
 /* The step that a checkpoint's directory is named by, or -1; and the name (at least six digits). */
 int64_t checkpoint_step_of(const char *name);

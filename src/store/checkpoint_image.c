@@ -91,10 +91,11 @@ static enum ps_status describe_stages(struct checkpoint_image *image, const stru
     return PS_OK;
 }
 
-const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int block, char name[64]) {
+const char *checkpoint_feedback_name(const struct ps_plan *plan, const struct worker_stage *stage, int coded, char name[64]) {
     const struct plan_stage *of = &plan->stages[stage->number];
-    const bool activation = block == WIRE_ACTIVATION_SENT;
-    snprintf(name, 64, "%s.%d.%d", activation ? "activation" : "gradient", activation ? of->last + 1 : of->first,
+    static const char *const names[WIRE_CODED] = {
+        [WIRE_ACTIVATION_SENT] = "activation", [WIRE_GRADIENT_SENT] = "gradient", [WIRE_SUM] = "sum"};
+    snprintf(name, 64, "%s.%d.%d", names[coded], of->first + (coded == WIRE_ACTIVATION_SENT ? of->last + 1 - of->first : 0),
              stage->replica);
     return name;
 }
@@ -106,18 +107,18 @@ static enum ps_status describe_feedback(struct checkpoint_image *image, const st
     struct arena arena = {0};
     size_t most = 1;
     for (int number = 0; number < executor->worker_count; number++)
-        most += WIRE_BLOCKS * (size_t)executor->workers[number].stage_count;
+        most += WIRE_CODED * (size_t)executor->workers[number].stage_count;
     TRY(memory_new(&image->feedback, most, "a checkpoint's error feedback", error));
     struct safetensor_source *sources = arena_take(&arena, most, sizeof *sources);
     char(*names)[64] = arena_take(&arena, most, sizeof *names);
     int64_t *counts = arena_take(&arena, most, sizeof *counts);
     TRY(arena_check(&arena, "a checkpoint's error feedback", error));
     for (int number = 0; number < executor->worker_count; number++)
-        for (int i = 0; i < executor->workers[number].stage_count * WIRE_BLOCKS; i++) {
-            struct worker_stage *stage = &executor->workers[number].stages[i / WIRE_BLOCKS];
-            const int block = i % WIRE_BLOCKS, n = image->feedback_count;
+        for (int i = 0; i < executor->workers[number].stage_count * WIRE_CODED; i++) {
+            struct worker_stage *stage = &executor->workers[number].stages[i / WIRE_CODED];
+            const int block = i % WIRE_CODED, n = image->feedback_count;
             if (worker_feedback_bytes(stage, block) == 0) continue;
-            counts[n] = (int64_t)(worker_feedback_bytes(stage, block) / sizeof(float));
+            counts[n] = (int64_t)worker_feedback_floats(stage, block);
             sources[n] = (struct safetensor_source){.name = checkpoint_feedback_name(plan, stage, block, names[n]),
                                                     .shape = &counts[n],
                                                     .rank = 1,
@@ -161,7 +162,7 @@ static enum ps_status describe(struct checkpoint_image *image, const struct ps_p
     float *place = image->wire.data = memory_block_carve(&image->memory, image->wire.data_bytes);
     for (int f = 0; f < image->feedback_count; f++) {
         image->feedback[f].data = place;
-        place += worker_feedback_bytes(image->feedback[f].stage, image->feedback[f].block) / sizeof *place;
+        place += worker_feedback_floats(image->feedback[f].stage, image->feedback[f].block);
     }
     return PS_OK;
 }
@@ -252,17 +253,15 @@ static enum ps_status take_own(const struct checkpoint_image *image, const struc
 /* The error feedback of a worker of this process, or of another one. */
 static enum ps_status take_feedback(const struct checkpoint_image *image, int number, struct ps_error *error) {
     struct executor *executor = image->executor;
-    struct device *device = executor->workers[number].device;
     for (int f = 0; f < image->feedback_count; f++) {
         const struct image_feedback *feedback = &image->feedback[f];
         if (feedback->worker != number) continue;
         if (executor_has(executor, number))
-            device_copy(device, feedback->data, feedback->stage->feedback[feedback->block],
-                        worker_feedback_bytes(feedback->stage, feedback->block));
+            TRY(worker_feedback_move(executor->workers[number].device, feedback->stage, feedback->block, false, feedback->data,
+                                     error));
         else
             TRY(proxies_receive_feedback(executor, feedback->stage, number, feedback->block, feedback->data, error));
     }
-    if (executor_has(executor, number) && image->feedback_count > 0) device_finish(device);
     return PS_OK;
 }
 

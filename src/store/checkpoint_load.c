@@ -52,21 +52,20 @@ static enum ps_status load_stage(struct loading *loading, struct worker_stage *s
 }
 
 /* What it has of the stage's error feedback at its cuts; the rest begins at zero. */
-static void load_feedback(struct loading *loading, struct device *device, struct worker_stage *stage,
-                          const struct ps_plan *plan) {
-    for (int b = 0; b < WIRE_BLOCKS; b++) {
-        const size_t bytes = worker_feedback_bytes(stage, b);
-        const int64_t count = (int64_t)(bytes / sizeof(float));
+static enum ps_status load_feedback(struct loading *loading, struct device *device, struct worker_stage *stage,
+                                    const struct ps_plan *plan, struct ps_error *error) {
+    for (int b = 0; b < WIRE_CODED; b++) {
+        const int64_t count = (int64_t)worker_feedback_floats(stage, b);
         const float *values;
         char name[64];
-        if (bytes == 0) continue;
+        if (count == 0) continue;
         checkpoint_feedback_name(plan, stage, b, name);
         if (safetensors_get(&loading->wire, name, &count, 1, &values, NULL) == PS_OK)
-            device_copy(device, stage->feedback[b], values, bytes);
+            TRY(worker_feedback_move(device, stage, b, true, (float *)(uintptr_t)values, error));
         else
             loading->begun_anew++;
     }
-    device_finish(device);
+    return PS_OK;
 }
 
 static enum ps_status load_stages(struct loading *loading, struct executor *executor, const struct ps_plan *plan,
@@ -83,7 +82,7 @@ static enum ps_status load_stages(struct loading *loading, struct executor *exec
         for (int i = 0; i < executor->workers[number].stage_count; i++) {
             struct worker_stage *stage = &executor->workers[number].stages[i];
             TRY(load_stage(loading, stage, plan->stages[stage->number].first, executor->real, error));
-            if (executor->real) load_feedback(loading, executor->workers[number].device, stage, plan);
+            if (executor->real) TRY(load_feedback(loading, executor->workers[number].device, stage, plan, error));
         }
     if (loading->missing > 0)
         log_warn("%s: %d moments of the optimizer are not in it and begin at zero", loading->checkpoint->directory,

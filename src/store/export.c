@@ -20,6 +20,16 @@
 
 enum { WORDS_LIMIT = 16 << 20 }; /* readers refuse headers of 100 MB and more */
 
+static enum ps_status set_class_names(const json_t *config, json_t *about, struct ps_error *error) {
+    const json_t *names = json_object_get(config, "class_names");
+    if (json_array_size(names) == 0) return PS_OK;
+    char *text = json_dump_text(names, JSON_COMPACT);
+    TRY(memory_check(text, "names of classes", error));
+    json_object_set_new(about, "class_names", json_string(text));
+    free(text);
+    return PS_OK;
+}
+
 static void set_normalisation(const char *data, int64_t channels, json_t *about) {
     struct normalisation normalisation;
     char text[256] = "{\"scale\": 255, \"mean\": [";
@@ -40,7 +50,8 @@ static void set_normalisation(const char *data, int64_t channels, json_t *about)
 
 /*
  * The header's __metadata__, all strings: `penstock`, the version; `model` and `network`, name and hash; `data`, what it was
- * trained on; `normalisation` of the pixels; `classes`, their number; `vocabulary`, the contents of the run's vocabulary.json.
+ * trained on; `normalisation` of the pixels; `classes`, their number, and `class_names`, a list; `vocabulary`, the contents of the
+ * run's vocabulary.json.
  */
 static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_error *error) {
     char path[4096], number[32], *words;
@@ -55,6 +66,7 @@ static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_
     for (size_t f = 0; status == PS_OK && f < sizeof fields / sizeof *fields; f++)
         if (json_is_string(json_object_get(config, fields[f])))
             json_object_set(about, fields[f], json_object_get(config, fields[f]));
+    if (status == PS_OK) status = set_class_names(config, about, error);
     if (status == PS_OK && file_exists(file_join(path, run_dir, "network.json")))
         status = ps_network_open(path, &network, error);
     if (status == PS_OK && network) {

@@ -79,7 +79,7 @@ static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, in
     stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
     for (int m = 0; m < moments_of(stage, moments); m++)
         stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
-    for (int b = 0; b < WIRE_BLOCKS; b++)
+    for (int b = 0; b < WIRE_CODED; b++)
         if (worker_feedback_bytes(stage, b) > 0)
             stage->feedback[b] = memory_block_carve(&proxy->memory, worker_feedback_bytes(stage, b));
     return PS_OK;
@@ -97,7 +97,7 @@ static enum ps_status make_proxy(struct executor *executor, const struct worker_
     for (int i = 0; i < proxy->stage_count; i++) {
         bytes += (size_t)(2 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
                  memory_align((size_t)stage_unchanged_bytes(&proxy->stages[i].sizes));
-        for (int b = 0; b < WIRE_BLOCKS; b++) bytes += worker_feedback_bytes(&proxy->stages[i], b);
+        for (int b = 0; b < WIRE_CODED; b++) bytes += worker_feedback_bytes(&proxy->stages[i], b);
     }
     TRY(memory_block_take(&proxy->memory, bytes, "the weights of other processes", error));
     for (int i = 0; i < proxy->stage_count; i++) TRY(carve(proxy, &proxy->stages[i], own.moments, error));
@@ -115,17 +115,17 @@ enum ps_status proxies_make(struct executor *executor, const struct worker_optio
 /* Sends a stage's error feedback, or receives it into its blocks. */
 static enum ps_status move_feedback(struct executor *executor, struct worker *worker, struct worker_stage *stage, int peer,
                                     bool gives, struct ps_error *error) {
-    for (int b = 0; b < WIRE_BLOCKS; b++) {
-        const size_t bytes = worker_feedback_bytes(stage, b);
-        char *block;
-        if (bytes == 0) continue;
-        TRY(memory_new(&block, bytes, "error feedback on its way", error));
-        if (gives) device_copy(worker->device, block, stage->feedback[b], bytes);
-        if (gives) device_finish(worker->device);
-        enum ps_status status =
-            processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, block, bytes, error);
-        if (status == PS_OK && !gives) device_copy(worker->device, stage->feedback[b], block, bytes);
-        if (!gives) device_finish(worker->device);
+    for (int b = 0; b < WIRE_CODED; b++) {
+        const size_t count = worker_feedback_floats(stage, b);
+        float *block;
+        if (count == 0) continue;
+        TRY(memory_new(&block, count, "error feedback on its way", error));
+        enum ps_status status = PS_OK;
+        if (gives) status = worker_feedback_move(worker->device, stage, b, false, block, error);
+        if (status == PS_OK)
+            status = processes_move(executor->processes, peer, message_tag(TAG_STAGE, 0), gives, block, count * sizeof *block,
+                                    error);
+        if (status == PS_OK && !gives) status = worker_feedback_move(worker->device, stage, b, true, block, error);
         free(block);
         TRY(status);
     }
@@ -233,8 +233,8 @@ enum ps_status proxies_receive(struct executor *executor, struct worker_stage *s
 
 enum ps_status proxies_receive_feedback(struct executor *executor, const struct worker_stage *stage, int rank, int block,
                                         void *to, struct ps_error *error) {
-    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to, worker_feedback_bytes(stage, block),
-                          error);
+    return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to,
+                          worker_feedback_floats(stage, block) * sizeof(float), error);
 }
 
 enum ps_status proxies_release(struct executor *executor, const struct worker_options *options, struct ps_error *error) {

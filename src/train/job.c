@@ -144,9 +144,9 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
     TRY(memory_new(&job->sizes, job->plan->stage_count, "sizes of stages", error));
     TRY(memory_new(&job->wire_s, job->plan->stage_count, "sizes of stages", error));
     for (int s = 0; s < job->plan->stage_count; s++) {
-        const struct cut_wire *before = plan_wire_before(job->plan, s), *after = plan_wire_after(job->plan, s);
+        const struct stage_wire wire = plan_stage_wire(job->plan, s);
         struct stage_cost cost = stage_cost(job->costs, job->plan->stages[s].first, job->plan->stages[s].last);
-        stage_cost_encode(job->costs, before, after, &cost);
+        stage_cost_encode(job->costs, &wire, &cost);
         const struct stage_sizes size = cost.size;
         memcpy(job->wire_s[s], cost.wire_s, sizeof job->wire_s[s]);
         job->sizes[s] = (struct stage_sizes){
@@ -163,7 +163,7 @@ static enum ps_status take_sizes(struct job *job, struct ps_error *error) {
             .input = size.input,
             .output = size.output,
         };
-        stage_sizes_encode(&job->sizes[s], before, after);
+        stage_sizes_encode(&job->sizes[s], &wire);
     }
     return PS_OK;
 }

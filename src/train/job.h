@@ -28,11 +28,12 @@ struct job {
     struct ps_network *shorter[LENGTHS_MAX]; /* the network for each, without the last, which is `network` */
     struct graph *clock_graph;               /* made from the costs for such a device */
     const struct graph *graph;               /* the one of the two that is trained */
-    int samples;                   /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
-    int batch;                     /* samples of a mini-batch */
-    uint64_t checksums[2];         /* of data and validation data, for the run's configuration; 0: of none */
-    struct stage_sizes *sizes;     /* per stage, by the profile, every block aligned; NULL without a profile */
-    double (*wire_s)[WIRE_BLOCKS]; /* per stage, likewise: stage_cost.wire_s */
+    int samples;                  /* of a micro-batch, as `graph` counts them (a clock graph's sample is a micro-batch) */
+    int batch;                    /* samples of a mini-batch */
+    uint64_t checksums[2];        /* of data and validation data, for the run's configuration; 0: of none */
+    const struct dataset *named;  /* likewise: the data, which may name their classes; borrowed; NULL: not known */
+    struct stage_sizes *sizes;    /* per stage, by the profile, every block aligned; NULL without a profile */
+    double (*wire_s)[WIRE_CODED]; /* per stage, likewise: stage_cost.wire_s */
 };
 
 /* Checks the options, looks at no file. `options` stay borrowed. After a failure `job` is to be freed all the same. */

@@ -199,6 +199,8 @@ static enum ps_status open_cluster(struct job *job, int workers, struct ps_error
         if (uniform.workers == 0) uniform.workers = workers > 0 || !job_is_several(job) ? workers : job->processes->count;
         if (uniform.workers == 0) uniform.workers = workers_here(job);
         if (uniform.workers == 0) return error_set(error, PS_USAGE, "`workers`: how many workers there are must be said");
+        if (uniform.cores == 0 && uniform.bandwidth_bytes_per_s <= 0 && uniform.latency_s <= 0) /* as ps_cluster_here */
+            uniform.cores = predict_at_once(job);
         TRY(ps_cluster_uniform(&uniform, &job->cluster, error));
     }
     if (workers > 0 && job->cluster->workers != workers)
@@ -261,29 +263,69 @@ static bool tied(const struct job *job) {
     return false;
 }
 
+/* A plan that is to be searched: how, and at which sizes of micro-batch, where those are left to the search. */
+struct wish {
+    struct ps_plan_options planning;
+    int batch, usual, least; /* samples, and numbers of micro-batches */
+    int sizes[3], open;
+};
+
+static enum ps_status wish_plan(const struct job *job, int workers, struct wish *wish, struct ps_error *error) {
+    struct search_choice choice;
+    wish->planning = search_tied(job->options->planning, tied(job), workers);
+    TRY(search_choose(&wish->planning, workers, &choice, error));
+    /* Periodic schedules hold more mini-batches at a time: a search that was not asked for does not make gradients staler. */
+    if (!wish->planning.method) wish->planning.schedule = choice.schedule->name;
+    wish->planning.optimizer = job_optimizer(job, choice.policy->name);
+    wish->batch = (int)job_requested_batch(job);
+    wish->usual = choice.micro_batches;
+    wish->least = choice.policy->group_of_workers ? workers : 1;
+    wish->open = open_sizes(&wish->planning, wish->batch, wish->usual, wish->least, wish->sizes);
+    return PS_OK;
+}
+
+static enum ps_status cut_wish(struct wish *wish, struct ps_error *error) {
+    return job_cut_batch(wish->batch, wish->usual, wish->least, &wish->planning.micro_batches, &wish->planning.micro_batch,
+                         error);
+}
+
 /* For so many workers; 0: as many as the options or the machine say. */
 static enum ps_status find_plan(struct job *job, int workers, struct ps_error *error) {
-    const struct ps_train_options *options = job->options;
+    struct wish wish;
     TRY(open_cluster(job, workers, error));
-    struct ps_plan_options requested = search_tied(options->planning, tied(job), job->cluster->workers);
-    struct search_choice choice;
-    TRY(search_choose(&requested, job->cluster->workers, &choice, error));
-    /* Periodic schedules hold more mini-batches at a time: a search that was not asked for does not make gradients staler. */
-    if (!requested.method) requested.schedule = choice.schedule->name;
-    requested.optimizer = job_optimizer(job, choice.policy->name);
-    int batch = (int)job_requested_batch(job), sizes[3];
-    int least = choice.policy->group_of_workers ? job->cluster->workers : 1;
-    int open = open_sizes(&requested, batch, choice.micro_batches, least, sizes);
-    if (open > 0 && !job->profile) TRY(measure_costs(job, batch, sizes, open, error));
-    if (open > 0 && any_divides(job->profile, batch)) {
-        requested.batch = batch;
+    TRY(wish_plan(job, job->cluster->workers, &wish, error));
+    if (wish.open > 0 && !job->profile) TRY(measure_costs(job, wish.batch, wish.sizes, wish.open, error));
+    if (wish.open > 0 && any_divides(job->profile, wish.batch)) {
+        wish.planning.batch = wish.batch;
     } else {
-        TRY(job_cut_batch(batch, choice.micro_batches, least, &requested.micro_batches, &requested.micro_batch, error));
-        if (!job->profile) TRY(measure_costs(job, batch, &requested.micro_batch, 1, error));
+        TRY(cut_wish(&wish, error));
+        if (!job->profile) TRY(measure_costs(job, wish.batch, &wish.planning.micro_batch, 1, error));
         /* Costs that do not say for how many samples they are hold for any micro-batch. */
-        if (job->profile->tables[0].micro_batch == 0) requested.micro_batch = 0;
+        if (job->profile->tables[0].micro_batch == 0) wish.planning.micro_batch = 0;
     }
-    return ps_plan_find(job->profile, job->cluster, &requested, &job->plan, error);
+    return ps_plan_find(job->profile, job->cluster, &wish.planning, &job->plan, error);
+}
+
+enum ps_status job_add_sizes(const struct job *job, struct size_set *set, struct ps_error *error) {
+    struct wish wish;
+    TRY(wish_plan(job, job->options->machines->workers, &wish, error));
+    if (wish.open == 0) {
+        TRY(cut_wish(&wish, error));
+        wish.sizes[wish.open++] = wish.planning.micro_batch;
+    }
+    for (int s = 0; s < wish.open; s++) {
+        bool known = false;
+        for (int k = 0; k < set->count; k++) known |= set->sizes[k] == wish.sizes[s];
+        if (!known && set->count == SIZE_SET_MAX)
+            return error_set(error, PS_FAILED, "micro-batches of more than %d sizes", SIZE_SET_MAX);
+        if (!known) set->sizes[set->count++] = wish.sizes[s];
+    }
+    return PS_OK;
+}
+
+enum ps_status job_measure(struct job *job, const struct size_set *set, struct ps_error *error) {
+    TRY(open_cluster(job, 0, error));
+    return measure_costs(job, job_requested_batch(job), set->sizes, set->count, error);
 }
 
 /* May the machine's cores be divided into workers and threads at will? */

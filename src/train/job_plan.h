@@ -17,6 +17,16 @@ enum ps_status job_take_plan(struct job *job, struct ps_error *error);
 /* For the options' requested; measures the network first, unless the job has a profile. */
 enum ps_status job_make_plan(struct job *job, struct ps_error *error);
 
+/* Sizes of micro-batch, each once. */
+enum { SIZE_SET_MAX = 64 };
+struct size_set {
+    int sizes[SIZE_SET_MAX], count;
+};
+/* Adds those at which the plan of the options would be searched. PS_USAGE where they contradict each other. */
+enum ps_status job_add_sizes(const struct job *job, struct size_set *set, struct ps_error *error);
+/* Measures the network at all of them, for the options' workers; sets the job's profile. */
+enum ps_status job_measure(struct job *job, const struct size_set *set, struct ps_error *error);
+
 /* Samples of the plan's mini-batch; where nobody says how large a micro-batch is, it counts as one. */
 int64_t job_plan_batch(const struct ps_plan *plan);
 /* The same of the plan that the job has, or is to have. */

@@ -154,6 +154,17 @@ enum ps_status resumption_check_data(const struct resumption *resumption, const 
     return PS_OK;
 }
 
+static void set_class_names(json_t *config, const struct dataset *data) {
+    if (!data || !data->class_names) return;
+    json_t *names = json_array();
+    const char *name = data->class_names;
+    bool valid = true; /* folders may have names that are not UTF-8 */
+    for (int c = 0; c < data->shape.classes; c++, name += strlen(name) + 1)
+        valid = json_array_append_new(names, json_string(name)) == 0 && valid;
+    if (valid) json_object_set(config, "class_names", names);
+    json_decref(names);
+}
+
 static json_t *make_config(const struct job *job, const struct update_rule *rule, int64_t steps) {
     const struct ps_train_options *options = job->options;
     char seed[32];
@@ -168,6 +179,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
     set_data(config, "data", options->data, job->checksums[0]);
     set_data(config, "valid", options->valid, job->checksums[1]);
+    set_class_names(config, job->named);
     set_integer(config, "batch", job->batch);
     set_integer(config, "epochs", options->epochs > 0 || options->steps > 0 ? options->epochs : 1);
     set_integer(config, "steps", steps);

@@ -150,7 +150,6 @@ static void set_workers(json_t *line, const struct log_entry *entry) {
     json_object_set_new(line, "sent_bytes", sent);
     json_object_set_new(line, "received_bytes", received);
     json_object_set_new(line, "busy_s", busy);
-    json_set_finite(line, "training_s", entry->training_s);
 }
 
 enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
@@ -189,6 +188,7 @@ enum ps_status run_directory_log(struct run_directory *directory, const struct l
     json_set_finite(line, "samples_per_s", entry->samples_per_s);
     json_set_finite(line, "elapsed_s", entry->elapsed_s);
     if (entry->worker && entry->workers > 1) set_workers(line, entry);
+    if (last) json_set_finite(line, "training_s", entry->training_s);
     char *text = json_dump_text(line, JSON_REAL_PRECISION(9));
     enum ps_status status = memory_check(text, "a log line", error);
     if (status == PS_OK && (fprintf(directory->log, "%s\n", text) < 0 || fflush(directory->log) != 0))

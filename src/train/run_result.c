@@ -109,6 +109,7 @@ json_t *run_document(const struct ps_run *run) {
         json_decref(workers);
         return NULL;
     }
+    if (run->method[0]) json_object_set_new(root, "method", json_string(run->method));
     json_set_finite(root, "loss", info->loss);
     json_set_finite(root, "accuracy", info->accuracy);
     json_set_finite(root, "top5", info->top5);

@@ -9,7 +9,7 @@
 
 struct ps_run {
     char network[17]; /* the hash; "": not known */
-    char model[SPEC_SIZE], schedule[32], weights[32], optimizer[32], device[32], transport[32];
+    char model[SPEC_SIZE], method[32], schedule[32], weights[32], optimizer[32], device[32], transport[32];
     int batch, micro_batches;
     double lr; /* of the last update */
     char best_by[16];

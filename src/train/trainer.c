@@ -18,6 +18,7 @@
 #include "data/object.h"
 #include "eval/evaluate.h"
 #include "exec/trace.h"
+#include "profile/cache.h"
 #include "train/trainer.h"
 
 /* What a picture shows of each worker. */
@@ -211,10 +212,28 @@ static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error)
     return run_directory_finish(&trainer->directory, trainer->run, error);
 }
 
+/* A prediction that is off by this factor does not describe the machine; a run so short says nothing of it. */
+#define PREDICTION_OFF 1.5
+#define JUDGED_S 2.0
+
+/* The costs may have been measured while the machine had other work, or has it now: they are not taken again unseen. */
+static void judge_prediction(const struct ps_trainer *trainer) {
+    if (!trainer->run || !trainer_coordinates(trainer) || trainer->training_s < JUDGED_S || trainer->options.emulate) return;
+    const double predicted = trainer->run->info.predicted_samples_per_s;
+    const double measured = (double)trainer->step * trainer->job.batch / trainer->training_s;
+    const double factor = measured / predicted;
+    if (!(factor > 0) || !isfinite(factor) || (factor < PREDICTION_OFF && factor > 1 / PREDICTION_OFF)) return;
+    if (profile_cache_doubt(trainer->job.profile))
+        log_info("trained at %.4g samples/s where %.4g were predicted: the costs that are kept of this network will be measured "
+                 "anew the next time",
+                 measured, predicted);
+}
+
 /* Ends the training for all its processes, and says what ended it to those that need to know. */
 static enum ps_status end(struct ps_trainer *trainer, enum ps_status status, struct ps_error *trouble, struct ps_error *error) {
     /* What was handed over lasts, whatever ended the run. */
     if (trainer->writer.started) checkpoint_writer_wait(&trainer->writer, NULL);
+    if (status == PS_OK || status == PS_STOPPED) judge_prediction(trainer);
     trainer_explain_failure(trainer, trouble);
     status = processes_leave(trainer->processes, status, trouble);
     trainer->processes = NULL;
@@ -432,13 +451,21 @@ static enum ps_status check_evaluation(const struct ps_evaluate_options *options
     return error_set(error, PS_USAGE, "`%s`: one worker translates, not several", options->beam > 0 ? "beam" : "translations");
 }
 
-/* By several workers, as the run was trained: the network need not fit into one. */
-static enum ps_status evaluate_together(const struct ps_evaluate_options *options, struct ps_evaluation *evaluation,
-                                        struct ps_error *error) {
+/* The figures, and at rank 0 that they are usable. */
+static enum ps_status take_figures(struct ps_trainer *trainer, struct ps_evaluation *evaluation, struct ps_error *error) {
+    bool fatal;
+    TRY(trainer_evaluate(trainer, NULL, evaluation, &fatal, error));
+    if (!trainer_coordinates(trainer) || isfinite(evaluation->loss)) return PS_OK;
+    return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
+}
+
+/* By several workers, as the run was trained: the network need not fit into one. What it computes goes to the watch, or without
+ * one the figures into *evaluation. */
+static enum ps_status run_together(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,
+                                   struct ps_evaluation *evaluation, struct ps_error *error) {
     struct ps_error trouble = {0};
     struct ps_train_options request;
     struct ps_cluster_options machines;
-    bool fatal;
     TRY(check_evaluation(options, error));
     struct ps_trainer *trainer = calloc(1, sizeof *trainer);
     if (!trainer) return error_memory(error, "an evaluation", sizeof *trainer);
@@ -453,16 +480,25 @@ static enum ps_status evaluate_together(const struct ps_evaluate_options *option
     request.threads = options->threads;
     request.log = options->log;
     trainer->which = options->checkpoint;
+    trainer->predicts = watch != NULL;
     enum ps_status status = train_request_take(&request, &trainer->request, &trouble);
     const struct ps_log_sink *log = log_use(trainer->request.options.log);
     if (status == PS_OK) status = trainer_setup_evaluation(trainer, &trouble);
-    if (status == PS_OK) status = trainer_evaluate(trainer, NULL, evaluation, &fatal, &trouble);
-    if (status == PS_OK && trainer_coordinates(trainer) && !isfinite(evaluation->loss))
-        status = error_set(&trouble, PS_FAILED, "the loss is not a number: the weights are not usable");
+    if (status == PS_OK)
+        status = watch ? trainer_predict(trainer, watch, &trouble) : take_figures(trainer, evaluation, &trouble);
     status = end(trainer, status, &trouble, error);
     log_restore(log);
     ps_trainer_destroy(trainer);
     return status;
+}
+
+static enum ps_status predict_together(const struct ps_evaluate_options *options, const struct evaluation_watch *watch,
+                                       struct ps_error *error) {
+    return run_together(options, watch, NULL, error);
+}
+
+enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_error *error) {
+    return predict_samples(options, predict_together, error);
 }
 
 enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
@@ -472,7 +508,7 @@ enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct p
     TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
     if (options.workers < 0) return error_set(error, PS_USAGE, "`workers`: %d is negative", options.workers);
     const bool together = options.workers > 1 || options.transport;
-    TRY(together ? evaluate_together(&options, &own, error) : evaluate_alone(&options, &own, error));
+    TRY(together ? run_together(&options, NULL, &own, error) : evaluate_alone(&options, &own, error));
     VERSIONED_GIVE(own, evaluation, size);
     return PS_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef PENSTOCK_TRAIN_TRAINER_H
 #define PENSTOCK_TRAIN_TRAINER_H
 
+#include "eval/evaluate.h"
 #include "exec/executor.h"
 #include "exec/process_memory.h"
 #include "exec/program_set.h"
@@ -26,6 +27,7 @@ struct ps_trainer {
     struct checkpoint checkpoint; /* that it goes on from */
     struct processes *processes;
     bool only_evaluates;         /* a checkpoint of a run, which stays as it is */
+    bool predicts;               /* likewise, and the data need no target */
     const char *which;           /* of its checkpoints; NULL: the newest */
     struct vocabulary *words[2]; /* of that run */
     struct job job;
@@ -72,9 +74,9 @@ enum ps_status trainer_give_loader(const struct ps_trainer *trainer, const struc
 bool trainer_reads(const struct ps_trainer *trainer, const struct instance *instance, bool inputs);
 /* Does a worker of this process read data? */
 bool trainer_reads_here(const struct ps_trainer *trainer);
-/* Runs the evaluation programs on the data of that kind; *sum is complete at rank 0. */
-enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
-                                      struct ps_error *error);
+/* Runs the evaluation programs on the data of that kind; *sum is complete at rank 0. `outputs` as in struct segment. */
+enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, float *outputs,
+                                      struct stage_result *sum, struct ps_error *error);
 /* Evaluates the newest weights on the validation data, if there are some; at rank 0 `entry` gets the figures. */
 enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error);
 /* What each worker is made with. */
@@ -91,7 +93,7 @@ enum ps_status trainer_agree(struct ps_trainer *trainer, void *value, size_t siz
 /* Where weights depend on where segments end: makes these as long as checkpoint_minutes allow, where the plan predicts it and
  * nothing else is said. The same at all processes. */
 void trainer_space_checkpoints(struct ps_trainer *trainer);
-/* The checksums of the data, for the configuration that a directory keeps. */
+/* The checksums of the data and the names of their classes, for the configuration that a directory keeps. */
 enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *error);
 /* Starts the writer; a new run's first checkpoint is of step 0, and durable when this returns. */
 enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_error *error);
@@ -134,6 +136,8 @@ enum ps_status trainer_translate(struct ps_trainer *trainer, double *bleu, struc
  * training cannot go on. */
 enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_dataset *data, struct ps_evaluation *evaluation,
                                 bool *fatal, struct ps_error *error);
+/* Calls the watch's functions, at rank 0, for the samples of `valid`. */
+enum ps_status trainer_predict(struct ps_trainer *trainer, const struct evaluation_watch *watch, struct ps_error *error);
 enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, bool *fatal, struct ps_error *error);
 
 /* Training by several processes (trainer_processes.c): what rank 0 distributes before the first step, and what is gathered

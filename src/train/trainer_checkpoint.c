@@ -356,15 +356,17 @@ enum ps_status trainer_check_kept(struct ps_trainer *trainer, struct ps_error *e
     return run_directory_look(&trainer->directory, error);
 }
 
-/* What a run that stops leaves: the last checkpoint, durable. */
-static enum ps_status stopped(struct ps_trainer *trainer, struct ps_error *error) {
+/* What a run that stops leaves: the last checkpoint, durable. `given_up`: steps of a segment that does not reach its end. */
+static enum ps_status stopped(struct ps_trainer *trainer, int given_up, struct ps_error *error) {
     if (!trainer->writer.started)
         return error_set(error, PS_STOPPED, "stopped on request %s",
                          trainer->options.out ? "before the first step" : "without a run directory (`out`): nothing is kept");
     TRY(trainer_check_kept(trainer, error));
-    const long long again = (long long)(trainer->step - trainer->kept_step);
-    char lost[96] = "";
-    if (again > 0) snprintf(lost, sizeof lost, "; %lld step%s after it will be trained again", again, text_plural(again));
+    const long long again = (long long)(trainer->step + given_up - trainer->kept_step);
+    char lost[96] = "", took[32];
+    if (again > 0)
+        snprintf(lost, sizeof lost, "; %lld step%s after it, %s, will be trained again", again, text_plural(again),
+                 text_seconds(clock_now() - trainer->saved_s, took));
     error_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld of %lld%s", trainer->directory.path,
               (long long)trainer->kept_step, (long long)trainer->lengths.steps, lost);
     error_hint(error, "go on with `resume` %s", trainer->directory.path);
@@ -385,7 +387,7 @@ enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs,
     double within_s = STOP_WITHIN_S;
     if (segment_runs && may_drain(trainer) && 1.5 * trainer->step_s > within_s) within_s = STOP_STEP_WITHIN_S;
     bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < within_s;
-    return moment ? PS_OK : stopped(trainer, error);
+    return moment ? PS_OK : stopped(trainer, segment_runs ? trainer->seen : 0, error);
 }
 
 /* -------------------------------------------------------------------------- what is next */
@@ -407,5 +409,5 @@ enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *s
         TRY(trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error));
     *steps = order.steps;
     trainer->ends_early = order.ends;
-    return stops ? stopped(trainer, error) : PS_OK;
+    return stops ? stopped(trainer, 0, error) : PS_OK;
 }

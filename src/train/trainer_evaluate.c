@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "compute/figures.h"
 #include "data/object.h"
@@ -22,9 +23,9 @@
 
 /* ---------------------------------------------------------------------- validation */
 
-enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, struct stage_result *sum,
-                                      struct ps_error *error) {
-    struct segment segment = {.programs = programs};
+enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, float *outputs,
+                                      struct stage_result *sum, struct ps_error *error) {
+    struct segment segment = {.programs = programs, .outputs = outputs};
     TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
     TRY(trainer_gather_segment(trainer, error));
     *sum = executor_evaluation(trainer->executor);
@@ -34,7 +35,7 @@ enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct p
 enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *entry, struct ps_error *error) {
     struct stage_result sum;
     if (trainer->valid.count == 0) return PS_OK;
-    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
+    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, NULL, &sum, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     if (sum.weight == 0)
         return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
@@ -119,13 +120,13 @@ static void swap_back(struct ps_trainer *trainer, const struct swapped *own) {
     }
 }
 
-static enum ps_status run_on(struct ps_trainer *trainer, const struct samples *samples, struct stage_result *sum,
-                             struct ps_error *error) {
+static enum ps_status run_on(struct ps_trainer *trainer, const struct samples *samples, float *outputs,
+                             struct stage_result *sum, struct ps_error *error) {
     size_t workers = (size_t)trainer->executor->worker_count;
     struct swapped *own;
     TRY(memory_new(&own, workers, "an evaluation", error));
     enum ps_status status = swap_data(trainer, samples, own, error);
-    if (status == PS_OK) status = trainer_run_evaluation(trainer, trainer->other_evaluation, sum, error);
+    if (status == PS_OK) status = trainer_run_evaluation(trainer, trainer->other_evaluation, outputs, sum, error);
     /* A worker that did not stop may still read. */
     if (!trainer->executor->abandoned) swap_back(trainer, own);
     free(own);
@@ -188,7 +189,7 @@ static enum ps_status evaluate_on(struct ps_trainer *trainer, const struct ps_da
     int64_t count = 0;
     enum ps_status status = open_other(trainer, data, &samples, &count, error);
     if (status == PS_OK) status = lower_other(trainer, count, error);
-    if (status == PS_OK) status = run_on(trainer, &samples, &sum, error);
+    if (status == PS_OK) status = run_on(trainer, &samples, NULL, &sum, error);
     if (status == PS_OK) *evaluation = evaluation_of(trainer, &sum, count);
     if (!trainer->executor->abandoned) samples_close(&samples);
     return status;
@@ -211,9 +212,114 @@ enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_data
         return status;
     }
     *fatal = true;
-    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, &sum, error));
+    TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, NULL, &sum, error));
     *evaluation = evaluation_of(trainer, &sum, trainer->valid.count);
     return PS_OK;
+}
+
+/* --------------------------------------------------------------------- predictions */
+
+/* Numbers that are computed at a time. */
+enum { OUTPUTS_AT_ONCE = 4 << 20 };
+
+/* What is predicted at a time: whole micro-batches of the data, and what the network computes of each sample. */
+struct outputs {
+    struct samples part;
+    int64_t each, micro_batches;
+    float *values;
+};
+
+static int64_t outputs_of_micro_batch(const struct ps_trainer *trainer, const struct outputs *outputs) {
+    return trainer->job.samples * outputs->each;
+}
+
+/* From the processes of the last stage to rank 0: instances take the micro-batches in turns. */
+static enum ps_status gather_outputs(struct ps_trainer *trainer, struct outputs *outputs, struct ps_error *error) {
+    const struct ps_programs *programs = trainer->other_evaluation;
+    struct processes *processes = trainer->processes;
+    const int64_t piece = outputs_of_micro_batch(trainer, outputs);
+    for (int i = 0; processes->count > 1 && i < programs->instance_count; i++) {
+        const struct instance *instance = &programs->instances[i];
+        if (instance->stage != programs->stages - 1 || !instance->forward || instance->worker == 0) continue;
+        if (processes->rank != 0 && processes->rank != instance->worker) continue;
+        void *data = outputs->values;
+        size_t size = (size_t)(outputs->micro_batches * piece) * sizeof(float);
+        TRY(processes_send_to_rank_0(processes, instance->worker, &data, &size, error));
+        if (processes->rank > 0) continue;
+        for (int64_t m = instance->replica; m < outputs->micro_batches; m += instance->replicas)
+            memcpy(outputs->values + m * piece, (const float *)data + m * piece, (size_t)piece * sizeof(float));
+        free(data);
+    }
+    return PS_OK;
+}
+
+/* At rank 0, with the targets where the data have some. */
+static enum ps_status show_outputs(const struct ps_trainer *trainer, const struct outputs *outputs, const struct class_names *names,
+                                   const struct evaluation_watch *watch, struct ps_error *error) {
+    const struct ps_network *network = trainer->job.network;
+    const struct samples *part = &outputs->part;
+    struct loaded_batch targets = {0};
+    struct loader *loader;
+    const struct loader_options options = {.samples = part,
+                                           .batch = (int)part->count,
+                                           .targets = true,
+                                           .class_weights = trainer->job.graph->class_weights,
+                                           .ahead = 1,
+                                           .serial = true};
+    TRY(loader_create(&options, &loader, error));
+    enum ps_status status = loader_get(loader, 0, &targets, error);
+    const struct evaluated_batch batch = {.network = network,
+                                          .shape = evaluated_shape(network->graph),
+                                          .output = outputs->values,
+                                          .targets = part->dataset->shape.unlabelled ? NULL : targets.targets,
+                                          .first = part->first - trainer->valid.first,
+                                          .total = trainer->valid.count,
+                                          .index = part->first,
+                                          .samples = (int)part->count,
+                                          .names = names};
+    if (status == PS_OK) status = watch->take(watch->context, &batch, error);
+    loader_destroy(loader);
+    return status;
+}
+
+static enum ps_status predict_all(struct ps_trainer *trainer, struct outputs *outputs, const struct class_names *names,
+                                  const struct evaluation_watch *watch, struct ps_error *error) {
+    const struct samples *all = &trainer->valid;
+    const int64_t piece = outputs_of_micro_batch(trainer, outputs), wanted = OUTPUTS_AT_ONCE / piece, samples = trainer->job.samples;
+    const int64_t most = (wanted > 1 ? wanted : 1) * samples;
+    TRY(memory_new(&outputs->values, most * outputs->each, "predictions", error));
+    for (int64_t first = 0; first < all->count; first += most) {
+        struct stage_result unused;
+        outputs->part = *all;
+        outputs->part.first += first;
+        outputs->part.count = number_smaller(most, all->count - first);
+        outputs->micro_batches = (outputs->part.count + samples - 1) / samples;
+        TRY(trainer_check_stop(trainer, false, error));
+        TRY(lower_other(trainer, outputs->part.count, error));
+        TRY(run_on(trainer, &outputs->part, outputs->values, &unused, error));
+        TRY(gather_outputs(trainer, outputs, error));
+        if (trainer_coordinates(trainer)) TRY(show_outputs(trainer, outputs, names, watch, error));
+        log_progress("predicting", (double)(first + outputs->part.count), (double)all->count, "%s", "");
+    }
+    return PS_OK;
+}
+
+enum ps_status trainer_predict(struct ps_trainer *trainer, const struct evaluation_watch *watch, struct ps_error *error) {
+    const struct ps_network *network = trainer->job.network;
+    const struct shape shape = evaluated_shape(network->graph);
+    struct outputs outputs = {.each = shape_elements(&shape)};
+    struct class_names names = {0};
+    if (trainer->valid.dataset && dataset_has_pairs(trainer->valid.dataset))
+        return error_set(error, PS_USAGE, "`data`: %s are pairs of sentences, which one worker translates, not several",
+                         trainer->options.valid->name);
+    enum ps_status status = PS_OK;
+    if (trainer_coordinates(trainer))
+        status = class_names_find(trainer->request.options.resume, trainer->valid.dataset, &names, error);
+    if (status == PS_OK) status = predict_all(trainer, &outputs, &names, watch, error);
+    if (status == PS_OK && trainer_coordinates(trainer)) status = watch->finish(watch->context, network, error);
+    class_names_free(&names);
+    if (!trainer->executor->abandoned) free(outputs.values);
+    return status;
 }
 
 /* --------------------------------------------------------------------- translation */

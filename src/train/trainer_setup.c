@@ -148,7 +148,7 @@ struct worker_options trainer_worker_options(const struct ps_trainer *trainer) {
         .samples = job->samples,
         /* A device that only waits touches no block, and takes what the profile says in memory as in time. */
         .sizes = job->device->real ? NULL : job->sizes,
-        .wire_s = job->device->real ? NULL : (const double(*)[WIRE_BLOCKS])job->wire_s,
+        .wire_s = job->device->real ? NULL : (const double(*)[WIRE_CODED])job->wire_s,
         .slots = trainer->programs.slots,
         .programs = trainer->programs.entries[0].programs,
         .moments = trainer->rule.moments,
@@ -288,6 +288,7 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
     struct ps_run *run = trainer->run;
     memcpy(run->model, job->plan->model, sizeof run->model);
     memcpy(run->network, job->plan->network, sizeof run->network);
+    snprintf(run->method, sizeof run->method, "%s", job->plan->method);
     memcpy(run->schedule, job->plan->schedule, sizeof run->schedule);
     memcpy(run->weights, job->plan->weights, sizeof run->weights);
     memcpy(run->optimizer, job->plan->optimizer, sizeof run->optimizer);
@@ -459,6 +460,7 @@ static enum ps_status check_words(const struct ps_trainer *trainer, const struct
 
 enum ps_status trainer_sum_data(struct ps_trainer *trainer, struct ps_error *error) {
     const struct samples *const samples[] = {&trainer->data, &trainer->valid};
+    trainer->job.named = trainer->data.dataset;
     for (int s = 0; s < 2; s++)
         if (samples[s]->dataset && trainer->job.checksums[s] == 0)
             TRY(samples_checksum(samples[s], &trainer->job.checksums[s], error));
@@ -536,6 +538,7 @@ static enum ps_status open_evaluated(struct ps_trainer *trainer, struct ps_error
     if (file_exists(path)) TRY(vocabulary_read(path, trainer->words, error));
     memcpy(wanted.words, trainer->words, sizeof wanted.words);
     wanted.words_needed = true;
+    wanted.unlabelled = trainer->predicts;
     return dataset_use(trainer->options.valid, DATASET_TEST, &wanted, &trainer->valid, error);
 }
 

@@ -95,8 +95,10 @@ static bool decide(struct control *control, enum ps_status status, const struct 
 
 static void take_failure(struct control *control, int from, enum ps_status status, const struct ps_error *error) {
     if (!decide(control, status, error, NULL)) return;
-    struct ps_error sent = *error;
-    sent.status = status;
+    /* Nothing goes along that stands behind the texts' ends. */
+    struct ps_error sent = {.status = status};
+    strcpy(sent.message, error->message);
+    strcpy(sent.hint, error->hint);
     send_all(control, from, FRAME_FAILED, &sent, sizeof sent);
 }
 

@@ -98,20 +98,22 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     return PS_OK;
 }
 
-/* Which routes share a link with others of the same sender. */
+/* Which routes share a link with others of the same sender. Those to one receiver alone need no turns: its messages keep their
+ * order. And a ready message would come late, behind the blocks that go the other way through the same connection. */
 static void find_media(struct ranks *ranks, const struct ps_cluster *cluster) {
     const struct routes *routes = &ranks->routes;
     for (int route = 0; route < routes->count; route++) {
         int from = ranks->instance_worker[routes->list[route].from], to = ranks->instance_worker[routes->list[route].to];
-        const struct cluster_link *link = cluster ? cluster_link_between(cluster, from, to) : NULL;
-        int *shared_link = &ranks->shared_link[route];
-        *shared_link = link && link->shared_link[0] ? route : NO_ROUTE;
-        for (int other = 0; *shared_link == route && other < route; other++) {
+        int first = NO_ROUTE;
+        bool several = false;
+        for (int other = 0; cluster && other < routes->count; other++) {
             int other_from = ranks->instance_worker[routes->list[other].from],
                 other_to = ranks->instance_worker[routes->list[other].to];
-            if (other_from == from && cluster_share_link(cluster, from, to, other_from, other_to))
-                *shared_link = ranks->shared_link[other];
+            if (other_from != from || !cluster_share_link(cluster, from, to, other_from, other_to)) continue;
+            if (first == NO_ROUTE) first = other;
+            if (other_to != to) several = true;
         }
+        ranks->shared_link[route] = several ? first : NO_ROUTE;
     }
 }
 

@@ -1,11 +1,11 @@
 /*
  * The sum over replicas: computed in the first block that is not empty, and copied into the others. In the host's memory this
  * is done a piece at a time, small enough for the first-level cache. So it needs no memory, and its bits depend only on the
- * order of the replicas.
+ * order of the replicas. With a codec the sum is rounded to what all would decode: pieces are of whole groups.
  */
 #include "comm/transports/gradient_sum.h"
 
-enum { PIECE = 2048 };
+enum { PIECE = 8 * WIRE_GROUP };
 
 /* Floats of a piece. */
 static size_t piece_of(const struct device *device, size_t count, size_t start) {
@@ -24,6 +24,14 @@ static void sum_gradients(struct device *device, const struct transport_share *s
     }
     if (!sum) return;
     if (shares[0].scale != 1) device_scale(device, length, sum, shares[0].scale, 1);
+    if (shares[0].wire && shares[0].wire->sum.codec != WIRE_NONE) {
+        const struct wire_run piece = {.count = length, .type = TYPE_F32};
+        const struct wire_call rounding = {.wire = &shares[0].wire->sum,
+                                           .runs = device_in_host(device) ? &piece : shares[0].run,
+                                           .run_count = 1,
+                                           .block = sum};
+        device_code(device, &rounding);
+    }
     for (int r = 0; r < count; r++)
         if (shares[r].gradients + start != sum) device_copy(device, shares[r].gradients + start, sum, length * sizeof *sum);
 }

@@ -12,10 +12,10 @@
 #include "base/number.h"
 #include "comm/transports/gradient_sum.h"
 
-/* Floats in a piece, at most, and in a cache line. */
-enum { PIECE = 1 << 16, LINE = MEMORY_ALIGNMENT / sizeof(float) };
+/* Floats in a piece, at most: whole groups of a codec. */
+enum { PIECE = 256 * WIRE_GROUP };
 
-/* A piece in transfer: so many values for each use of the parameter, one use after the other. */
+/* A piece in transfer: so many values for each use of the parameter, one use after the other; or encoded. */
 struct piece {
     float empty; /* not 0: this instance has no gradients of the update */
     float values[];
@@ -27,6 +27,7 @@ struct member {
     int uses;                  /* of the parameter that sends or gets them: 1 but for shared ones */
     struct message *message;
     struct piece *piece;
+    float *decoded; /* of a piece that the adding instance gets encoded; NULL: none is */
 };
 
 enum phase { IDLE, IN, OUT, COMING, ADDED };
@@ -105,9 +106,19 @@ static float *piece_place(const struct rank_sum *sum, int use) {
     return share->statistics + (sum->at - share->gradient_count);
 }
 
+/* How the next piece travels: as a share, or as a sum. */
+static const struct wire *piece_wire(const struct rank_sum *sum) {
+    static const struct wire none;
+    if (!sum->share.wire || sum->tied || sum->at >= sum->share.gradient_count) return &none;
+    return sum->phase == IN ? &sum->share.wire->share : &sum->share.wire->sum;
+}
+
 /* Of the message of a piece. */
-static size_t piece_bytes(const struct member *member, size_t length) {
-    return sizeof *member->piece + (size_t)member->uses * length * sizeof member->piece->values[0];
+static size_t piece_bytes(const struct member *member, const struct wire *wire, size_t length) {
+    const struct wire_numbers numbers = {{[TYPE_F32] = (int64_t)length}};
+    const size_t bytes = wire->codec != WIRE_NONE ? (size_t)wire_bytes(wire, &numbers)
+                                                  : (size_t)member->uses * length * sizeof member->piece->values[0];
+    return sizeof *member->piece + bytes;
 }
 
 static void start_messages(const struct rank_sums *sums, struct rank_sum *sum, bool outgoing) {
@@ -115,7 +126,7 @@ static void start_messages(const struct rank_sums *sums, struct rank_sum *sum, b
         struct member *member = &sum->members[m];
         int tag = sum->phase == IN ? member->in_tag : member->out_tag;
         sums->class->message_start(member->message, member->rank, tag, outgoing, member->piece,
-                                   piece_bytes(member, piece_length(sum)));
+                                   piece_bytes(member, piece_wire(sum), piece_length(sum)));
     }
 }
 
@@ -130,13 +141,23 @@ static void move_staged(const struct staging *staging, bool back) {
     device_copy(share->device, back ? share->statistics : staged, back ? staged : share->statistics, statistics_bytes);
 }
 
-/* Copies the piece of each use to the message, or back. */
-static void move_piece(const struct rank_sum *sum, bool sends) {
+/* Copies the next piece of one use to a message, or back. */
+static void copy_piece(const struct rank_sum *sum, float *own, float *sent, bool sends) {
+    const struct wire *wire = piece_wire(sum);
+    const struct wire_run run = {.count = piece_length(sum), .type = TYPE_F32};
+    if (wire->codec == WIRE_NONE)
+        memcpy(sends ? sent : own, sends ? own : sent, run.count * sizeof *own);
+    else if (sends)
+        wire_encode(wire, &run, 1, own, NULL, sent);
+    else
+        wire_decode(wire, &run, 1, sent, own);
+}
+
+/* The same of each use, in its place. */
+static void move_piece(const struct rank_sum *sum, const struct member *member, bool sends) {
     const size_t length = piece_length(sum);
-    for (int use = 0; use < sum->uses && length > 0; use++) {
-        float *own = piece_place(sum, use), *sent = sum->members[0].piece->values + (size_t)use * length;
-        memcpy(sends ? sent : own, sends ? own : sent, length * sizeof *own);
-    }
+    for (int use = 0; use < sum->uses && length > 0; use++)
+        copy_piece(sum, piece_place(sum, use), member->piece->values + (size_t)use * length, sends);
 }
 
 /* Starts the next piece, or ends the sum. The adding instance receives first, all others send first. */
@@ -149,28 +170,40 @@ static void begin_piece(const struct rank_sums *sums, struct rank_sum *sum) {
     sum->begun = true;
     sum->phase = IN;
     if (!sum->adds) {
-        move_piece(sum, true);
+        move_piece(sum, &sum->members[0], true);
         sum->members[0].piece->empty = sum->share.empty;
     }
     start_messages(sums, sum, !sum->adds);
 }
 
-/* All pieces have arrived: sums them in place. */
-static void add_piece(struct rank_sum *sum) {
+/* What the pieces of a member of the sum, or its own, hold of each use. */
+static struct transport_share *list_shares(const struct rank_sum *sum, const struct member *member,
+                                           struct transport_share *share) {
     const bool gradients = sum->at < sum->share.gradient_count;
     const size_t length = piece_length(sum);
+    for (int use = 0; use < (member ? member->uses : sum->uses); use++) {
+        float *values = !member           ? piece_place(sum, use)
+                        : member->decoded ? member->decoded
+                                          : member->piece->values + (size_t)use * length;
+        *share++ = (struct transport_share){.gradients = values,
+                                            .gradient_count = gradients ? length : 0,
+                                            .empty = member ? member->piece->empty != 0 : sum->share.empty,
+                                            .scale = sum->share.scale,
+                                            .wire = sum->tied ? NULL : sum->share.wire,
+                                            .statistics = values,
+                                            .statistics_count = gradients ? 0 : length};
+    }
+    return share;
+}
+
+/* All pieces have arrived: sums them in the order of the instances, its own among them. */
+static void add_piece(struct rank_sum *sum) {
     struct transport_share *share = sum->shares;
-    for (int m = -1; m < sum->member_count && length > 0; m++) {
-        struct piece *piece = m < 0 ? NULL : sum->members[m].piece;
-        for (int use = 0; use < (piece ? sum->members[m].uses : sum->uses); use++) {
-            float *values = piece ? piece->values + (size_t)use * length : piece_place(sum, use);
-            *share++ = (struct transport_share){.gradients = values,
-                                                .gradient_count = gradients ? length : 0,
-                                                .empty = piece ? piece->empty != 0 : sum->share.empty,
-                                                .scale = sum->share.scale,
-                                                .statistics = values,
-                                                .statistics_count = gradients ? 0 : length};
-        }
+    for (int m = 0; m <= sum->member_count && piece_length(sum) > 0; m++) {
+        if (m == sum->replica) share = list_shares(sum, NULL, share);
+        if (m == sum->member_count) break;
+        if (sum->members[m].decoded) copy_piece(sum, sum->members[m].decoded, sum->members[m].piece->values, false);
+        share = list_shares(sum, &sum->members[m], share);
     }
     if (share > sum->shares) sum_shares(NULL, sum->shares, (int)(share - sum->shares));
 }
@@ -186,10 +219,12 @@ static void move_along(const struct rank_sums *sums, struct rank_sum *sum) {
         if (sum->phase == IN) {
             if (sum->adds) add_piece(sum);
             sum->phase = OUT;
+            for (int m = 0; m < sum->member_count && sum->adds && sum->members[m].decoded; m++)
+                move_piece(sum, &sum->members[m], true);
             start_messages(sums, sum, sum->adds);
             continue;
         }
-        if (!sum->adds) move_piece(sum, false);
+        if (!sum->adds) move_piece(sum, &sum->members[0], false);
         sum->at += piece_length(sum);
         begin_piece(sums, sum);
     }
@@ -225,10 +260,10 @@ static bool all_done(const struct rank_sum *sum) {
     return true;
 }
 
-/* Where the slice of a replica begins; all have the same length, rounded to cache lines. */
+/* Where the slice of a replica begins; all have about the same length, of whole groups of a codec. */
 static size_t slice_begin(const struct rank_sum *sum, size_t count, int replica) {
     if (replica == sum->size) return count;
-    return count / (size_t)sum->size * (size_t)replica / LINE * LINE;
+    return count / (size_t)sum->size * (size_t)replica / WIRE_GROUP * WIRE_GROUP;
 }
 
 /* Sums its own slice over the blocks of all. */
@@ -239,7 +274,7 @@ static void add_slice(const struct rank_sums *sums, struct rank_sum *sum) {
     for (int r = 0; r < sum->size; r++) {
         const struct peer_descriptor *note = sum->notes[r];
         struct transport_share *share = &sum->shares[r];
-        *share = (struct transport_share){.empty = note->empty != 0, .scale = own->scale};
+        *share = (struct transport_share){.empty = note->empty != 0, .scale = own->scale, .wire = own->wire};
         share->gradient_count = slice_begin(sum, own->gradient_count, sum->replica + 1) - gradients;
         share->statistics_count = slice_begin(sum, own->statistics_count, sum->replica + 1) - statistics;
         if (share->gradient_count > 0)
@@ -370,12 +405,15 @@ double rank_sums_settled_at(const struct rank_sums *sums, int instance) {
 /* ---------------------------------------------------------------- begin and end */
 
 /* The other end of the sum, with room for `uses` pieces. */
-static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, const struct member *other,
+static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, const struct member *other, bool decodes,
                                  struct ps_error *error) {
     struct member *member = &sum->members[sum->member_count];
-    const size_t size = piece_bytes(other, sum->piece);
+    const struct wire none = {WIRE_NONE, 0};
+    /* A codec may take more than the one number of a last group. */
+    const size_t size = piece_bytes(other, &none, sum->piece) + 2 * MEMORY_ALIGNMENT;
     *member = *other;
     member->piece = arena_take(&sums->arena, 1, size);
+    if (decodes) member->decoded = arena_take(&sums->arena, sum->piece, sizeof *member->decoded);
     TRY(arena_status(&sums->arena, "a sum of gradients", error));
     sum->member_count++;
     return sums->class->message_create(size, &member->message, error);
@@ -422,7 +460,7 @@ static enum ps_status open_slice(struct rank_sums *sums, const struct transport_
                                    .slice = slice,
                                    .adds = own->replica == slice,
                                    .uses = 1,
-                                   .piece = piece_floats(most / (size_t)own->replicas + (size_t)own->replicas + LINE),
+                                   .piece = piece_floats(most / (size_t)own->replicas + (size_t)own->replicas + WIRE_GROUP),
                                    .first_instance = first,
                                    .replica = own->replica},
                 own->replicas, &sum, error));
@@ -432,10 +470,11 @@ static enum ps_status open_slice(struct rank_sums *sums, const struct transport_
         return PS_OK;
     }
     const int tag = message_tag(TAG_SUM, first + slice);
+    const bool encodes = programs->sum_wire[own->stage].share.codec != WIRE_NONE;
     for (int r = 0; r < own->replicas; r++) {
         if (r == own->replica || !(sum->adds || r == slice)) continue;
         const struct member member = {.rank = programs->instances[first + r].worker, .in_tag = tag, .out_tag = tag, .uses = 1};
-        TRY(add_member(sums, sum, &member, error));
+        TRY(add_member(sums, sum, &member, sum->adds && encodes, error));
     }
     return PS_OK;
 }
@@ -484,7 +523,7 @@ static enum ps_status open_tied(struct rank_sums *sums, const struct transport_o
                 .in_tag = message_tag(TAG_TIED_IN, other), /* instances of several stages may be on one rank */
                 .out_tag = message_tag(TAG_TIED_OUT, other),
                 .uses = tied_uses_in(tied, of->stage)};
-            TRY(add_member(sums, sum, &member, error));
+            TRY(add_member(sums, sum, &member, false, error));
         }
     return PS_OK;
 }

@@ -169,7 +169,7 @@ static enum ps_status first_phase(struct grid *grid, size_t states, struct madpi
         if (worse < high) high = worse;
     }
     *promised = best;
-    if (best < NEVER) log_info("the first phase promises a period of %.6g s", (double)best / 1e9);
+    if (best < NEVER) log_debug("the first phase promises a period of %.6g s", (double)best / 1e9);
     return PS_OK;
 }
 

@@ -192,6 +192,7 @@ enum ps_status allocation_next(struct allocation *allocation, const struct ps_pr
         break;
     case OP_U:
     case OP_AR:
+    case OP_ES:
     case OP_P:
     case OP_SW:
     case OP_RW:

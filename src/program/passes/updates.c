@@ -1,7 +1,8 @@
 /*
  * An update follows the backward that completes its gradients: the last of the instance's backwards for it in program order. If
- * the stage has replicas, or shares a parameter with another stage, an AR precedes the update. In an incomplete round at the
- * end of a segment, replicas without a mini-batch take part in the sum with no gradients.
+ * the stage has replicas, or shares a parameter with another stage, an AR precedes the update; if the sum over replicas has a
+ * codec, an ES precedes the AR. In an incomplete round at the end of a segment, replicas without a mini-batch take part in the
+ * sum with no gradients.
  *
  * A worker with such instances of several stages makes its updates at the end of the mini-batch: the sum of one stage overlaps
  * with the computations of the others.
@@ -29,6 +30,8 @@ static enum ps_status append_update(struct updates_pass *pass, const struct ps_p
     struct instruction sum = instruction_make(OP_AR, stage, update), step = instruction_make(OP_U, stage, update);
     pass->done[instance] = 0;
     bool sums = programs_sums(programs, stage);
+    const struct instruction rounding = instruction_make(OP_ES, stage, update);
+    if (programs->sum_wire[stage].share.codec != WIRE_NONE) TRY(program_append(out, &rounding, error));
     if (sums) TRY(program_append(out, &sum, error));
     pass->due[instance] = programs->flush && sums && !alone(programs, instance);
     pass->due_count += pass->due[instance];

@@ -132,7 +132,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     int instance = programs_instance(programs, worker, instruction.stage), slot = 0;
     struct instance_weights *weights = &pass->instances[instance];
     if (instruction.op == OP_U) return update(weights, instruction, index, out, error);
-    if (instruction.op == OP_AR) return program_append(out, &instruction, error);
+    if (instruction_is_of_update(&instruction)) return program_append(out, &instruction, error);
     if (instruction_moves_weights(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
     if (programs->instances[instance].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
@@ -159,7 +159,7 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
         for (int i = 0; i < program->count; i++) {
             const struct instruction *instruction = &program->code[i];
             int instance = programs_instance(programs, worker, instruction->stage);
-            if (instruction->op == OP_U || instruction->op == OP_AR || !programs->instances[instance].backward) continue;
+            if (instruction_is_of_update(instruction) || !programs->instances[instance].backward) continue;
             if (instruction->op == OP_SW && !needed(pass, programs, *instruction)) continue;
             struct reading reading = reading_of(pass, programs, instruction);
             int newest = newest_of(pass, programs, instruction);
