@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,16 +50,30 @@ static bool is_descendant(pid_t process, pid_t top) {
     return false;
 }
 
-pid_t process_stopped_below(pid_t process) {
+/* A descendant of a process, at any depth, that is as the predicate wants it; 0: there is none. */
+static pid_t find_below(pid_t process, bool (*wanted)(pid_t)) {
     pid_t found = 0;
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; found == 0 && entries != NULL && (entry = readdir(entries)) != NULL;) {
         pid_t other = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (other > 0 && process_state(other, NULL) == 'T' && is_descendant(other, process)) found = other;
+        if (other > 0 && wanted(other) && is_descendant(other, process)) found = other;
     }
     if (entries != NULL) closedir(entries);
     return found;
 }
+
+static bool is_stopped(pid_t process) { return process_state(process, NULL) == 'T'; }
+pid_t process_stopped_below(pid_t process) { return find_below(process, is_stopped); }
+
+/* A process that has ended has no such link any more. */
+static bool runs_this_program(pid_t process) {
+    struct stat own, other;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
+    return stat(path, &other) == 0 && stat("/proc/self/exe", &own) == 0 && other.st_ino == own.st_ino &&
+           other.st_dev == own.st_dev;
+}
+bool process_runs_below(pid_t process) { return find_below(process, runs_this_program) > 0; }
 
 /* ------------------------------------------------------------------ signals */
 

@@ -14,6 +14,8 @@
 char process_state(pid_t process, pid_t *parent);
 /* A descendant of a process, at any depth, that is stopped; 0: there is none. */
 pid_t process_stopped_below(pid_t process);
+/* Whether a descendant of a process, at any depth, runs the program that this process runs. */
+bool process_runs_below(pid_t process);
 
 /* ------------------------------------------------------------------ signals */
 

@@ -21,7 +21,11 @@ enum { WORDS_MAX = 256, POLL_MS = 20 };
 #define SAVED_WITHIN_S 20.0
 /* Ranks detect a stopped rank themselves and report it, but not after they have ended their communication. */
 #define STOPPED_DESCENDANT_S 20.0
-#define CHECK_DESCENDANTS_S 1.0
+/* A launcher that has nothing left to wait for ends within moments; Open MPI's hangs now and then after a loss. */
+#define ENDED_WITHIN_S 10.0
+/* Between two looks at all processes: more often at first, since a run may end soon. */
+#define CHECK_SOON_S 0.05
+#define CHECK_S 1.0
 #define KILLED_WITHIN_S 10.0
 
 struct supervisor {
@@ -180,10 +184,18 @@ static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct 
 
 /* ------------------------------------------------------------------ waiting */
 
-/* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long. */
+/* Since when something has been so, as seen in checks; 0: it is not so. */
+static void note_since(double *since_s, bool is_so, double now_s) { *since_s = !is_so ? 0 : *since_s > 0 ? *since_s : now_s; }
+
+static bool lasts(double since_s, double limit_s) { return since_s > 0 && seconds_now() - since_s > limit_s; }
+
+/* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long, or if it is a
+ * launcher whose workers have all ended. */
 static int wait_for(pid_t child) {
     const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
-    double halted_s = 0, signalled_s = 0, checked_s = seconds_now(), descendant_halted_s = 0;
+    double halted_s = 0, signalled_s = 0, descendant_halted_s = 0, left_s = 0;
+    double checked_s = seconds_now(), check_s = CHECK_SOON_S;
+    bool had_workers = false; /* below the child: a launcher on this machine */
     for (;;) {
         int status = 0;
         pid_t changed = waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED);
@@ -194,16 +206,17 @@ static int wait_for(pid_t child) {
             kill(child, SIGTERM);
             kill(child, SIGCONT);
         }
-        if (seconds_now() - checked_s > CHECK_DESCENDANTS_S) {
+        if (lasts(checked_s, check_s)) {
             checked_s = seconds_now();
-            bool below = process_stopped_below(child) > 0;
-            descendant_halted_s = !below ? 0 : descendant_halted_s > 0 ? descendant_halted_s : checked_s;
+            check_s = check_s * 2 < CHECK_S ? check_s * 2 : CHECK_S;
+            bool has_workers = process_runs_below(child);
+            note_since(&descendant_halted_s, process_stopped_below(child) > 0, checked_s);
+            note_since(&left_s, had_workers && !has_workers, checked_s);
+            had_workers |= has_workers;
         }
-        bool halted = halted_s > 0 && seconds_now() - halted_s > STOPPED_WITHIN_S;
-        halted |= descendant_halted_s > 0 && seconds_now() - descendant_halted_s > STOPPED_DESCENDANT_S;
-        /* A launcher may hang after its processes have ended. */
-        bool unresponsive = signalled_s > 0 && seconds_now() - signalled_s > SAVED_WITHIN_S;
-        if (halted || unresponsive) kill(-child, SIGKILL);
+        if (lasts(halted_s, STOPPED_WITHIN_S) || lasts(descendant_halted_s, STOPPED_DESCENDANT_S) ||
+            lasts(left_s, ENDED_WITHIN_S) || lasts(signalled_s, SAVED_WITHIN_S))
+            kill(-child, SIGKILL);
         nanosleep(&interval, NULL);
     }
 }
