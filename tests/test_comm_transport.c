@@ -163,6 +163,49 @@ static void test_stop_wakes(void **state) {
     }
 }
 
+static void *wait_for_sum(void *argument) {
+    struct end *end = argument;
+    end->good = !end->class->wait(end->transport, 1, BLOCK_WEIGHT_GRADIENTS, 0);
+    return NULL;
+}
+
+/* Of the last stage, which has replicas, one waits for the other's gradients. */
+static void test_stop_ends_sums(void **state) {
+    (void)state;
+    static const struct instance parts[] = {
+        {.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
+        {.stage = 1, .worker = 1, .forward = true, .backward = true, .replica = 0, .replicas = 2},
+        {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        if (!class->own_threads) continue;
+        struct ps_programs *programs;
+        struct transport *transport;
+        float gradients[2] = {1, 2};
+        struct transport_share shares[2];
+        pthread_t thread;
+        assert_ok(programs_create(3, 2, &programs, &test_error));
+        assert_ok(programs_set_instances(programs, parts, 3, &test_error));
+        const struct transport_options options = {.programs = programs, .slots = slots};
+        assert_ok(class->create(class, &options, &transport, &test_error));
+        for (int s = 0; s < 2; s++)
+            shares[s] = (struct transport_share){.gradients = &gradients[s], .gradient_count = 1, .scale = 1};
+        class->reduce(transport, 1, &shares[0]);
+        struct end end = {.class = class, .transport = transport};
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_sum, &end), 0);
+        class->stop(transport);
+        pthread_join(thread, NULL);
+        assert_true(end.good);
+        assert_false(class->wait(transport, 1, BLOCK_WEIGHT_GRADIENTS, 0));
+        /* What comes later still matches. */
+        class->reduce(transport, 2, &shares[1]);
+        assert_true(class->wait(transport, 1, BLOCK_WEIGHT_GRADIENTS, 0));
+        assert_true(gradients[0] == 3 && gradients[1] == 3);
+        class->destroy(transport);
+        ps_programs_destroy(programs);
+    }
+}
+
 static void test_names(void **state) {
     (void)state;
     const struct transport_class *class;
@@ -176,9 +219,8 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),           cmocka_unit_test(test_gradients_go_back),
-        cmocka_unit_test(test_between_threads), cmocka_unit_test(test_stop_wakes),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_gradients_go_back), cmocka_unit_test(test_between_threads),
+        cmocka_unit_test(test_stop_wakes), cmocka_unit_test(test_stop_ends_sums),    cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
