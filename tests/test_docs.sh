@@ -12,6 +12,9 @@ complain() {
     failures=$((failures + 1))
 }
 
+# The anchors of a document's headings: small letters, no punctuation, hyphens for blanks.
+anchors() { sed -n '/^#/s/^#* //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
+
 for document in *.md docs/*.md docs/papers/*.md; do
     # `src/graph/graph.c`, also without src/ or docs/ in front.
     for path in $(grep -o '`[a-z_]*\(/[a-z0-9_]*\)*/[a-z0-9_]*\.[a-z]*`' "$document" | tr -d '`' | sort -u); do
@@ -19,6 +22,12 @@ for document in *.md docs/*.md docs/papers/*.md; do
     done
     for path in $(grep -o '](\([^)#:]*\)[)#]' "$document" | sed 's/^](//; s/[)#]$//' | sort -u); do
         [ -e "$(dirname "$document")/$path" ] || complain "$document: there is no $path"
+    done
+    # FILE#heading, or #heading of the same document.
+    for link in $(tr '\n' ' ' <"$document" | grep -o ']([^) :]*#[^) ]*)' | sed 's/^](//; s/)$//' | sort -u); do
+        target=$(dirname "$document")/${link%%#*}
+        [ "${link%%#*}" ] || target=$document
+        anchors "$target" | grep -qxe "${link#*#}" || complain "$document: no heading of $target is #${link#*#}"
     done
 done
 

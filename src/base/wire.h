@@ -6,7 +6,10 @@
  * and across their ends; i32 (tokens) follow as they are. All roundings are to nearest even. The same block gives the same
  * bytes on every machine.
  *
- * Error feedback: what a codec did not send of a block is added to the next block of the same kind before that is encoded.
+ * A scale for each group is that of block-wise quantisation (Dettmers et al., 2022). Error feedback (Seide et al., 2014; Lin et
+ * al., 2018): what a codec did not send of a block is added to the next block of the same kind before that is encoded. For
+ * activations that is a heuristic, since the next micro-batch has other samples; a state for each sample (AQ-SGD, Wang et al.,
+ * 2022) would take memory of the size of the data set.
  *
  * What was decoded gives itself when it is encoded and decoded again, to the bit. So gradients that replicas sum are rounded in
  * place (wire_round), and whether they then travel encoded or stay in shared memory, the sum has the same bits.

@@ -1,5 +1,5 @@
 /*
- * Decides when the weights of a split stage are transferred (Bi-Partition, Lin et al. 2023). Its backwards run on another
+ * Decides when the weights of a split stage are transferred (Bi-Partition, Cui et al. 2023). Its backwards run on another
  * worker than its forwards and update the weights there, so the forward worker must receive the weights that its next forward
  * reads.
  *
