@@ -1,7 +1,7 @@
 #!/bin/sh
-# PipeOptim's Figure 9 and Table VI in short. Accuracy by epoch: a residual network of 8 layers at 32 pixels on 20 classes of
+# PipeOptim's Figures 9 and 10 and Table VI in short. Accuracy by epoch: a residual network of 8 layers at 32 pixels on 20 classes of
 # Tiny-ImageNet (2,000 images), trained by SGDM as in the paper with the rate divided by 10 for the last third of the epochs; time
-# of an epoch: ResNet-101 at full size on four P100 by model, at the paper's batch, for the paper's 100,000 images.
+# of an epoch: ResNet-101 and Inception-V3 at full size on four P100 by model, at the paper's batches, for the paper's 100,000 images.
 #   EPOCHS (6)   RATE (0.03)   TARGET (0.2)   SEEDS ("0")   KEPT=DIR keeps the trainings and goes on from there
 set -eu
 cd "$(dirname "$0")/../../.."
@@ -22,21 +22,29 @@ for seed in ${SEEDS:-0}; do
                 --epochs $epochs --threads 1 --seed $seed --out "$work/$method-$seed" -q >/dev/null
             cp "$work/$method-$seed/log.jsonl" "$run"
         }
-        batch=$(echo "$networks" | awk -v c="$(echo "$methods" | awk -v m="$method" '$1 == m { print NR }')" '$1 == "resnet101" { split($4, b, "/"); print b[c] }')
-        rate=$(speed resnet101 resnet101,input=224,classes=200 sgdm "$batch" "$schedule" "$weights" "$(echo "$methods" | awk -v m="$method" '$1 == m { print $4 }')")
-        grep '"valid_accuracy"' "$run" | awk -v method="$method" -v hours="$(echo "$rate" | awk '{ print 1e5 / $1 / 3600 }')" '
-            function value(key) { return match($0, "\"" key "\": *[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : "-" }
-            { epoch++; print method, epoch, value("valid_accuracy"), value("valid_top5"), epoch * hours }'
+        for network in resnet101 inception_v3; do
+            batch=$(echo "$networks" | awk -v n=$network -v c="$(echo "$methods" | awk -v m="$method" '$1 == m { print NR }')" '$1 == n { split($4, b, "/"); print b[c] }')
+            rate=$(speed $network $network,input=224,classes=200 sgdm "$batch" "$schedule" "$weights" "$(echo "$methods" | awk -v m="$method" '$1 == m { print $4 }')")
+            grep '"valid_accuracy"' "$run" | awk -v method="$method" -v network=$network -v hours="$(echo "$rate" | awk '{ print 1e5 / $1 / 3600 }')" '
+                function value(key) { return match($0, "\"" key "\": *[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : "-" }
+                { epoch++; print network, method, epoch, value("valid_accuracy"), value("valid_top5"), epoch * hours }'
+        done
     done
 done >"$work/all"
-awk -v target="$target" '{ key = $1 " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++count] = $1 } n[key]++; a[key] += $3; b[key] += $4; t[key] = $5; if ($2 > last) last = $2 }
-    END {
-        printf "method      max. top-1   max. top-5   1-epoch time   epochs, time to %.0f%% top-1\n", 100 * target
-        for (m = 1; m <= count; m++) { one = five = 0; reached = 0
-            for (e = 1; e <= last; e++) { key = order[m] " " e; x = a[key] / n[key]; y = b[key] / n[key]; if (x > one) one = x; if (y > five) five = y; if (!reached && x >= target) reached = e }
-            printf "%-10s %10.2f%% %11.2f%% %12.1f s   %s\n", order[m], 100 * one, 100 * five, 3600 * t[order[m] " 1"], reached ? sprintf("%d, %.2f h", reached, t[order[m] " " reached]) : "-" } }' "$work/all"
-awk 'BEGIN { print "title Six methods: accuracy by epoch and time (epochs of a small network, their time of ResNet-101)\nx epochs\napart\ncolumns 3\nsize 260 180" }
-    { key = $1 " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++count] = $1 } n[key]++; a[key] += $3; b[key] += $4; t[key] = $5; if ($2 > last) last = $2 }
-    function series(m, kind,  e, key) { print "line " order[m]; for (e = 1; e <= last; e++) { key = order[m] " " e; if (n[key]) print kind == 3 ? t[key] : e, (kind == 2 ? b[key] : a[key]) / n[key] } }
+for network in resnet101 inception_v3; do
+    grep "^$network " "$work/all" | cut -d ' ' -f 2- >"$work/$network.all"
+    echo "epochs of the small network, with the time of $network"
+    awk -v target="$target" '{ key = $1 " " $2; if (!($1 in seen)) { seen[$1] = 1; order[++count] = $1 } n[key]++; a[key] += $3; b[key] += $4; t[key] = $5; if ($2 > last) last = $2 }
+        END {
+            printf "method      max. top-1   max. top-5   1-epoch time   epochs, time to %.0f%% top-1\n", 100 * target
+            for (m = 1; m <= count; m++) { one = five = 0; reached = 0
+                for (e = 1; e <= last; e++) { key = order[m] " " e; x = a[key] / n[key]; y = b[key] / n[key]; if (x > one) one = x; if (y > five) five = y; if (!reached && x >= target) reached = e }
+                printf "%-10s %10.2f%% %11.2f%% %12.1f s   %s\n", order[m], 100 * one, 100 * five, 3600 * t[order[m] " 1"], reached ? sprintf("%d, %.2f h", reached, t[order[m] " " reached]) : "-" }
+            print "" }' "$work/$network.all"
+done
+awk 'BEGIN { print "title Six methods: accuracy by epoch and time (epochs of a small network, their time of the named one)\nx epochs\napart\ncolumns 2\nsize 260 180" }
+    { key = $2 " " $3; if (!($2 in seen)) { seen[$2] = 1; order[++count] = $2 } if ($1 == "resnet101") { n[key]++; a[key] += $4; b[key] += $5 } t[$1, key] = $6; if ($3 > last) last = $3 }
+    function series(m, kind, network,  e, key) { print "line " order[m]; for (e = 1; e <= last; e++) { key = order[m] " " e; if (n[key]) print network ? t[network, key] : e, (kind == 2 ? b[key] : a[key]) / n[key] } }
     END { print "panel top-1"; for (m = 1; m <= count; m++) series(m, 1); print "panel top-5"; for (m = 1; m <= count; m++) series(m, 2)
-        print "panel top-1 over time @ hours"; for (m = 1; m <= count; m++) series(m, 3) }' "$work/all" | awk -f bench/papers/plot.awk >"$figure"
+        print "panel top-1 over time, ResNet-101 @ hours"; for (m = 1; m <= count; m++) series(m, 1, "resnet101")
+        print "panel top-1 over time, Inception-V3 @ hours"; for (m = 1; m <= count; m++) series(m, 1, "inception_v3") }' "$work/all" | awk -f bench/papers/plot.awk >"$figure"
