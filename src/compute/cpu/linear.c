@@ -28,6 +28,7 @@ enum { FORWARD, INPUT, WEIGHTS, PRIMITIVES };
 struct linear {
     struct kernel kernel;
     int64_t piece;            /* features of the forward's plain products; 0: it is `forward` */
+    bool by_columns;          /* with pieces: the kernel's weights are D x features in memory */
     struct layout plain, own; /* of the weights, features x D: plain rows; the kernel's */
     struct primitive primitives[PRIMITIVES];
     int64_t rounded_bytes; /* of x in bf16, at the start of the workspace, where it is given in f32 */
@@ -70,7 +71,11 @@ static void make(struct draft *draft, struct linear *linear, const struct shape 
     dnnl_primitive_desc_t input = draft_linear(draft, PASS_INPUT, &arrays, false, forward);
     dnnl_primitive_desc_t weights = draft_linear(draft, PASS_WEIGHTS, &arrays, false, forward);
     const int64_t piece = (int64_t)PIECE * draft->device->device.threads;
-    if (features > piece && draft_is_plain(draft, forward)) {
+    const struct layout *rows = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ab),
+                        *columns = draft_layout(draft, 2, (int64_t[]){features, d}, dnnl_ba);
+    linear->by_columns = !draft_differ(draft, arrays.weights, columns);
+    if (features > piece && draft_is_plain(draft, forward) &&
+        (linear->by_columns || !draft_differ(draft, arrays.weights, rows))) {
         linear->piece = piece;
         make_plain_code();
     }
@@ -178,8 +183,9 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
                   d = kernel_input(&linear->kernel, 0)->dim[0], features = linear->kernel.node->shape.dim[0];
     for (int64_t first = 0; first < features; first += linear->piece) {
         const int64_t width = features - first < linear->piece ? features - first : linear->piece;
-        dnnl_status_t status = dnnl_sgemm('N', 'T', n, width, d, 1, call->input[0], d, call->weights[0] + first * d, d, 0,
-                                          call->output + first, features);
+        const float *weights = call->weights[0] + (linear->by_columns ? first : first * d);
+        dnnl_status_t status = dnnl_sgemm('N', linear->by_columns ? 'N' : 'T', n, width, d, 1, call->input[0], d, weights,
+                                          linear->by_columns ? features : d, 0, call->output + first, features);
         if (status != dnnl_success)
             return error_set(call->error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s",
                              linear->kernel.node->name, dnnl_status2str(status));
