@@ -61,4 +61,22 @@ static inline void expect_refused(struct ps_programs *programs, const char *part
     ps_programs_destroy(programs);
 }
 
+/* One thing that is missing or in the wrong place, of a worker, and what the verifier says of it: of the instruction `removed`
+ * there is one less, the first, and the second `changed` has the first one's block of that kind. OPCODE_COUNT: none. */
+struct wrong_block {
+    int worker;
+    enum opcode removed, changed;
+    enum block_kind kind;
+    const char *reason;
+};
+
+static inline void expect_wrong_block(struct ps_programs *programs, const struct wrong_block *wrong) {
+    if (wrong->removed != OPCODE_COUNT)
+        remove_instruction(&programs->worker[wrong->worker], nth(programs, wrong->worker, wrong->removed, 0));
+    if (wrong->changed != OPCODE_COUNT)
+        nth(programs, wrong->worker, wrong->changed, 1)->block[wrong->kind] =
+            nth(programs, wrong->worker, wrong->changed, 0)->block[wrong->kind];
+    expect_refused(programs, wrong->reason);
+}
+
 #endif

@@ -258,7 +258,39 @@ static void test_searches(void **state) {
     close_network(&n);
 }
 
+struct told {
+    int count;
+    double done, total;
+};
+
+static void hear(void *context, const char *what, double done, double total, const char *detail) {
+    struct told *told = context;
+    assert_string_equal(what, "translating");
+    assert_string_equal(detail, "");
+    assert_true(done > told->done);
+    *told = (struct told){told->count + 1, done, total};
+}
+
+/* Sentences that are translated, of all: together, or one at a time where the beam takes all rows. */
+static void test_progress(void **state) {
+    (void)state;
+    struct network n;
+    open_network(&n, "cpu");
+    for (int wide = 0; wide < 2; wide++) {
+        struct told told = {0};
+        struct bleu bleu = {0};
+        const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &told, .progress = hear};
+        assert_ok(ps_log_to(&sink, &test_error));
+        free(translations(&n, wide ? ROWS : 1, &bleu));
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_int_equal(told.count, wide ? n.samples.count : 1);
+        assert_true(told.done == (double)n.samples.count && told.total == told.done);
+    }
+    close_network(&n);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_state), cmocka_unit_test(test_searches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_state), cmocka_unit_test(test_searches),
+                                       cmocka_unit_test(test_progress)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

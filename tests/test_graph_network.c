@@ -228,6 +228,19 @@ static void test_lengths(void **state) {
     ps_network_destroy(one);
     ps_network_destroy(made);
     ps_network_destroy(whole);
+    /* What a graph has beside its nodes they have, too. */
+    static const float weights[30] = {[3] = 2, [29] = 0.5f};
+    whole = open_network("gnmt8,seq=12,target=9,hidden=8,vocab=30,precision=bf16");
+    assert_int_equal(whole->graph->precision, TYPE_BF16);
+    assert_ok(graph_weigh_classes(whole->graph, weights, 30, &test_error));
+    assert_ok(network_create_shorter(whole, 7, &shorter, &test_error));
+    assert_int_equal(shorter->graph->precision, TYPE_BF16);
+    assert_string_equal(shorter->graph->target, whole->graph->target);
+    assert_int_equal(shorter->graph->class_count, 30);
+    assert_memory_equal(shorter->graph->class_weights, weights, sizeof weights);
+    assert_int_equal(whole->graph->precision, TYPE_BF16);
+    ps_network_destroy(shorter);
+    ps_network_destroy(whole);
     whole = open_network("lenet5");
     assert_status(network_create_shorter(whole, 7, &shorter, &test_error), PS_USAGE, "no source and target");
     ps_network_destroy(whole);

@@ -312,7 +312,32 @@ static void test_every_fault_is_refused(void **state) {
     }
 }
 
+/* What blocks hold: the message names the one that is wrong. (Encoded ones: test_train_wire.c.) */
+static void test_blocks_are_named(void **state) {
+    (void)state;
+    static const struct wrong_block wrong[] = {
+        {2, OP_F, OPCODE_COUNT, BLOCK_STASH, "its stash block does not hold this micro-batch"},
+        {1, OPCODE_COUNT, OP_W, BLOCK_DELTA, "its delta block does not hold this micro-batch"},
+        {1, OPCODE_COUNT, OP_F, BLOCK_INPUT, "its input block does not hold this micro-batch"},
+        {0, OP_F, OPCODE_COUNT, BLOCK_OUTPUT, "its output block does not hold this micro-batch"},
+        {1, OPCODE_COUNT, OP_I, BLOCK_OUTPUT_GRADIENT, "its output-gradient block does not hold this micro-batch"},
+        {2, OP_I, OPCODE_COUNT, BLOCK_INPUT_GRADIENT, "its input-gradient block does not hold this micro-batch"},
+        {0, OPCODE_COUNT, OP_F, BLOCK_STASH, "overwrites a stash that is still needed"},
+        {1, OP_W, OP_I, BLOCK_DELTA, "overwrites deltas that are still needed"},
+        {1, OPCODE_COUNT, OP_RA, BLOCK_INPUT, "overwrites an input that is still needed"},
+        {0, OP_SA, OP_F, BLOCK_OUTPUT, "overwrites an output that was not sent"},
+        {0, OP_I, OP_RG, BLOCK_OUTPUT_GRADIENT, "overwrites an output gradient that is still needed"},
+        {1, OP_SG, OP_I, BLOCK_INPUT_GRADIENT, "overwrites an input gradient that was not sent"},
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_programs *programs;
+        assert_ok(lower_plain("zb-h1", "sync", 3, 4, 2, &programs));
+        assert_ok(ps_programs_verify(programs, &test_error));
+        expect_wrong_block(programs, &wrong[w]);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_fault_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_fault_is_refused), cmocka_unit_test(test_blocks_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,8 +231,41 @@ static void test_fifth_mini_batch(void **state) {
     ps_programs_destroy(programs);
 }
 
+/* Each pass is found by stage, micro-batch and direction, where the first micro-batch is not 0; what there is none of is not.
+ */
+static void test_index(void **state) {
+    (void)state;
+    enum { STAGES = 2, FIRST = 3, LAST = 7 };
+    struct timeline timeline = {0};
+    struct timeline_index index;
+    for (int m = FIRST; m <= LAST; m++)
+        for (int s = 0; s < STAGES; s++)
+            for (int back = 0; back < 2; back++) {
+                struct timeline_event event = {
+                    .instruction = {.op = back ? (m % 2 ? OP_B : OP_I) : OP_F, .stage = (int16_t)s, .micro_batch = m}};
+                if (m != 5 || !back) assert_ok(timeline_add(&timeline, &event, &test_error));
+                event.instruction.op = OP_U;
+                event.instruction.stage = 9;
+                assert_ok(timeline_add(&timeline, &event, &test_error));
+            }
+    assert_ok(timeline_index_create(&timeline, &index, &test_error));
+    for (int m = FIRST - 2; m <= LAST + 2; m++)
+        for (int s = -1; s <= STAGES; s++)
+            for (int back = 0; back < 2; back++) {
+                const int place = timeline_index_find(&index, s, m, back);
+                const bool wanted = m >= FIRST && m <= LAST && s >= 0 && s < STAGES && !(m == 5 && back);
+                assert_int_equal(place != TIMELINE_NONE, wanted);
+                if (!wanted) continue;
+                const struct instruction *found = &timeline.events[place].instruction;
+                assert_true(found->stage == s && found->micro_batch == m && (found->op != OP_F) == back);
+            }
+    timeline_index_free(&index);
+    timeline_free(&timeline);
+}
+
 int main(int argc, char **argv) {
     regenerate = argc > 1 && strcmp(argv[1], "--regenerate") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_fifth_mini_batch)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_fifth_mini_batch),
+                                       cmocka_unit_test(test_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,32 @@ static void test_wrong_programs_are_refused(void **state) {
     expect_refused(programs, "its input block does not hold this micro-batch");
 }
 
+/* Encoded blocks; the others: test_program_broken.c. */
+static void test_encoded_blocks_are_named(void **state) {
+    (void)state;
+    static const struct {
+        int worker;
+        enum opcode removed, changed;
+        enum wire_block kind;
+        const char *reason;
+    } wrong[] = {
+        {0, OP_EA, OPCODE_COUNT, WIRE_ACTIVATION_SENT, ": its encoded activation is not that of this micro-batch"},
+        {1, OPCODE_COUNT, OP_DA, WIRE_ACTIVATION_RECEIVED,
+         "the encoded activation that it received is not that of this micro-batch"},
+        {1, OP_EG, OPCODE_COUNT, WIRE_GRADIENT_SENT, ": its encoded gradient is not that of this micro-batch"},
+        {1, OPCODE_COUNT, OP_DG, WIRE_GRADIENT_RECEIVED,
+         "the encoded gradient that it received is not that of this micro-batch"},
+        {0, OP_SA, OP_EA, WIRE_ACTIVATION_SENT, "overwrites an encoded activation that was not sent"},
+        {1, OPCODE_COUNT, OP_RA, WIRE_ACTIVATION_RECEIVED, "overwrites an encoded activation that is still needed"},
+        {1, OP_SG, OP_EG, WIRE_GRADIENT_SENT, "overwrites an encoded gradient that was not sent"},
+        {0, OP_DG, OP_RG, WIRE_GRADIENT_RECEIVED, "overwrites an encoded gradient that is still needed"},
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
+        expect_wrong_block(lower_case(0),
+                           &(struct wrong_block){wrong[w].worker, wrong[w].removed, wrong[w].changed,
+                                                 (enum block_kind)(BLOCK_WIRE + (int)wrong[w].kind), wrong[w].reason});
+}
+
 static void test_wrong_programs_of_sums_are_refused(void **state) {
     enum { DATA_PARALLEL = 6 };
     (void)state;
@@ -178,9 +204,13 @@ static void test_loss_that_is_not_finite_ends_the_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits_everywhere),       cmocka_unit_test(test_programs_are_proved),
-        cmocka_unit_test(test_wrong_programs_are_refused), cmocka_unit_test(test_wrong_programs_of_sums_are_refused),
-        cmocka_unit_test(test_memory_is_as_planned),       cmocka_unit_test(test_loss_that_is_not_finite_ends_the_run),
+        cmocka_unit_test(test_same_bits_everywhere),
+        cmocka_unit_test(test_programs_are_proved),
+        cmocka_unit_test(test_wrong_programs_are_refused),
+        cmocka_unit_test(test_encoded_blocks_are_named),
+        cmocka_unit_test(test_wrong_programs_of_sums_are_refused),
+        cmocka_unit_test(test_memory_is_as_planned),
+        cmocka_unit_test(test_loss_that_is_not_finite_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,7 +223,6 @@ enum ps_status trainer_gather_needs(struct ps_trainer *trainer,
     TRY(memory_new(&trainer->needed, executor->worker_count, "figures", error));
     for (int number = executor->first_here; number < executor->end_here; number++)
         trainer->needed[number] = worker_memory_needed(&executor->workers[number], trainer->rule.moments);
-    if (processes->count == 1) return agree(trainer, error);
     own = trainer->needed[processes->rank];
     TRY(processes_gather(processes, &own, sizeof own, trainer->needed, error));
     if (processes->rank == 0) TRY(agree(trainer, error));
