@@ -174,6 +174,18 @@ done_by devices --json && says_json "devices" && says '"cores": [1-9]' && says '
 begins "profile, plan, program, simulation"
 done_by plan --profile even.csv --workers 4 --schedule DAPPLE --bandwidth 100Gbps --memory 1G -q -o dapple.json &&
     grep -q '"schedule": "1f1b"' dapple.json || complain "plan: dapple is not 1f1b"
+# Names in papers: schedule, weights, and ours for both.
+while read -r schedule weights ours_schedule ours_weights; do
+    done_by plan --profile even.csv --workers 2 --method uniform --schedule "$schedule" --weights "$weights" -q -o named.json
+    grep -q "\"schedule\": \"$ours_schedule\"" named.json || complain "plan: schedule $schedule is not $ours_schedule"
+    grep -q "\"weights\": \"$ours_weights\"" named.json || complain "plan: weights $weights are not $ours_weights"
+done <<END
+1f1b-sno sync 1f1b sync
+1F1B-flush sync 1f1b sync
+pipedream pipedream 1f1b-async stash
+pipedream Vanilla 1f1b-async latest
+1f1b-async pipedream-2bw 1f1b-async 2bw
+END
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam -o plan.json &&
     says "1f1b-async" && says "pipeoptim"
 done_by plan --profile even.csv --workers 4 --schedule 1f1b-async --weights pipeoptim --optimizer adam --json -q -o again.json &&

@@ -379,8 +379,21 @@ static void test_bad_listings(void **state) {
     assert_status(ps_programs_parse("", &again, &test_error), PS_BAD_INPUT, "penstock-program");
 }
 
+/* Whatever is chosen by name says in a few words what it is, and no two have one name. */
+static void test_entries_say_what_they_are(void **state) {
+    (void)state;
+    for (int t = 0; t < PS_TABLE_COUNT; t++)
+        for (size_t i = 0; i < ps_table_count((enum ps_table)t); i++) {
+            const struct ps_entry entry = ps_table_entry((enum ps_table)t, i);
+            assert_in_range(strlen(entry.name), 2, 31);
+            if (!entry.summary || strlen(entry.summary) < 10) fail_msg("%s does not say what it is", entry.name);
+            for (size_t j = 0; j < i; j++) assert_string_not_equal(entry.name, ps_table_entry((enum ps_table)t, j).name);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_entries_say_what_they_are),
         cmocka_unit_test(test_every_combination_verifies),
         cmocka_unit_test(test_torch_csv),
         cmocka_unit_test(test_slots_are_the_papers),

@@ -1,4 +1,7 @@
 /* ps_compare: every combination is a row, in order; those without a plan say why. */
+#include <jansson.h>
+
+#include "base/file.h"
 #include "search_support.h"
 
 static void test_comparison(void **state) {
@@ -46,6 +49,93 @@ static void test_comparison(void **state) {
     options.methods = wrong;
     options.method_count = 1;
     assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, "did you mean 'uniform'");
+    ps_profile_destroy(profile);
+}
+
+/* A line's next field without its quotes; *line stands behind the comma or the line's end. */
+static void take_field(const char **line, char *out, size_t room) {
+    const char *at = *line;
+    const bool quoted = *at == '"';
+    size_t used = 0;
+    at += quoted;
+    while (quoted ? *at != '"' || at[1] == '"' : *at != ',' && *at != '\n') {
+        assert_true(*at && used + 1 < room);
+        at += quoted && *at == '"';
+        out[used++] = *at++;
+    }
+    out[used] = '\0';
+    at += quoted;
+    assert_true(*at == ',' || *at == '\n');
+    *line = at + 1;
+}
+
+/* The same of a value of the document. */
+static void field_text(const json_t *value, char *out, size_t room) {
+    *out = '\0';
+    if (json_is_string(value))
+        snprintf(out, room, "%s", json_string_value(value));
+    else if (json_is_boolean(value))
+        snprintf(out, room, "%s", json_is_true(value) ? "true" : "false");
+    else if (json_is_integer(value))
+        snprintf(out, room, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(out, room, "%.17g", json_real_value(value));
+}
+
+/* The CSV file has each field that a row of the document has, in columns of their names, the network first. */
+static void test_csv(void **state) {
+    (void)state;
+    static const char *const methods[] = {"uniform", "auto"}, *const schedules[] = {"gpipe", "1f1b-async"},
+                             *const weights[] = {"sync"};
+    static const int workers[] = {2, 9};
+    enum { COLUMNS_MAX = 64, FIELD = 1024 };
+    struct ps_profile *profile = even_profile();
+    strcpy(profile->model, "even, or \"even\"");
+    const struct ps_compare_options options = {.struct_size = sizeof options,
+                                               .methods = methods,
+                                               .method_count = 2,
+                                               .schedules = schedules,
+                                               .schedule_count = 2,
+                                               .weights = weights,
+                                               .weights_count = 1,
+                                               .workers = workers,
+                                               .worker_count = 2};
+    struct ps_comparison *comparison;
+    char path[4096], *text, wanted[FIELD];
+    static char columns[COLUMNS_MAX][FIELD], got[FIELD];
+    size_t size;
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    assert_ok(ps_comparison_write_csv(comparison, file_join(path, test_directory, "rows.csv"), &test_error));
+    assert_ok(file_read(path, 1 << 20, &text, &size, &test_error));
+    char *document = ps_comparison_json(comparison);
+    json_t *root = json_loads(document, 0, NULL), *rows = json_object_get(root, "rows"), *value;
+    const char *at = text, *key;
+    int count = 0, reasons = 0;
+    do take_field(&at, columns[count], FIELD);
+    while (at[-1] == ',' && ++count < COLUMNS_MAX - 1);
+    count++;
+    assert_string_equal(columns[0], "model");
+    assert_int_equal(json_array_size(rows), 8);
+    for (size_t r = 0; r < json_array_size(rows); r++) {
+        const json_t *row = json_array_get(rows, r);
+        size_t filled = 0;
+        for (int c = 0; c < count; c++) {
+            field_text(json_object_get(row, columns[c]), wanted, FIELD);
+            take_field(&at, got, FIELD);
+            assert_string_equal(got, wanted);
+            assert_true(at[-1] == (c + 1 < count ? ',' : '\n'));
+            filled += json_object_get(row, columns[c]) != NULL;
+        }
+        json_object_foreach((json_t *)(uintptr_t)row, key, value) filled -= !json_is_array(value);
+        assert_int_equal(filled, 0); /* every field has a column */
+        assert_string_equal(json_string_value(json_object_get(row, "model")), profile->model);
+        reasons += json_object_get(row, "reason") != NULL;
+    }
+    assert_true(*at == '\0' && reasons > 0 && reasons < 8);
+    json_decref(root);
+    free(document);
+    free(text);
+    ps_comparison_destroy(comparison);
     ps_profile_destroy(profile);
 }
 
@@ -126,7 +216,7 @@ static void test_automatic_codecs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_codecs),
-                                       cmocka_unit_test(test_automatic_codecs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_codecs), cmocka_unit_test(test_automatic_codecs)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
