@@ -81,6 +81,55 @@ static void failing_write_leaves_the_old_file(void **state) {
     assert_int_equal(count_files(), before);
 }
 
+/* Nothing is left of a file that could not be made, and files that are there are not replaced. */
+static void creates_whole_files(void **state) {
+    (void)state;
+    char path[4096];
+    file_join(path, test_directory, "created");
+    const struct file_piece pieces[] = {{"01234", 5}, {"56789", 5}};
+    const int before = count_files();
+    struct rlimit old_limit, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+    limit = old_limit;
+    limit.rlim_cur = 7;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const enum ps_status status = file_create(path, pieces, 2, &test_error);
+    setrlimit(RLIMIT_FSIZE, &old_limit);
+    assert_status(status, PS_IO, "created: cannot write: File too large");
+    assert_int_equal(count_files(), before);
+    assert_ok(file_create(path, pieces, 2, &test_error));
+    assert_holds(path, "0123456789");
+    assert_status(file_create(path, pieces, 1, &test_error), PS_IO, "created: cannot write: File exists");
+    assert_holds(path, "0123456789");
+}
+
+static void removes_directories(void **state) {
+    (void)state;
+    char path[4096], name[4096];
+    assert_ok(file_make_directory(file_join(path, test_directory, "removed"), &test_error));
+    assert_ok(file_write(file_join(name, path, "one"), "1", 1, &test_error));
+    assert_ok(file_write(file_join(name, path, "two"), "2", 1, &test_error));
+    assert_ok(file_remove_directory(path, &test_error));
+    assert_false(file_exists(path));
+    assert_ok(file_remove_directory(path, &test_error));
+    assert_ok(file_make_directory(file_join(name, path, "inner"), &test_error));
+    assert_status(file_remove_directory(path, &test_error), PS_IO, "cannot remove the directory: Directory not empty");
+    assert_ok(file_remove_directory(name, &test_error));
+    assert_ok(file_remove_directory(path, &test_error));
+}
+
+static void syncs_streams(void **state) {
+    (void)state;
+    char path[4096];
+    FILE *stream = fopen(file_join(path, test_directory, "stream"), "w");
+    assert_non_null(stream);
+    assert_ok(file_sync_stream(stream, path, &test_error));
+    assert_int_equal(close(fileno(stream)), 0);
+    assert_status(file_sync_stream(stream, path, &test_error), PS_IO, "stream: cannot write: Bad file descriptor");
+    fclose(stream);
+}
+
 static void writing_that_cannot_start(void **state) {
     (void)state;
     char path[4096], longest[5000];
@@ -204,6 +253,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_reads),
         cmocka_unit_test(failing_write_leaves_the_old_file),
+        cmocka_unit_test(creates_whole_files),
+        cmocka_unit_test(removes_directories),
+        cmocka_unit_test(syncs_streams),
         cmocka_unit_test(writing_that_cannot_start),
         cmocka_unit_test(reads_within_limits),
         cmocka_unit_test(reads_regular_files),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "data/dataset.h"
+#include "data/pixels.h"
 
 static const struct dataset_shape shape = {.channels = 1, .height = 8, .width = 8, .classes = 10};
 
@@ -123,6 +124,46 @@ static void data_must_fit_the_network(void **state) {
     open_fails("synthetic:images,classes=9", "classes=9");
 }
 
+/* Known without a file, by the spec alone: what is exported says how images were normalised. */
+static void normalisation_of_a_spec(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        int64_t channels;
+        bool known;
+        float mean[3], deviation[3];
+    } cases[] = {
+        {"idx:/nowhere", 1, true, {0.1307f}, {0.3081f}},
+        {"cifar10:/nowhere,pad=4#test", 3, true, {0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}},
+        {"cifar100:/nowhere[:10]", 3, true, {0.5071f, 0.4865f, 0.4409f}, {0.2673f, 0.2564f, 0.2762f}},
+        {"images:/nowhere", 3, true, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}},
+        {"images:/nowhere,normalise=none", 3, true, {0, 0, 0}, {1, 1, 1}},
+        {"images:/nowhere,normalise=imagenet", 1, true, {0.449f}, {0.226f}},
+        {"npz:/nowhere", 3, false, {0}, {0}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        bool known = !cases[c].known;
+        struct normalisation found = {0};
+        assert_ok(samples_normalisation(cases[c].spec, cases[c].channels, &known, &found, &test_error));
+        assert_int_equal(known, cases[c].known);
+        for (int64_t i = 0; known && i < cases[c].channels; i++) {
+            assert_float_equal(found.mean[i], cases[c].mean[i], 1e-6);
+            assert_float_equal(found.deviation[i], cases[c].deviation[i], 1e-6);
+        }
+    }
+    bool known;
+    struct normalisation found;
+    assert_status(samples_normalisation("images:/nowhere,normalise=imagnet", 3, &known, &found, &test_error), PS_USAGE,
+                  "images: normalise: 'imagnet' is not known");
+    assert_status(samples_normalisation("pictures:/nowhere", 3, &known, &found, &test_error), PS_USAGE, "pictures");
+    char spec[5000] = "images:/nowhere,normalise=";
+    memset(spec + strlen(spec), 'a', 4200);
+    assert_status(samples_normalisation(spec, 3, &known, &found, &test_error), PS_USAGE, "images: the options are longer than");
+    snprintf(spec, sizeof spec, "images:/%04500d", 0);
+    assert_status(samples_normalisation(spec, 3, &known, &found, &test_error), PS_USAGE,
+                  "images: the directory's name is longer than 4095 characters");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_is_complete),
@@ -131,6 +172,7 @@ int main(void) {
         cmocka_unit_test(ranges_take_what_they_say),
         cmocka_unit_test(the_spec_chooses_the_part_over_the_caller),
         cmocka_unit_test(data_must_fit_the_network),
+        cmocka_unit_test(normalisation_of_a_spec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,15 @@
  * refused as bad input, in one line that names the file. PENSTOCK_TEST_MUTATIONS sets how many mutations there are of each
  * file.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "onnx/model.h"
 #include "onnx/onnx.h"
 #include "onnx_support.h"
 
@@ -100,6 +103,68 @@ static void test_sizes(void **state) {
     refused(&graph, "more elements than the file can be about");
     free(tensor.data);
     free(shape.data);
+}
+
+/* Numbers of each kind in their bytes, and integers as varints, too. */
+static void test_numbers(void **state) {
+    (void)state;
+    static const uint16_t halves[] = {0x3c00, 0xc100, 0x0001, 0x8000, 0x7c00, 0x7bff},
+                          brains[] = {0x3f80, 0xc020, 0x0000, 0x7f80};
+    static const double doubles[] = {0.5, -1e300};
+    static const float singles[] = {0.5f, -3};
+    static const unsigned char varints[] = {0x80, 0x78, 1}; /* 15360 = 0x3c00, the bits of a half; 1 */
+    static const struct {
+        struct onnx_tensor tensor;
+        double wanted[6];
+    } cases[] = {
+        {{.type = 10, .elements = 6, .bytes = {(const uint8_t *)halves, 12}}, {1, -2.5, 0x1p-24, 0, INFINITY, 65504}},
+        {{.type = 16, .elements = 4, .bytes = {(const uint8_t *)brains, 8}}, {1, -2.5, 0, INFINITY}},
+        {{.type = 11, .elements = 2, .bytes = {(const uint8_t *)doubles, 16}}, {0.5, -1e300}},
+        {{.type = 1, .elements = 2, .bytes = {(const uint8_t *)singles, 8}}, {0.5, -3}},
+        {{.type = 10, .elements = 2, .bytes = {varints, 3}, .varints = true}, {1, 0x1p-24}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        double reals[6];
+        float floats[6];
+        onnx_tensor_reals(&cases[c].tensor, reals);
+        onnx_tensor_floats(&cases[c].tensor, floats);
+        for (int64_t e = 0; e < cases[c].tensor.elements; e++) {
+            assert_true(reals[e] == cases[c].wanted[e]);
+            assert_true(floats[e] == (float)cases[c].wanted[e]);
+        }
+    }
+}
+
+/* An attribute's list, also where its type is not said and numbers are packed. */
+static void put_sum(struct bytes *graph, int kind, const char *name) {
+    struct bytes node = {0}, attribute = {0};
+    put_text(&node, 1, "x");
+    put_text(&node, 2, "y");
+    put_text(&node, 3, "y");
+    put_text(&node, 4, "ReduceSum");
+    put_text(&attribute, 1, name);
+    if (kind == 7) put_bytes(&attribute, 7, &(float){1}, sizeof(float));
+    if (kind == 8) put_bytes(&attribute, 8, "\x01", 1);
+    if (kind == 4) put_number(&attribute, 20, 4);
+    put_message(&node, 5, &attribute);
+    put_message(graph, 1, &node);
+    put_value(graph, 11, "x", (int64_t[]){2, 6}, 2);
+    put_value(graph, 12, "y", (int64_t[]){2, 6}, 2);
+    free(node.data), free(attribute.data);
+}
+
+static void test_attribute_kinds(void **state) {
+    (void)state;
+    struct bytes graph = {0};
+    put_sum(&graph, 4, "axes");
+    refused(&graph, "attribute 'axes' has no tensor");
+    put_sum(&graph, 7, "floats");
+    refused(&graph, "its attribute 'floats' is not known");
+    put_sum(&graph, 8, "integers");
+    refused(&graph, "its attribute 'integers' is not known");
+    graph = small_graph();
+    put_value(&graph, 11, "deep", (int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 17);
+    refused(&graph, "value 'deep': at most");
 }
 
 /* Every operator that docs/formats.md names says which attributes it knows. */
@@ -218,6 +283,8 @@ static void test_external(void **state) {
         {"", "0", "the name of a file beside the model is accepted"},
         {"missing", "0", "missing: No such file or directory"},
         {"link", "0", "link: Too many levels of symbolic links"},
+        {"empty", "0", "empty is empty"},
+        {"directory", "0", "directory is no plain file"},
         {"data", "1", "16 bytes at 1 of data (16 bytes)"},
         {"data", "-1", "offset '-1' is no size"},
         {"data", "99999999999999999999", "is no size"},
@@ -225,6 +292,10 @@ static void test_external(void **state) {
     char path[4200], link[4200];
     snprintf(path, sizeof path, "%s/data", test_directory);
     test_file_write(path, "0123456789abcdef", 16);
+    snprintf(link, sizeof link, "%s/empty", test_directory);
+    test_file_write(link, "", 0);
+    snprintf(link, sizeof link, "%s/directory", test_directory);
+    assert_int_equal(mkdir(link, 0777), 0);
     snprintf(link, sizeof link, "%s/link", test_directory);
     assert_int_equal(symlink(path, link), 0);
     snprintf(path, sizeof path, "%s/model.onnx", test_directory);
@@ -318,9 +389,10 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),   cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_external),   cmocka_unit_test(test_mutated), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),           cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting),         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_external),   cmocka_unit_test(test_mutated),         cmocka_unit_test(test_long),
+        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_attribute_kinds),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

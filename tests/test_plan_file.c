@@ -106,9 +106,10 @@ static enum ps_status read_text(const char *text, struct ps_plan **plan) {
     return ps_plan_read(path, plan, &test_error);
 }
 
-#define PLAN(stages, more)                                                                                                     \
-    "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"m\", \"workers\": 2, \"micro_batch\": 4, "                   \
+#define PLAN_ON(workers, stages, more)                                                                                         \
+    "{\"format\": \"penstock-plan\", \"version\": 1, \"model\": \"m\", \"workers\": " workers ", \"micro_batch\": 4, "         \
     "\"micro_batches\": 3, \"schedule\": \"1f1b\", \"weights\": \"sync\", \"stages\": [" stages "]" more "}"
+#define PLAN(stages, more) PLAN_ON("2", stages, more)
 #define STAGE(layers, more) "{\"layers\": " layers more "}"
 
 static void by_hand(void **state) {
@@ -122,6 +123,104 @@ static void by_hand(void **state) {
     assert_int_equal(plan->stages[1].forward[0], 1);
     assert_int_equal(plan->stages[1].backward[0], 0);
     ps_plan_destroy(plan);
+}
+
+/* Codecs of a stage, in the file, in the table and back. */
+static void codecs(void **state) {
+    (void)state;
+    struct ps_plan *plan, *again;
+    static const char text[] = PLAN_ON("3",
+                                       STAGE("[1, 2]", ", \"forward\": [0, 1], "
+                                                       "\"wire\": {\"activation\": \"int8\", \"gradient\": \"bf16\", \"sum\": "
+                                                       "\"topk:0.25\"}") "," STAGE("[3, 3]", ", \"forward\": 2"),
+                                       "");
+    assert_ok(read_text(text, &plan));
+    assert_int_equal(plan->stages[0].wire.activation.codec, WIRE_INT8);
+    assert_int_equal(plan->stages[0].wire.gradient.codec, WIRE_BF16);
+    assert_int_equal(plan->stages[0].sum_wire.codec, WIRE_TOPK);
+    assert_int_equal(plan->stages[1].wire.activation.codec, WIRE_NONE);
+    char *table = ps_plan_table(plan);
+    if (!strstr(table, "int8 / bf16, sums topk:0.25")) fail_msg("no codecs in\n%s", table);
+    free(table);
+    assert_ok(ps_plan_write(plan, path, &test_error));
+    assert_ok(ps_plan_read(path, &again, &test_error));
+    assert_same_text(plan, again);
+    ps_plan_destroy(again);
+    ps_plan_destroy(plan);
+    assert_status(read_text(PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"wire\": {\"activation\": \"int7\"}"), ""), &plan),
+                  PS_BAD_INPUT, "stages[0].wire: activation: ");
+    assert_status(read_text(PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"wire\": {\"loss\": \"int8\"}"), ""), &plan), PS_BAD_INPUT,
+                  "stages[0].wire: field 'loss' is not known");
+}
+
+/* Layers that share parameters: of a chain's ends, or any. */
+static void shared_layers(void **state) {
+    (void)state;
+    struct ps_plan *plan, *again;
+#define TIED(tied) PLAN(STAGE("[1, 2]", ", \"forward\": 0") "," STAGE("[3, 3]", ", \"forward\": 1"), ", \"tied\": " tied)
+    assert_ok(read_text(TIED("[{\"layers\": [1, 2], \"bytes\": 64}]"), &plan));
+    assert_false(plan->tied);
+    assert_int_equal(plan->ties.count, 1);
+    assert_ok(ps_plan_write(plan, path, &test_error));
+    assert_ok(ps_plan_read(path, &again, &test_error));
+    assert_same_text(plan, again);
+    ps_plan_destroy(again);
+    ps_plan_destroy(plan);
+    assert_ok(read_text(TIED("true"), &plan));
+    assert_true(plan->tied);
+    ps_plan_destroy(plan);
+    assert_status(read_text(TIED("[{\"layers\": [1, 4], \"bytes\": 64}]"), &plan), PS_BAD_INPUT, "tied[0]");
+    assert_status(read_text(TIED("1"), &plan), PS_BAD_INPUT, "tied: must be true or false");
+#undef TIED
+}
+
+/* Plans that no program expresses say why. */
+static void why_not_simulated(void **state) {
+    (void)state;
+    static const struct {
+        const char *stages, *more, *why;
+    } cases[] = {
+        {STAGE("[1, 1]", ", \"forward\": 0, \"backward\": 1"), "", "forward and backward on different workers"},
+        {STAGE("[1, 1]", ", \"forward\": 0") "," STAGE("[2, 2]", ", \"forward\": 1"), ", \"order\": [\"b\", \"a\"]",
+         "layers in another order than the profile's"},
+        {STAGE("[1, 1]", ", \"forward\": 0") "," STAGE("[2, 2]", ", \"forward\": 0"), "", "several stages on one worker"},
+        {STAGE("[1, 1]", ", \"forward\": [0, 1]"), "", "replicas under a schedule or a weight policy that has none"},
+        {STAGE("[1, 1]", ", \"forward\": 0") "," STAGE("[2, 2]", ", \"forward\": 1"), "",
+         "a periodic schedule of its own, which holds fewer activations"},
+    };
+    char text[2000];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_plan *plan;
+        snprintf(text, sizeof text, PLAN("%s", "%s"), cases[c].stages, cases[c].more);
+        assert_ok(read_text(text, &plan));
+        plan->predicted.known = true;
+        plan->predicted.objective_s = 1;
+        char *table = ps_plan_table(plan);
+        if (!strstr(table, cases[c].why)) fail_msg("'%s' is not in\n%s", cases[c].why, table);
+        free(table);
+        plan->predicted.period_s = 1;
+        plan->predicted.memory[1].weights = 2048;
+        table = ps_plan_table(plan);
+        if (!strstr(table, "its programs need more memory than there is, worker 1 2.00 KiB"))
+            fail_msg("no memory in\n%s", table);
+        free(table);
+        ps_plan_destroy(plan);
+    }
+}
+
+static void many_workers(void **state) {
+    (void)state;
+    char *text = malloc(3 * PLAN_WORKERS_MAX + 1000), *end = text;
+    struct ps_plan *plan;
+    assert_non_null(text);
+    end += sprintf(end, "%s", PLAN("{\"layers\": [1, 1], \"forward\": [0", "")) - (int)strlen("]}");
+    for (int w = 0; w < PLAN_WORKERS_MAX; w++) end += sprintf(end, ",0");
+    sprintf(end, "]}]}");
+    char wanted[100];
+    snprintf(wanted, sizeof wanted, "stages[0].forward: %d workers; at most %d are accepted", PLAN_WORKERS_MAX + 1,
+             PLAN_WORKERS_MAX);
+    assert_status(read_text(text, &plan), PS_BAD_INPUT, wanted);
+    free(text);
 }
 
 static void broken(void **state) {
@@ -300,8 +399,10 @@ static void cluster_broken(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(table),   cmocka_unit_test(by_hand),
-        cmocka_unit_test(broken),     cmocka_unit_test(cluster), cmocka_unit_test(cluster_broken),
+        cmocka_unit_test(round_trip),   cmocka_unit_test(table),         cmocka_unit_test(by_hand),
+        cmocka_unit_test(broken),       cmocka_unit_test(cluster),       cmocka_unit_test(cluster_broken),
+        cmocka_unit_test(codecs),       cmocka_unit_test(shared_layers), cmocka_unit_test(why_not_simulated),
+        cmocka_unit_test(many_workers),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

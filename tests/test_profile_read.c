@@ -241,6 +241,58 @@ static void json_old_names(void **state) {
         PS_BAD_INPUT, "field 'apart_s' is an old name of 'split_s'");
 }
 
+/* One file for each type of device. A comma is the end of a name only where no file has the whole name. */
+static void several_files(void **state) {
+    (void)state;
+#define DEVICE(name, layers)                                                                                                   \
+    "{\"format\": \"penstock-profile\", \"version\": 1, \"model\": \"m\", \"device\": \"" name "\", \"costs\": "               \
+    "[{\"micro_batch\": 4, \"layers\": [" layers "]}]}"
+    struct ps_profile *profile;
+    char both[3 * 4096], slow[4096], fast[4096], other[4096];
+    file_join(slow, test_directory, "slow.json");
+    file_join(fast, test_directory, "fast.json");
+    file_join(other, test_directory, "other.json");
+    test_file_write(slow, DEVICE("slow", LAYER "}"), strlen(DEVICE("slow", LAYER "}")));
+    test_file_write(fast, DEVICE("fast", LAYER "}"), strlen(DEVICE("fast", LAYER "}")));
+    test_file_write(other, DEVICE("other", LAYER "}," LAYER "}"), strlen(DEVICE("other", LAYER "}," LAYER "}")));
+    snprintf(both, sizeof both, "%s,%s", slow, fast);
+    assert_ok(ps_profile_read(both, &profile, &test_error));
+    assert_string_equal(profile->device, "slow");
+    assert_string_equal(profile->other_device->device, "fast");
+    assert_string_equal(cost_table_on(&profile->tables[0], "fast")->device, "fast");
+    ps_profile_destroy(profile);
+    snprintf(both, sizeof both, "%s,%s", slow, slow);
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
+                  "slow.json: device: 'slow' has a profile already");
+    snprintf(both, sizeof both, "%s,%s", slow, other);
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT, "other.json: ");
+    snprintf(both, sizeof both, "%s,%s/missing.json", slow, test_directory);
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT, "missing.json: cannot open: No such file");
+    assert_ok(read_text("slow.json,fast.json", DEVICE("comma", LAYER "}"), &profile));
+    assert_string_equal(profile->device, "comma");
+    assert_null(profile->other_device);
+    ps_profile_destroy(profile);
+#undef DEVICE
+}
+
+static void json_lengths(void **state) {
+    (void)state;
+    struct ps_profile *profile, *again;
+    assert_ok(read_text("p.json",
+                        HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}], \"lengths\": \"8,16\", \"by_length\": "
+                             "[{\"share\": 0.25, \"factor\": 0.5}, {\"share\": 0.75, \"factor\": 1.5}]}",
+                        &profile));
+    assert_int_equal(profile->length_count, 2);
+    assert_ok(ps_profile_write(profile, path, &test_error));
+    assert_ok(ps_profile_read(path, &again, &test_error));
+    assert_string_equal(again->lengths, "8,16");
+    assert_int_equal(again->length_count, 2);
+    assert_memory_equal(again->by_length, profile->by_length, 2 * sizeof *profile->by_length);
+    assert_true(again->by_length[1].share == 0.75 && again->by_length[1].factor == 1.5);
+    ps_profile_destroy(again);
+    ps_profile_destroy(profile);
+}
+
 #define ONE HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}"
 #define NODE1                                                                                                                  \
     "{\"name\": \"n\", \"kind\": \"k\", \"number\": 1, \"forward_s\": 1, \"backward_s\": 1, \"activation_bytes\": 4, "         \
@@ -419,6 +471,11 @@ static void most(void **state) {
     struct ps_profile *profile = NULL;
     for (int n = 0; n <= PROFILE_LAYERS_MAX; n++) end += sprintf(end, "node%d -- A" COSTS(1, 1, 4, 4) "\n", n);
     assert_status(read_text("most.txt", text, &profile), PS_BAD_INPUT, "line 16385: more than 16384 nodes");
+    end = text + sprintf(text, "%s",
+                         HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}], \"graph\": {\"edges\": [], \"nodes\": [0");
+    for (int n = 0; n < PROFILE_LAYERS_MAX; n++) end += sprintf(end, ",0");
+    sprintf(end, "]}}");
+    assert_status(read_text("most.json", text, &profile), PS_BAD_INPUT, "graph.nodes: 16385 nodes; at most 16384 are accepted");
     free(text);
 }
 
@@ -476,7 +533,8 @@ int main(void) {
         cmocka_unit_test(chain),           cmocka_unit_test(csv),        cmocka_unit_test(csv_broken),
         cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small), cmocka_unit_test(json_old_names),
         cmocka_unit_test(json_broken),     cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),
-        cmocka_unit_test(chains),          cmocka_unit_test(most),
+        cmocka_unit_test(chains),          cmocka_unit_test(most),       cmocka_unit_test(several_files),
+        cmocka_unit_test(json_lengths),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
