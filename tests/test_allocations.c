@@ -7,10 +7,15 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <sys/stat.h>
+#include <zlib.h>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/vocabulary.h"
 #include "fuzz/targets.h"
 #include "report/report.h"
 #include "search_support.h"
@@ -187,6 +192,86 @@ static void load_batch(const uint8_t *data, size_t size) {
     samples_close(&samples);
 }
 
+/* Files that are packed, or whose size nobody knows before they are read, and one that is written through a link, which stays
+ * one. */
+static void read_and_write(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    char packed[4096], link[4096], *text;
+    struct ps_error error = {0};
+    struct stat kind;
+    size_t length;
+    const char *const paths[] = {file_join(packed, test_directory, "packed.gz"), "/proc/self/maps"};
+    for (int p = 0; p < 2; p++) {
+        const enum ps_status status = file_read(paths[p], 1 << 24, &text, &length, &error);
+        judge(status, &error);
+        if (status == PS_OK) free(text);
+    }
+    judge(file_write(file_join(link, test_directory, "link"), "0", 1, &error), &error);
+    if (lstat(link, &kind) != 0 || !S_ISLNK(kind.st_mode)) abort();
+}
+
+static void keep_arrays(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    char path[4096];
+    struct ps_error error = {0};
+    const int64_t shape[] = {2, 3};
+    const float values[6] = {1, 2, 3, 4, 5, 6};
+    const struct safetensor_source sources[] = {{.name = "a", .shape = shape, .rank = 2, .values = values},
+                                                {.name = "b", .shape = shape, .rank = 1, .values = values}};
+    struct safetensors file;
+    const enum ps_status status = safetensors_write(file_join(path, test_directory, "arrays"), sources, 2, NULL, &error);
+    judge(status, &error);
+    if (status != PS_OK) return;
+    const enum ps_status got = safetensors_read(path, &file, &error);
+    if (got == PS_BAD_INPUT) abort(); /* the file is whole */
+    judge(got, &error);
+    if (got == PS_OK) safetensors_free(&file);
+}
+
+/* Vocabularies: of a text's words, counted as BLEU and as IMDb's reviews divide them, written and read; and a tokenizer's. */
+static void make_vocabularies(const uint8_t *data, size_t size) {
+    corpus_split *const splits[] = {words_13a, words_plain};
+    char text[4096], words[4096];
+    struct ps_error error = {0};
+    file_join(text, test_directory, "text");
+    for (int s = 0; s < 2; s++) {
+        struct corpus corpus = {0};
+        struct vocabulary *made = NULL, *again[2] = {NULL, NULL};
+        enum ps_status status = corpus_read(text, &corpus, &error);
+        judge(status, &error);
+        if (status != PS_OK) continue;
+        status = corpus_vocabulary(&corpus, splits[s], 100, &made, &error);
+        judge(status, &error);
+        if (status == PS_OK) judge(corpus_number(&corpus, splits[s], made, &error), &error);
+        const struct vocabulary *const both[] = {made, NULL};
+        if (made && vocabulary_write(file_join(words, test_directory, "words.json"), both, &error) == PS_OK)
+            judge(vocabulary_read(words, again, &error), &error);
+        error = (struct ps_error){0};
+        vocabulary_destroy(again[0]);
+        vocabulary_destroy(again[1]);
+        vocabulary_destroy(made);
+        corpus_free(&corpus);
+    }
+    struct tokenizer *tokenizer;
+    const enum ps_status status = tokenizer_create((const char *)data, size, "file", &tokenizer, &error);
+    judge(status, &error);
+    if (status != PS_OK) return;
+    struct vocabulary *made = vocabulary_of_tokenizer(tokenizer, VOCABULARY_SPECIALS, &error);
+    judge(made ? PS_OK : PS_OUT_OF_MEMORY, &error);
+    vocabulary_destroy(made);
+}
+
+static void make_clusters(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .bandwidth_bytes_per_s = 1e9};
+    struct ps_error error = {0};
+    struct ps_cluster *made = NULL, *copy = NULL;
+    judge(ps_cluster_uniform(&options, &made, &error), &error);
+    if (made) judge(cluster_copy(made, &copy, &error), &error);
+    ps_cluster_destroy(copy);
+    ps_cluster_destroy(made);
+}
+
 /* ---------------------------------------------------------------------- trials */
 
 /* Of many allocations these fail: all of the first, and as many of the rest at random. */
@@ -237,15 +322,30 @@ static void test_readers(void **state) {
 
 static void test_works(void **state) {
     (void)state;
-    static const struct trial works[] = {{"a plan", make_plan, NULL, 0},
-                                         {"texts", write_all, NULL, 0},
-                                         {"a checkpoint", find_checkpoint, NULL, 0},
-                                         {"a batch", load_batch, NULL, 0}};
+    char path[4096], target[4096], *tokenizer;
+    size_t size;
+    gzFile packed = gzopen(file_join(path, test_directory, "packed.gz"), "wb");
+    assert_int_equal(gzwrite(packed, path, sizeof path), sizeof path);
+    assert_int_equal(gzclose(packed), Z_OK);
+    test_file_write(file_join(target, test_directory, "target"), "", 0);
+    assert_int_equal(symlink(target, file_join(path, test_directory, "link")), 0);
+    static const char text[] = "A man, &quot;he&quot; said, has 3.5 dogs.<br />Two men\nA dog\n";
+    test_file_write(file_join(path, test_directory, "text"), text, sizeof text - 1);
+    assert_ok(file_read(TEST_DIRECTORY "/fuzz/seeds/tokenizer/words", 1 << 20, &tokenizer, &size, &test_error));
+    const struct trial works[] = {{"a plan", make_plan, NULL, 0},
+                                  {"texts", write_all, NULL, 0},
+                                  {"a checkpoint", find_checkpoint, NULL, 0},
+                                  {"a batch", load_batch, NULL, 0},
+                                  {"files", read_and_write, NULL, 0},
+                                  {"arrays", keep_arrays, NULL, 0},
+                                  {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size},
+                                  {"clusters", make_clusters, NULL, 0}};
     struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
     profile = even_profile();
     cluster = make_cluster(2, 0, 1e9);
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     for (size_t w = 0; w < sizeof works / sizeof *works; w++) try_work(&works[w], 1000 + w);
+    free(tokenizer);
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
@@ -254,6 +354,6 @@ static void test_works(void **state) {
 int main(void) {
     if (test_valgrind()) return 0; /* its allocator takes the place of this program's */
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_readers), cmocka_unit_test(test_works)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
 #endif

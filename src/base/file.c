@@ -243,6 +243,7 @@ enum ps_status file_write_pieces(const char *path, const struct file_piece *piec
     if (file_is_stream(path)) return write_in_place(path, pieces, count, error);
     /* A symbolic link is kept; the file that it points to is replaced. */
     char *target = realpath(path, NULL);
+    if (target == NULL && errno == ENOMEM) return error_memory(error, path, PATH_SIZE);
     char parent[PATH_SIZE];
     parent_of(target != NULL ? target : path, parent);
     enum ps_status result = replace(target != NULL ? target : path, pieces, count, error);

@@ -19,24 +19,15 @@
 static const char out_of_memory[] = "out of memory";
 
 static const char *kind_of(const json_t *value) {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a number with a fraction";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "a boolean";
-    case JSON_NULL:
-        return "null";
-    }
-    return "a value";
+    static const char *const kinds[] = {[JSON_OBJECT] = "an object",
+                                        [JSON_ARRAY] = "an array",
+                                        [JSON_STRING] = "a string",
+                                        [JSON_INTEGER] = "an integer",
+                                        [JSON_REAL] = "a number with a fraction",
+                                        [JSON_TRUE] = "a boolean",
+                                        [JSON_FALSE] = "a boolean",
+                                        [JSON_NULL] = "null"};
+    return kinds[json_typeof(value)];
 }
 
 static bool at_root(const struct json_place *place) {

@@ -121,9 +121,10 @@ static enum ps_status parse_file(struct safetensors *file, struct ps_error *erro
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)file->contents.data[i] << (8 * i);
     if (length > HEADER_LIMIT || length > size - LENGTH_BYTES)
         return damaged(file, NULL, error, "the header's length is past the file's end");
-    json_error_t trouble;
-    json_t *header =
-        json_load_text((const char *)file->contents.data + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &trouble);
+    json_t *header = NULL;
+    const char *text = (const char *)file->contents.data + LENGTH_BYTES;
+    if (json_parse(text, (size_t)length, file->path, NULL, &header, NULL) == PS_OUT_OF_MEMORY)
+        return error_memory(error, file->path, (size_t)length);
     if (!json_is_object(header)) {
         json_decref(header);
         return damaged(file, NULL, error, "the header is not a JSON object");
@@ -242,6 +243,7 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
         offset = (size_t)past;
     }
     char *text = made ? json_dump_text(header, JSON_COMPACT) : NULL;
+    if (!made) json_memory_failed(); /* reported here, and not of the next document */
     json_decref(header);
     *data_bytes = offset;
     return text;
