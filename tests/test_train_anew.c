@@ -1,0 +1,136 @@
+/*
+ * A run goes on with something else than it had: another network of machines, other micro-batches, another profile, more steps;
+ * runs of earlier versions, which keep no network; and a checkpoint of another run in its directory.
+ */
+#include "resume_support.h"
+
+static const char network_spec[] = "lenet5,input=16,classes=4";
+
+static struct ps_plan_info plan_of(const char *run_dir) {
+    char path[4096];
+    struct ps_plan *plan;
+    assert_ok(ps_plan_read(file_join(path, run_dir, "plan.json"), &plan, &test_error));
+    struct ps_plan_info info = ps_plan_info(plan);
+    ps_plan_destroy(plan);
+    return info;
+}
+
+static int64_t steps_of(const char *run_dir) {
+    json_t *summary = read_summary(run_dir);
+    const int64_t steps = json_integer_value(json_object_get(summary, "step"));
+    json_decref(summary);
+    return steps;
+}
+
+static struct training small(const char *name, char out[4096]) {
+    struct training options;
+    training_init(&options);
+    options.model = network_spec;
+    options.data = "synthetic:images,samples=97#train";
+    options.o.out = file_join(out, test_directory, name);
+    options.o.device = test_device("reference");
+    options.o.batch = 8;
+    options.o.steps = 4;
+    options.o.checkpoint_every = 2;
+    options.o.keep_checkpoints = 100;
+    options.plan.schedule = "1f1b";
+    options.plan.weights = "sync";
+    options.plan.micro_batch = 4;
+    options.plan.micro_batches = 2;
+    return options;
+}
+
+/* The cluster that the run was planned for is kept with it; another may be given. */
+static void test_cluster(void **state) {
+    (void)state;
+    static const char two[] =
+        "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], "
+        "\"links\": []}",
+                      one[] =
+                          "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}], \"links\": []}";
+    char out[4096], path[4096], other[4096];
+    struct training options = small("cluster", out);
+    test_file_write(file_join(path, test_directory, "two.json"), two, sizeof two - 1);
+    test_file_write(file_join(other, test_directory, "one.json"), one, sizeof one - 1);
+    options.cluster_path = path;
+    train(&options);
+    assert_int_equal(plan_of(out).workers, 2);
+    unlink(path);
+    options = resume_options(out);
+    options.o.steps = 6;
+    options.plan.micro_batch = 2; /* planned anew, for the run's own cluster */
+    options.plan.micro_batches = 4;
+    train(&options);
+    assert_int_equal(steps_of(out), 6);
+    assert_int_equal(plan_of(out).workers, 2);
+    assert_int_equal(plan_of(out).micro_batches, 4);
+    options.o.steps = 8;
+    options.cluster_path = other;
+    train(&options);
+    assert_int_equal(steps_of(out), 8);
+    assert_int_equal(plan_of(out).workers, 1);
+}
+
+/* Other micro-batches are another plan, of a profile that is measured anew or given; the mini-batch must stay. */
+static void test_micro_batches(void **state) {
+    (void)state;
+    char out[4096], copy[4096], path[4096];
+    struct ps_run *run;
+    struct training options = small("micro", out);
+    train(&options);
+    interrupted_copy(out, 2, file_join(copy, test_directory, "copy"));
+    options = resume_options(copy);
+    options.plan.micro_batch = 3;
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
+                  "`micro_batch`: 3 does not divide the mini-batch of 8 samples; 2 and 4 do");
+    options.plan.micro_batch = 2;
+    options.plan.micro_batches = 4;
+    assert_int_equal(unlink(file_join(path, copy, "network.json")), 0); /* earlier versions kept none */
+    train(&options);
+    assert_int_equal(plan_of(copy).micro_batch, 2);
+    assert_int_equal(steps_of(copy), 4);
+    struct trained a = trained_read(network_spec, out), b = trained_read(network_spec, copy);
+    for (size_t i = 0; i < a.count; i++) /* the same mini-batches, summed in another order */
+        if (fabsf(a.values[i] - b.values[i]) > 1e-4f)
+            fail_msg("weight %zu: %g, %g", i, (double)a.values[i], (double)b.values[i]);
+    trained_free(&a);
+    trained_free(&b);
+    /* The profile of the run is of micro-batches of 2 now; another is used where it is given. */
+    char profile[4096];
+    file_join(profile, out, "profile.json");
+    options = resume_options(copy);
+    options.o.steps = 6;
+    options.cluster.workers = 2;
+    options.profile_path = profile;
+    options.plan.micro_batch = 4;
+    options.plan.micro_batches = 2;
+    train(&options);
+    assert_int_equal(plan_of(copy).micro_batch, 4);
+    assert_int_equal(plan_of(copy).workers, 2);
+}
+
+/* Whole, but not of this run. */
+static void test_other_checkpoint(void **state) {
+    (void)state;
+    char out[4096], other[4096], from[4096], to[4096];
+    struct ps_run *run;
+    struct training options = small("own", out);
+    train(&options);
+    options = small("other", other);
+    options.o.seed = 7;
+    options.o.steps = 6;
+    train(&options);
+    shell("cp -r '%s' '%s'", checkpoint_path(other, 6, from), checkpoint_path(out, 6, to));
+    options = resume_options(out);
+    options.o.steps = 10;
+    assert_status(training_run(&options, &run, &test_error), PS_BAD_INPUT, "is of another run: seed 7, step 6");
+    shell("rm -r '%s'%s", to, "");
+    train(&options);
+    assert_int_equal(steps_of(out), 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cluster), cmocka_unit_test(test_micro_batches),
+                                       cmocka_unit_test(test_other_checkpoint)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
