@@ -272,6 +272,51 @@ static void make_clusters(const uint8_t *data, size_t size) {
     ps_cluster_destroy(made);
 }
 
+/* A run of the fixtures, with a vocabulary, and data whose pixels are normalised in a way that is known. */
+static void make_run(char run[4096]) {
+    static const char from[] = TEST_DIRECTORY "/fixtures/0.2.0/run", ours[] = "synthetic:images,samples=32",
+                      theirs[] = "idx:none";
+    char path[8192], target[4096], *text;
+    size_t size;
+    file_join(run, test_directory, "run");
+    assert_ok(file_make_directory(run, &test_error));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "network.json" : "checkpoints";
+        assert_int_equal(symlink(file_join(target, from, name), file_join(path, run, name)), 0);
+    }
+    assert_ok(file_read(file_join(path, from, "config.json"), 1 << 20, &text, &size, &test_error));
+    char *at = strstr(text, ours);
+    assert_non_null(at);
+    memcpy(at, theirs, sizeof theirs - 1);
+    memmove(at + sizeof theirs - 1, at + sizeof ours - 1, strlen(at + sizeof ours - 1) + 1);
+    assert_ok(file_write(file_join(path, run, "config.json"), text, strlen(text), &test_error));
+    free(text);
+    assert_ok(file_write(file_join(path, run, "vocabulary.json"), "{\"words\": 1}", 12, &test_error));
+}
+
+/* An export that succeeds has all that is said of the weights, too. */
+static void export_run(const uint8_t *data, size_t size) {
+    static char run[4096], path[4096];
+    struct ps_error error = {0};
+    const bool was = counting;
+    counting = false;
+    if (!run[0]) make_run(run);
+    file_join(path, test_directory, "weights");
+    counting = was;
+    const enum ps_status status = ps_export(run, NULL, path, &error);
+    judge(status, &error);
+    counting = false;
+    if (status == PS_OK) {
+        struct file_map map;
+        assert_ok(file_map(path, &map, &test_error));
+        if (!memmem(map.data, map.size, "\"normalisation\"", 15) || !memmem(map.data, map.size, "\"vocabulary\"", 12))
+            fail_msg("an export ended well, and says less of its weights");
+        file_unmap(&map);
+    }
+    counting = was;
+    (void)data, (void)size;
+}
+
 /* ---------------------------------------------------------------------- trials */
 
 /* Of many allocations these fail: all of the first, and as many of the rest at random. */
@@ -336,6 +381,7 @@ static void test_works(void **state) {
                                   {"texts", write_all, NULL, 0},
                                   {"a checkpoint", find_checkpoint, NULL, 0},
                                   {"a batch", load_batch, NULL, 0},
+                                  {"an export", export_run, NULL, 0},
                                   {"files", read_and_write, NULL, 0},
                                   {"arrays", keep_arrays, NULL, 0},
                                   {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size},

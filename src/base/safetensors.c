@@ -231,8 +231,9 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
     json_t *header = json_object();
     size_t offset = 0;
     json_t *about = json_pack("{s:s}", "format", "pt");
-    bool made = (!metadata || json_object_update(about, (json_t *)metadata) == 0) &&
-                json_object_set_new(header, "__metadata__", about) == 0;
+    bool made = !metadata || json_object_update(about, (json_t *)metadata) == 0;
+    if (!made) json_decref(about);
+    made = made && json_object_set_new(header, "__metadata__", about) == 0;
     for (int i = 0; i < count && made; i++) {
         json_t *shape = json_array();
         for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
@@ -245,6 +246,7 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
     char *text = made ? json_dump_text(header, JSON_COMPACT) : NULL;
     if (!made) json_memory_failed(); /* reported here, and not of the next document */
     json_decref(header);
+    json_memory_failed(); /* without a text it is said that there is none */
     *data_bytes = offset;
     return text;
 }

@@ -30,13 +30,14 @@ static enum ps_status set_class_names(const json_t *config, json_t *about, struc
     return PS_OK;
 }
 
-static void set_normalisation(const char *data, int64_t channels, json_t *about) {
+static enum ps_status set_normalisation(const char *data, int64_t channels, json_t *about, struct ps_error *error) {
     struct normalisation normalisation;
     char text[256] = "{\"scale\": 255, \"mean\": [";
     bool known = false;
+    const enum ps_status status = samples_normalisation(data, channels, &known, &normalisation, error);
     /* Data that this program does not know say nothing. */
-    if (samples_normalisation(data, channels, &known, &normalisation, NULL) != PS_OK || !known) return;
-    if (channels < 1 || channels > AUGMENT_CHANNELS_MAX) return;
+    if (status != PS_OK && status != PS_USAGE) return status;
+    if (status != PS_OK || !known || channels < 1 || channels > AUGMENT_CHANNELS_MAX) return PS_OK;
     const float *const values[] = {normalisation.mean, normalisation.deviation};
     for (int list = 0; list < 2; list++) {
         for (int64_t c = 0; c < channels; c++) {
@@ -46,23 +47,35 @@ static void set_normalisation(const char *data, int64_t channels, json_t *about)
         strcat(text, list ? "]}" : "], \"deviation\": [");
     }
     json_object_set_new(about, "normalisation", json_string(text));
+    return PS_OK;
+}
+
+/* One that is too large for a header is left out; one that cannot be read is not. */
+static enum ps_status set_vocabulary(const char *run_dir, json_t *about, struct ps_error *error) {
+    char path[4096], *words;
+    size_t size;
+    if (!file_exists(file_join(path, run_dir, "vocabulary.json"))) return PS_OK;
+    const enum ps_status status = file_read(path, WORDS_LIMIT, &words, &size, error);
+    if (status != PS_OK) return status == PS_BAD_INPUT ? PS_OK : status;
+    json_object_set_new(about, "vocabulary", json_string(words));
+    free(words);
+    return PS_OK;
 }
 
 /*
  * The header's __metadata__, all strings: `penstock`, the version; `model` and `network`, name and hash; `data`, what it was
- * trained on; `normalisation` of the pixels; `classes`, their number, and `class_names`, a list; `vocabulary`, the contents of the
- * run's vocabulary.json.
+ * trained on; `normalisation` of the pixels; `classes`, their number, and `class_names`, a list; `vocabulary`, the contents of
+ * the run's vocabulary.json.
  */
 static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_error *error) {
-    char path[4096], number[32], *words;
+    char path[4096], number[32];
     json_t *config = NULL, *about = json_pack("{s:s}", "penstock", ps_version());
     struct ps_network *network = NULL;
-    size_t size;
     static const char *const fields[] = {"model", "network", "data"};
     *out = NULL;
-    TRY(memory_check(about, "what the weights are of", error));
-    enum ps_status status = PS_OK;
-    if (file_exists(file_join(path, run_dir, "config.json"))) status = json_read_file(path, "penstock-config", &config, error);
+    enum ps_status status = memory_check(about, "what the weights are of", error);
+    if (status == PS_OK && file_exists(file_join(path, run_dir, "config.json")))
+        status = json_read_file(path, "penstock-config", &config, error);
     for (size_t f = 0; status == PS_OK && f < sizeof fields / sizeof *fields; f++)
         if (json_is_string(json_object_get(config, fields[f])))
             json_object_set(about, fields[f], json_object_get(config, fields[f]));
@@ -72,21 +85,19 @@ static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_
     if (status == PS_OK && network) {
         const struct dataset_shape shape = dataset_shape_of(network);
         const char *data = json_string_value(json_object_get(config, "data"));
-        if (data && shape.vocabulary == 0) set_normalisation(data, shape.channels, about);
+        if (data && shape.vocabulary == 0) status = set_normalisation(data, shape.channels, about, error);
         snprintf(number, sizeof number, "%d", shape.classes);
         if (shape.classes > 0) json_object_set_new(about, "classes", json_string(number));
     }
-    if (status == PS_OK && file_exists(file_join(path, run_dir, "vocabulary.json")) &&
-        file_read(path, WORDS_LIMIT, &words, &size, NULL) == PS_OK) {
-        json_object_set_new(about, "vocabulary", json_string(words));
-        free(words);
-    }
+    if (status == PS_OK) status = set_vocabulary(run_dir, about, error);
     ps_network_destroy(network);
     json_decref(config);
-    if (status == PS_OK)
+    if (status == PS_OK) {
         *out = about;
-    else
+    } else {
         json_decref(about);
+        json_memory_failed(); /* that is said; the next document knows nothing of it */
+    }
     return status;
 }
 
