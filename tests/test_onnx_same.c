@@ -62,6 +62,11 @@ static const struct {
      {"a AveragePool x kernel_shape=[1,1]; m MaxPool a kernel_shape=[1,1] strides=[1,1]; g GlobalAveragePool m; f Flatten g; "
       "p MatMul f w",
       "g GlobalAveragePool x; f Flatten g; p MatMul f w"}},
+    {"a smaller value that lies in another order than the larger",
+     {"v 4,1,2", "w 4,4"},
+     "4,3,2",
+     {"a Mul x v; g GlobalAveragePool a; f Flatten g; p MatMul f w",
+      "a Mul v x; g ReduceMean a axes=[2,3] keepdims=0; p MatMul g w"}},
     {"seven dimensions in reverse order: more than a permute has sides",
      {"w 4,128"},
      "128",
@@ -209,7 +214,28 @@ static void test_same(void **state) {
     }
 }
 
+/* Where two values lie in different orders the smaller one is brought into the order of the larger. */
+static void test_the_larger_stays(void **state) {
+    (void)state;
+    size_t c = 0;
+    while (strncmp(cases[c].name, "a smaller value", 15) != 0) c++;
+    for (int which = 0; which < 2; which++) {
+        struct bytes file;
+        struct ps_network *network = read_case(c, which, &file);
+        int turned = 0;
+        for (int n = 0; n < network->graph->node_count; n++) {
+            const struct node *node = &network->graph->nodes[n];
+            if (node->id != OPERATOR_PERMUTE) continue;
+            assert_int_equal(shape_elements(&node->shape), 4 * 2);
+            turned++;
+        }
+        assert_int_equal(turned, 1);
+        ps_network_destroy(network);
+        free(file.data);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_the_larger_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
