@@ -1,7 +1,7 @@
 /*
- * Measuring the cluster that a run has: four processes, of which the first and the last play one host and the others another,
- * with two kinds of processors. Which ranks measure which link, what becomes of every link, and which ranks measure their
- * device. The processes join as ranks of a run do; messages go through memory that they share.
+ * Measuring the cluster that a run has: five processes play three hosts, whose ranks are mixed, with two kinds of processors.
+ * Which ranks measure which link, what becomes of every link, and which ranks measure their device. The processes join as ranks
+ * of a run do; messages go through memory that they share.
  */
 #include <semaphore.h>
 #include <stdio.h>
@@ -16,8 +16,10 @@
 #include "support.h"
 #include "train/measure_cluster.h"
 
-enum { RANKS = 4, MESSAGE_MAX = 4 << 20 };
-static const int host_of[RANKS] = {0, 1, 1, 0}, kind_of[RANKS] = {0, 1, 0, 1};
+enum { RANKS = 5, MESSAGE_MAX = 4 << 20 };
+static const int host_of[RANKS] = {0, 1, 1, 0, 2}, kind_of[RANKS] = {0, 1, 0, 1, 1};
+/* The ranks that measure, by hosts: the first of each, and within a host its first two; -1: there is no second. */
+static const int ends[3][3][2] = {{{0, 3}, {0, 1}, {0, 4}}, {{0, 1}, {1, 2}, {1, 4}}, {{0, 4}, {1, 4}, {-1, -1}}};
 
 /* What all processes share. */
 static struct {
@@ -117,34 +119,37 @@ static void check_links(const struct ps_cluster *cluster) {
     for (int a = 0; a < RANKS; a++)
         for (int b = 0; b < RANKS; b++) {
             if (a == b) continue;
-            const struct cluster_link *measured = host_of[a] != host_of[b] ? of[0][1] : host_of[a] == 0 ? of[0][3] : of[1][2];
+            const int *pair = ends[host_of[a]][host_of[b]];
+            const struct cluster_link *measured = of[pair[0]][pair[1]];
             assert_true(of[a][b]->latency_s == measured->latency_s);
             assert_true(of[a][b]->bandwidth_bytes_per_s == measured->bandwidth_bytes_per_s);
         }
     /* These pairs have sent each other as many messages, and no other any. */
     for (int a = 0; a < RANKS; a++)
         for (int b = 0; b < RANKS; b++) {
-            const bool pair = a * b == 0 ? a + b == 3 || a + b == 1 : a + b == 3;
-            assert_int_equal(pad->box[a][b].full, pair && a != b ? pad->box[0][1].full : 0);
+            const int *pair = ends[host_of[a]][host_of[b]];
+            const bool measures = (a == pair[0] && b == pair[1]) || (b == pair[0] && a == pair[1]);
+            assert_int_equal(pad->box[a][b].full, measures ? pad->box[0][1].full : 0);
             assert_int_equal(pad->box[a][b].taken, pad->box[a][b].full);
         }
     assert_true(pad->box[0][1].full > 0);
 }
 
 static void check_devices(const struct ps_cluster *cluster) {
-    static const char *const names[RANKS] = {"host0-0", "host1-1", "host1-2", "host0-3"};
+    static const char *const names[RANKS] = {"host0-0", "host1-1", "host1-2", "host0-3", "host2"};
+    static const int64_t memory[RANKS] = {500, 1000, 1000, 500, 3000};
     for (int r = 0; r < RANKS; r++) {
         const struct cluster_device *device = &cluster->devices[r];
         assert_string_equal(device->name, names[r]);
         assert_string_equal(device->type, "cpu");
-        assert_int_equal(device->memory_bytes, 500 * (1 + host_of[r]));
+        assert_int_equal(device->memory_bytes, memory[r]);
         assert_true(device->speed > 0 && device->speed == cluster->devices[kind_of[r]].speed);
     }
     assert_true(cluster->devices[0].speed == 1);
     assert_int_equal(cluster->cores, 0);
 }
 
-static void test_two_hosts(void **state) {
+static void test_three_hosts(void **state) {
     (void)state;
     if (test_valgrind()) skip(); /* it trains VGG-16 */
     struct ps_cluster *cluster = NULL;
@@ -178,6 +183,6 @@ static void test_two_hosts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_hosts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_three_hosts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
