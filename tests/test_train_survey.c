@@ -17,9 +17,9 @@
 #include "train/measure_cluster.h"
 
 enum { RANKS = 5, MESSAGE_MAX = 4 << 20 };
-static const int host_of[RANKS] = {0, 1, 1, 0, 2}, kind_of[RANKS] = {0, 1, 0, 1, 1};
+static const int host_of[RANKS] = {0, 1, 0, 1, 2}, kind_of[RANKS] = {0, 1, 1, 0, 1};
 /* The ranks that measure, by hosts: the first of each, and within a host its first two; -1: there is no second. */
-static const int ends[3][3][2] = {{{0, 3}, {0, 1}, {0, 4}}, {{0, 1}, {1, 2}, {1, 4}}, {{0, 4}, {1, 4}, {-1, -1}}};
+static const int ends[3][3][2] = {{{0, 2}, {0, 1}, {0, 4}}, {{0, 1}, {1, 3}, {1, 4}}, {{0, 4}, {1, 4}, {-1, -1}}};
 
 /* What all processes share. */
 static struct {
@@ -136,8 +136,8 @@ static void check_links(const struct ps_cluster *cluster) {
 }
 
 static void check_devices(const struct ps_cluster *cluster) {
-    static const char *const names[RANKS] = {"host0-0", "host1-1", "host1-2", "host0-3", "host2"};
-    static const int64_t memory[RANKS] = {500, 1000, 1000, 500, 3000};
+    static const char *const names[RANKS] = {"host0-0", "host1-1", "host0-2", "host1-3", "host2"};
+    static const int64_t memory[RANKS] = {500, 1000, 500, 1000, 3000};
     for (int r = 0; r < RANKS; r++) {
         const struct cluster_device *device = &cluster->devices[r];
         assert_string_equal(device->name, names[r]);
