@@ -2,6 +2,8 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "plan/partitioner.h"
+#include "plan/planner.h"
 #include "search_support.h"
 
 static void test_comparison(void **state) {
@@ -49,6 +51,35 @@ static void test_comparison(void **state) {
     options.methods = wrong;
     options.method_count = 1;
     assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, "did you mean 'uniform'");
+    ps_profile_destroy(profile);
+}
+
+/* Where no method is named: the automatic one, every way to cut, and the planners that are no baselines and have a schedule of
+ * their own. */
+static void test_all_methods(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"1f1b"}, *const weights[] = {"sync"};
+    static const int workers[] = {2};
+    struct ps_profile *profile = even_profile();
+    const struct ps_compare_options options = {.struct_size = sizeof options,
+                                               .schedules = schedules,
+                                               .schedule_count = 1,
+                                               .weights = weights,
+                                               .weights_count = 1,
+                                               .workers = workers,
+                                               .worker_count = 1};
+    struct ps_comparison *comparison;
+    int r = 0;
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    assert_string_equal(ps_comparison_row(comparison, r++).method, "auto");
+    for (int m = 0; partitioner_table[m]; m++)
+        assert_string_equal(ps_comparison_row(comparison, r++).method, partitioner_table[m]->name);
+    for (int p = 0; planner_table[p]; p++)
+        if (planner_table[p]->own_schedule && !planner_table[p]->baseline)
+            assert_string_equal(ps_comparison_row(comparison, r++).method, planner_table[p]->name);
+    assert_int_equal(ps_comparison_count(comparison), r);
+    assert_true(r > 3);
+    ps_comparison_destroy(comparison);
     ps_profile_destroy(profile);
 }
 
@@ -217,6 +248,7 @@ static void test_automatic_codecs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_codecs), cmocka_unit_test(test_automatic_codecs)};
+                                       cmocka_unit_test(test_all_methods), cmocka_unit_test(test_codecs),
+                                       cmocka_unit_test(test_automatic_codecs)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
