@@ -65,9 +65,31 @@ chmod +x halts
         --device reference --out halted --restarts 1 --launch ./halts >/dev/null 2>halted.err
     echo $? >halted.status
 ) &
+# One that does not heed SIGTERM is killed when the time to write a checkpoint is over.
+cat >deaf <<'END'
+#!/bin/sh
+trap '' TERM
+mkdir deaf.up
+while [ -d deaf.up ]; do sleep 1; done
+END
+chmod +x deaf
+(
+    "$PENSTOCK" train --model lenet5,input=16 --workers 1 --data synthetic:images,samples=16 --batch 4 --steps 2 --device reference \
+        --out unheard --restarts 1 --launch ./deaf >/dev/null 2>deaf.err &
+    supervisor=$!
+    (sleep 200 && kill -KILL $supervisor) 2>/dev/null &
+    limit=$!
+    until [ -e deaf.up ]; do sleep 0.1; done
+    kill -TERM $supervisor
+    wait $supervisor
+    echo $? >deaf.status
+    kill $limit 2>/dev/null
+) &
 wait
 
 begins "what was said"
+errors=deaf.err
+[ "$(cat deaf.status)" = 75 ] && grep -q '^penstock: stopped on request' deaf.err || complain "deaf: status $(cat deaf.status)"
 errors=halted.err
 [ "$(cat halted.status)" = 0 ] && grep -q 'training was ended by signal 9' halted.err || complain "halted: status $(cat halted.status)"
 for name in $names; do
