@@ -666,10 +666,11 @@ struct ps_train_options {
     /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
-    int warmup_steps;
-    bool lr_per_epoch;      /* the schedule moves between epochs only */
-    double clip;            /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any */
-    double label_smoothing; /* of the loss in training; NaN: as the model says */
+    int warmup_steps;        /* in which the rate grows to its value; 0: none; -1: not said, which is none, too */
+    bool lr_per_epoch;       /* the schedule moves between epochs only */
+    double clip; /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any; NaN: not
+                    said, which is any, too */
+    double label_smoothing;    /* of the loss in training; NaN: as the model says */
     const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
     /* Groups of parameters as "head.*:lr=0.01;*.bias:weight-decay=0": patterns of names, as ps_network_freeze takes them, with
      * a learning rate, which the schedule changes as the others', or a weight decay of their own, or both. The first group that
@@ -691,9 +692,9 @@ struct ps_train_options {
      * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
      * threads, emulate, trace, tensorboard, keep_checkpoints and checkpoint_minutes; and as far as they are not their defaults
      * epochs and steps (the total: PS_USAGE where the run has reached it), evaluate_every, checkpoint_every, keep_best,
-     * best_by, patience and all from lr to groups, with which the steps that follow are trained. The run's configuration keeps
-     * what was changed and when. A run that had ended, and is not asked for more, keeps its files as they are.
-     * PS_NO_CHECKPOINT: there is none.
+     * best_by, patience and all from lr to groups, with which the steps that follow are trained: a warmup_steps or clip of 0
+     * ends the warm-up or the clipping that the run had. The run's configuration keeps what was changed and when. A run that
+     * had ended, and is not asked for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none.
      */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
@@ -834,8 +835,8 @@ struct ps_predict_options {
     /* A file that gets them. NAME.npz: the array "output", the numbers that the loss reads (logits, not probabilities), with
      * the shape that they have in PyTorch, and "labels" where the data have them. NAME.json, a list, NAME.jsonl, an object a
      * line, and any other name, CSV: classes have the most probable one and its probability, other networks their numbers, and
-     * those of bce probabilities; pairs of sentences have their translation. Classes also have a name where the run's data named
-     * them (folders of images, the files of names beside CIFAR's), or these data do. */
+     * those of bce probabilities; pairs of sentences have their translation. Classes also have a name where the run's data
+     * named them (folders of images, the files of names beside CIFAR's), or these data do. */
     const char *path;
     const char *device; /* NULL: "cpu" */
     int batch, threads; /* 0: 64, 1 */

@@ -146,6 +146,26 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     [ "$(grep -c until_step run/config.json)" -eq 1 ] || complain "the same settings are a change"
 done
 
+begins "warm-up and clipping are turned off"
+rm -rf run
+# shellcheck disable=SC2086
+"$PENSTOCK" train --plan flush.json $common --steps 24 --warmup 40 --clip 0.01 --out run >out 2>err || complain "no run with both"
+cp -r run kept && cp -r run past
+"$PENSTOCK" train --resume run --steps 30 --warmup 0 --clip 0 >out 2>err || complain "status $?: $(cat err)"
+grep -q 'from step 24 on: steps 30, was 24; warmup_steps 0, was 40; clip not set, was 0.01' err || complain "does not say so: $(cat err)"
+record=$(tr -d ' \n' <run/config.json)
+case ${record#*\"history\":} in *'"warmup_steps":40,"clip":0.01'*) ;; *) complain "history: $record" ;; esac
+case ${record%%\"history\"*} in *'"clip"'*) complain "settings: $record" ;; *'"warmup_steps":0,'*) ;; *) complain "settings: $record" ;; esac
+# What is over by then, and never reached, is the same as none.
+"$PENSTOCK" train --resume past --steps 30 --warmup 1 --clip 1e9 -q >out 2>err || complain "others: status $?"
+"$PENSTOCK" train --resume kept --steps 30 -q >out 2>err || complain "unchanged: status $?"
+[ "$(sum run)" = "$(sum past)" ] || complain "they still count"
+[ "$(sum run)" != "$(sum kept)" ] || complain "unsaid, they do not count"
+# Once off they stay off.
+"$PENSTOCK" train --resume run --steps 36 >out 2>err || complain "once more: status $?"
+"$PENSTOCK" train --resume past --steps 36 -q >out 2>err || complain "once more: status $?"
+[ "$(sum run)" = "$(sum past)" ] || complain "they are back"
+
 begins "steps that take long"
 printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\na,2,4,8,8\nb,2,4,8,8\n' >slow.csv
 "$PENSTOCK" plan --profile slow.csv --workers 2 --method uniform --schedule gpipe --micro-batches 1 -q -o slow.json >out 2>err ||

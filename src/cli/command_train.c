@@ -56,14 +56,14 @@ static const struct argument rate_rows[] = {
     OPTION("groups", 0, "GLOB:lr=RATE,weight-decay=L[;GLOB:...]", text, options.groups,
            "parameters, by name, with a learning rate or a weight decay of their own; the first group that fits counts"),
     OPTION("clip", 0, "NORM", number, options.clip,
-           "shortens longer gradients to this norm, over the whole network; each stage its part", RANGE(1e-12, 1e12)),
+           "shortens longer gradients to this norm, over the whole network; each stage its part; 0: leaves them (0)", RANGE(0, 1e12)),
     OPTION("label-smoothing", 0, "S", number, options.label_smoothing,
            "share of each label that is spread over all classes, in training", RANGE(0, 0.999999)),
     OPTION("eps", 0, "E", number, options.eps, "of adam and adamw (1e-8)", RANGE(0, 1)),
     OPTION("lr-schedule", 0, "NAME", text, options.lr_schedule,
            "constant (where nothing is said), step:AT[,AT...]:FACTOR (epochs, or steps as 4000s), poly:POWER or cosine"),
     FLAG("lr-per-epoch", 0, options.lr_per_epoch, "the schedule moves between epochs only"),
-    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps, "steps in which the learning rate grows to its value (0)",
+    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps, "steps in which the learning rate grows to its value; 0: none (0)",
            RANGE(0, 1000000000)),
 };
 const struct argument_group training_rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);

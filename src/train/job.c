@@ -44,7 +44,7 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
                          : options->epochs < 0       ? "`epochs`"
                          : options->warmup_steps < 0 ? "`warmup_steps`"
                                                      : "`evaluate_every`");
-    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "`clip`: %g is not a norm above 0", options->clip);
+    if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "`clip`: %g is less than 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", options->threads);
     return PS_OK;
 }

@@ -15,9 +15,17 @@ void ps_train_options_init(struct ps_train_options *options) {
         .beta1 = NAN,
         .beta2 = NAN,
         .eps = NAN,
+        .warmup_steps = -1,
+        .clip = NAN,
         .label_smoothing = NAN,
         .checkpoint_minutes = NAN,
     };
+}
+
+/* A run that goes on has these settings of its own, until others are said, of which 0 is one. */
+static void settle_unsaid(struct ps_train_options *options) {
+    if (options->warmup_steps == -1) options->warmup_steps = 0;
+    if (isnan(options->clip)) options->clip = 0;
 }
 
 enum ps_status train_request_take(const struct ps_train_options *given, struct train_request *own, struct ps_error *error) {
@@ -34,5 +42,6 @@ enum ps_status train_request_take(const struct ps_train_options *given, struct t
     own->options.planning = &own->planning;
     own->options.machines = &own->machines;
     own->options.observer = &own->observer;
+    if (!own->options.resume) settle_unsaid(&own->options);
     return PS_OK;
 }

@@ -375,6 +375,7 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
     TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
     TRY(json_get_bool(root, "lr_per_epoch", false, &options->lr_per_epoch, error));
+    options->clip = 0; /* where it is not written */
     TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
     TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
     TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
@@ -455,12 +456,14 @@ static void merge_settings(const struct ps_train_options *requested, struct ps_t
         offsetof(struct ps_train_options, lr),        offsetof(struct ps_train_options, momentum),
         offsetof(struct ps_train_options, dampening), offsetof(struct ps_train_options, weight_decay),
         offsetof(struct ps_train_options, beta1),     offsetof(struct ps_train_options, beta2),
-        offsetof(struct ps_train_options, eps),       offsetof(struct ps_train_options, label_smoothing)};
+        offsetof(struct ps_train_options, eps),       offsetof(struct ps_train_options, clip),
+        offsetof(struct ps_train_options, label_smoothing)};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         double value;
         memcpy(&value, (const char *)requested + numbers[n], sizeof value);
         if (!isnan(value)) memcpy((char *)options + numbers[n], &value, sizeof value);
     }
+    if (requested->warmup_steps != -1) options->warmup_steps = requested->warmup_steps;
     if (requested->steps || requested->epochs) {
         options->steps = requested->steps;
         options->epochs = requested->epochs;
@@ -472,8 +475,6 @@ static void merge_settings(const struct ps_train_options *requested, struct ps_t
     TAKE(patience);
     TAKE(lr_schedule);
     TAKE(lr_per_epoch);
-    TAKE(warmup_steps);
-    TAKE(clip);
     TAKE(decay_exclude);
     TAKE(groups);
 }
