@@ -314,7 +314,8 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *options, stru
                                   struct ps_error *error);
 /* The same for workers that share this machine: where the options say neither links nor cores, and the profile was measured on
  * a device of a machine, as many workers compute at the same moment as this machine has cores for them, with the profile's
- * threads each. With more workers than that it is logged. `ps_train` counts in the same way. */
+ * threads each. With more workers than that it is logged. `ps_train` counts in the same way. Where the options say no
+ * memory either, ps_plan_find warns of plans that need more than this machine, or the control group of the process, has. */
 enum ps_status ps_cluster_here(const struct ps_cluster_options *options, const struct ps_profile *profile,
                                struct ps_cluster **cluster, struct ps_error *error);
 enum ps_status ps_cluster_read(const char *path, struct ps_cluster **cluster, struct ps_error *error);
@@ -322,7 +323,7 @@ enum ps_status ps_cluster_write(const struct ps_cluster *cluster, const char *pa
 char *ps_cluster_json(const struct ps_cluster *cluster);
 char *ps_cluster_table(const struct ps_cluster *cluster);
 
-/* What this machine has: processor, cores, free memory, instruction sets, and the devices and transports of this build, as the
+/* What this machine has: processor, cores, memory, instruction sets, and the devices and transports of this build, as the
  * document of `penstock devices --json` (docs/formats.md) and as a table. */
 char *ps_machine_json(void);
 char *ps_machine_table(void);

@@ -61,11 +61,6 @@ const char *processor_name(char *out, size_t size) {
     return out;
 }
 
-int64_t memory_available(void) {
-    char text[64];
-    return read_field("/proc/meminfo", "MemAvailable", text, sizeof text) ? 1024 * strtoll(text, NULL, 10) : 0;
-}
-
 #if defined(__x86_64__)
 
 /* CPUID leaf 7: AMX-BF16 is bit 22 of EDX, AVX512_BF16 bit 5 of EAX of its second part. The system must save their registers:

@@ -25,10 +25,8 @@ struct core_set core_set_usable(void);
 void core_set_add(struct core_set *set, const struct core_set *more);
 int core_set_count(const struct core_set *set); /* at least 1 */
 
-/* What the system says of the processor ("unknown" where it does not), and the memory that is free for programs; 0: not known.
- */
+/* What the system says of the processor; "unknown" where it does not. */
 const char *processor_name(char *out, size_t size);
-int64_t memory_available(void);
 
 /*
  * Numbers too small for a normal float (below 1.2e-38) count as zero between flush and restore: a processor takes a hundred

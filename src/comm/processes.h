@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/processor.h"
 
 /* A message between two ranks: created once, started repeatedly. */
@@ -58,9 +59,9 @@ struct process_info {
     int32_t process;          /* its process number (PID) on its host */
     struct core_set core_set; /* cores that it may use */
     int32_t cores;            /* cores that the processes of its host may use */
-    int64_t memory_bytes;     /* available memory of its host */
-    uint64_t machine;         /* processes with the same number share a host */
-    int32_t host_leader;      /* the lowest rank that shares memory with it */
+    struct host_memory memory;
+    uint64_t machine;    /* processes with the same number share a host */
+    int32_t host_leader; /* the lowest rank that shares memory with it */
 };
 
 /* The position of a worker in its program, for messages about lost workers. */

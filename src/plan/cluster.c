@@ -100,10 +100,14 @@ enum ps_status ps_cluster_uniform(const struct ps_cluster_options *given, struct
     return PS_OK;
 }
 
+/* Nothing is said of other machines. */
+static bool shares_machine(const struct ps_cluster_options *options) {
+    return options->bandwidth_bytes_per_s <= 0 && options->latency_s <= 0 && options->cores == 0;
+}
+
 struct ps_cluster_options cluster_options_here(const struct ps_cluster_options *options, const struct ps_profile *profile) {
     struct ps_cluster_options here = *options;
-    const bool links = options->bandwidth_bytes_per_s > 0 || options->latency_s > 0;
-    const int cores = links || options->cores > 0 ? 0 : profile_workers_here(profile);
+    const int cores = shares_machine(options) ? profile_workers_here(profile) : 0;
     if (cores > 0 && cores < options->workers) here.cores = cores;
     return here;
 }
@@ -114,9 +118,11 @@ enum ps_status ps_cluster_here(const struct ps_cluster_options *given, const str
     TRY(VERSIONED_TAKE(ps_cluster_options, given, &own, error));
     here = cluster_options_here(&own, profile);
     TRY(ps_cluster_uniform(&here, cluster, error));
+    (*cluster)->here = shares_machine(&own) && own.memory_bytes == 0 && profile_workers_here(profile) > 0;
     if (here.cores != own.cores)
-        log_info("%d workers share this machine, where %d can compute at a time; `cores` or `bandwidth` describe other machines",
-                 here.workers, here.cores);
+        log_info(
+            "%d workers share this machine, where %d can compute at a time; `cores` or `bandwidth` describe other machines",
+            here.workers, here.cores);
     return PS_OK;
 }
 

@@ -29,6 +29,7 @@ struct ps_cluster {
     bool overlap;   /* transfers overlap with computation */
     bool streaming; /* transfers begin with the computation that makes the block (needs overlap) */
     int cores;      /* workers that can compute at the same time; 0: all */
+    bool here;      /* they are this machine's, and nobody says how much memory they have */
 };
 
 /* The options with this machine's cores, where they say neither links nor cores, the profile was measured on a device of a

@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/host_memory.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/versioned.h"
 #include "program/lower.h"
 
@@ -388,12 +390,24 @@ enum ps_status search_find_plan(const struct ps_profile *profile, const struct p
     return status;
 }
 
+static void warn_memory(const struct ps_plan *plan) {
+    const struct host_memory memory = host_memory_read();
+    int64_t needed = 0;
+    char whose[64];
+    for (int w = 0; plan->predicted.simulated && w < plan->workers; w++)
+        needed += worker_memory_total(&plan->predicted.memory[w]);
+    snprintf(whose, sizeof whose, "by this plan %d worker%s need%s", plan->workers, text_plural(plan->workers),
+             plan->workers == 1 ? "s" : "");
+    host_memory_warn(&memory, needed, whose);
+}
+
 enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cluster *cluster,
                             const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options own;
     TRY(take_options(options, &own, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
+    if (status == PS_OK && cluster->here) warn_memory(*plan);
     if (status == PS_OK) search_say_one_worker(profile, cluster, &own, find_plan, *plan);
     if (status == PS_NO_PLAN && error) search_hint_fits(profile, cluster, &own, find_plan, error);
     log_restore(log);

@@ -174,7 +174,7 @@ static void describe_devices(const struct processes *processes, const char *devi
         else
             snprintf(made->name, sizeof made->name, "%.50s-%d", info->host, rank);
         made->speed = seconds[0] / seconds[rank];
-        made->memory_bytes = info->memory_bytes / sharing;
+        made->memory_bytes = info->memory.free / sharing;
     }
     /* Workers on one host have only its cores. */
     if (survey_one_host(processes) && processes->info[0].cores < processes->count) cluster->cores = processes->info[0].cores;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host_memory.h"
 #include "base/log.h"
 #include "base/processor.h"
 #include "base/text.h"
@@ -195,6 +196,37 @@ static void hint_memory(const struct ps_trainer *trainer, struct ps_error *error
     free(table);
 }
 
+/* The workers of a machine share its memory: what they need, or else what they may take, in all. Limits that are played are not
+ * the machine's. */
+static void warn_machine(const struct ps_trainer *trainer, int first, const struct host_memory *memory, const char *where) {
+    const struct processes *processes = trainer->processes;
+    const int64_t limit = trainer->options.emulate ? 0 : trainer->options.machines->memory_bytes;
+    int64_t needed = 0;
+    int workers = 0;
+    char whose[128];
+    for (int number = first; number < trainer->executor->worker_count; number++) {
+        if (processes->count > 1 && processes_first_on_host(processes, number) != first) continue;
+        needed += worker_memory_total(&trainer->needed[number]);
+        workers++;
+    }
+    snprintf(whose, sizeof whose, "%d worker%s%s need%s", workers, text_plural(workers), where, workers == 1 ? "s" : "");
+    if (host_memory_warn(memory, needed, whose)) return;
+    snprintf(whose, sizeof whose, "`memory`: %d worker%s%s may take", workers, text_plural(workers), where);
+    host_memory_warn(memory, limit * workers, whose);
+}
+
+static void warn_memory(const struct ps_trainer *trainer) {
+    const struct processes *processes = trainer->processes;
+    const struct host_memory here = host_memory_read();
+    char where[80];
+    if (processes->count == 1) warn_machine(trainer, 0, &here, "");
+    for (int rank = 0; processes->count > 1 && rank < processes->count; rank++) {
+        if (processes_first_on_host(processes, rank) != rank) continue;
+        snprintf(where, sizeof where, " on %s", processes->info[rank].host);
+        warn_machine(trainer, rank, &processes->info[rank].memory, where);
+    }
+}
+
 static enum ps_status check_memory(const struct ps_trainer *trainer, struct ps_error *error) {
     for (int number = 0; number < trainer->executor->worker_count; number++) {
         int64_t needed = worker_memory_total(&trainer->needed[number]),
@@ -206,6 +238,7 @@ static enum ps_status check_memory(const struct ps_trainer *trainer, struct ps_e
         hint_memory(trainer, error);
         return PS_NO_PLAN;
     }
+    if (trainer->job.device->real) warn_memory(trainer);
     return PS_OK;
 }
 

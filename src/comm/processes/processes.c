@@ -39,7 +39,7 @@ static struct process_info this_machine(void) {
     struct process_info info = {.process = (int32_t)getpid(), .core_set = core_set_usable(), .cores = cores_usable()};
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
     processor_name(info.cpu, sizeof info.cpu);
-    info.memory_bytes = memory_available();
+    info.memory = host_memory_read();
     info.machine = number_of_machine(info.host);
     return info;
 }
