@@ -26,7 +26,8 @@ help:
 	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
 	@echo "make format, lint"
 	@echo "make install     to PREFIX=$(PREFIX), with man pages and completions; make uninstall"
-	@echo "make wheel       the Python package, in dist; make deb: packages for Debian; make source: the source archive"
+	@echo "make wheel       the Python package, in dist; make source: the source archive"
+	@echo "make deb         packages for Debian, in dist, by DEBFULLNAME and DEBEMAIL"
 	@echo "make clean"
 
 setup:

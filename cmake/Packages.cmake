@@ -2,7 +2,7 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME penstock)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "pipeline-parallel training of neural networks")
-set(CPACK_PACKAGE_CONTACT "Penstock developers <penstock@example.org>")
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/debian/contact.cmake)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL program library development)
@@ -29,7 +29,15 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "${about}\n.\nThis package has the share
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers ${PROJECT_BINARY_DIR}/debian/shlibs)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libpenstock${soname} (= ${PROJECT_VERSION}-1)")
+# Who links asks pkg-config for what penstock.pc requires, and the static library for the rest of what it names.
+set(development "libpenstock${soname} (= ${PROJECT_VERSION}-1)" libjansson-dev libpcre2-dev libutf8proc-dev zlib1g-dev libjpeg-dev
+    libpng-dev libdnnl-dev)
+if(MPI_C_LIBRARIES MATCHES mpich)
+    list(APPEND development libmpich-dev)
+elseif(MPI_C_LIBRARIES)
+    list(APPEND development libopenmpi-dev)
+endif()
+list(JOIN development ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${about}\n.\nThis package has what programs that use the library are built with.")
 
 # What Debian wants of every package beside its files.

@@ -53,4 +53,21 @@ check "uninstall" make -C "$PENSTOCK_SOURCE" uninstall BUILD="$PENSTOCK_BUILD" P
 check "nothing is left" test -z "$(find second ! -type d)"
 check "no uninstall of another place" sh -c "! make -C '$PENSTOCK_SOURCE' uninstall BUILD='$PENSTOCK_BUILD' PREFIX=/nowhere"
 
+# What `make deb` would say: libpenstock-dev brings what penstock.pc requires, or depends on what does, and the maintainer is who packs.
+begins "packages"
+wanted=$(sed -n 's/^set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "\(.*\)")$/\1/p' "$PENSTOCK_BUILD/CPackConfig.cmake" | sed 's/([^)]*)//g; s/,/ /g')
+for name in $(sed -n 's/^Requires.private: //p' "$pc/penstock.pc"); do
+    command -v dpkg-query >/dev/null || break
+    owner=$(dpkg-query -S "$(pkg-config --variable=pcfiledir "$name")/$name.pc" 2>/dev/null | sed 's/:.*//')
+    # shellcheck disable=SC2086
+    { printf '%s\n' $wanted; dpkg-query -W -f '${Depends}\n' $wanted 2>/dev/null; } | tr ',' '\n' | sed 's/(.*//; s/ //g; s/:any$//' >brought
+    [ -z "$owner" ] || grep -qxF "$owner" brought || complain "libpenstock-dev does not bring $owner, which has $name.pc"
+done
+# shellcheck disable=SC2016
+printf 'include(%s)\nmessage("${CPACK_PACKAGE_CONTACT}")\n' "$PENSTOCK_SOURCE/cmake/debian/contact.cmake" >contact.cmake
+contact() { env -u DEBFULLNAME -u DEBEMAIL "$@" "$CMAKE" -P contact.cmake 2>&1; }
+[ "$(contact DEBFULLNAME="A. Packer" DEBEMAIL=a@b.org)" = "A. Packer <a@b.org>" ] && [ "$(contact DEBEMAIL=a@b.org)" = "a@b.org <a@b.org>" ] ||
+    complain "the contact is not who packs: $(contact DEBFULLNAME="A. Packer" DEBEMAIL=a@b.org)"
+case $(contact DEBEMAIL=) in *"@"*".invalid>") ;; *) complain "the contact is somebody's: $(contact DEBEMAIL=)" ;; esac
+
 finish

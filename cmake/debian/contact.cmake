@@ -1,0 +1,11 @@
+# Read by CPack: whom the packages name. Nobody is reached by an address in .invalid (RFC 2606).
+set(name "Penstock developers")
+set(address penstock@packages.invalid)
+if(NOT "$ENV{DEBEMAIL}" STREQUAL "")
+    set(address $ENV{DEBEMAIL})
+    set(name ${address})
+endif()
+if(NOT "$ENV{DEBFULLNAME}" STREQUAL "")
+    set(name $ENV{DEBFULLNAME})
+endif()
+set(CPACK_PACKAGE_CONTACT "${name} <${address}>")
