@@ -155,6 +155,35 @@ for run in profiled/rows/*; do cmp -s "$run/profile.json" profiled/profile-1.jso
 says 'best first by the loss' && says 'workers +rank +schedule' && narrow
 "$PENSTOCK" report profiled/rows/* -o page.html >out 2>err || complain "report of the rows"
 
+begins "changed data"
+awk 'BEGIN { for (i = 0; i < 48; i++) print i % 5 / 5 "," i % 7 / 7 "," i % 3 }' >numbers.csv
+cat >mlp.json <<X
+{"format": "penstock-network", "version": 1, "name": "mlp",
+ "inputs": [{"name": "x", "type": "f32", "shape": [2]}],
+ "targets": [{"name": "y", "type": "f32", "shape": [1]}],
+ "nodes": [{"name": "hidden", "operator": "linear", "channels": 4}, {"name": "relu", "operator": "relu"},
+           {"name": "last", "operator": "linear", "channels": 1}, {"name": "loss", "operator": "mse"}]}
+X
+set -- --train --model mlp.json --data csv:numbers.csv@0-32 --valid csv:numbers.csv@32-48 --workers 2 --methods uniform \
+    --schedules gpipe,1f1b --batch 16 --steps 2 -q --out summed
+done_by "$@"
+cp out first
+done_by "$@"
+cmp -s out first || complain "unchanged data: $(diff first out)"
+find summed -type f -exec cksum {} + | sort >sums
+cp numbers.csv kept.csv
+# A digit of each part, which keeps the length.
+for changed in data:10 valid:40; do
+    awk -v line="${changed#*:}" 'NR == line { sub(/.$/, substr($0, length($0)) == "1" ? "0" : "1") } { print }' kept.csv >numbers.csv
+    refused 2 "summed holds another comparison: --${changed%:*} has changed since" "$@"
+    [ "$(grep -c '^penstock: ' err)" -eq 1 ] || complain "not one line"
+done
+find summed -type f -exec cksum {} + | sort | cmp -s - sums || complain "a refusal changed files"
+# Directories of earlier versions have no checksums.
+cp kept.csv numbers.csv
+sed '/_checksum/d' summed/comparison.json >older && cp older summed/comparison.json
+done_by "$@"
+
 begins "precisions and codecs side by side"
 done_by --train --model lenet5,input=16,classes=4 --data synthetic:images,samples=64,size=16,classes=4 --workers 2 --methods uniform \
     --precision f32,bf16 --wires none,int8 --batch 16 --steps 2 -q

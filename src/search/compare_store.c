@@ -118,6 +118,13 @@ json_t *compare_question(const struct ps_compare_options *lists, const char *kin
 
 /* ----------------------------------------------------------------- another comparison */
 
+#define CHECKSUM "_checksum"
+
+static bool is_checksum(const char *name) {
+    const size_t length = strlen(name), end = strlen(CHECKSUM);
+    return length > end && strcmp(name + length - end, CHECKSUM) == 0;
+}
+
 /* Of the first value in which two documents differ. */
 static enum ps_status tell_difference(const char *directory, const char *name, const json_t *there, const json_t *here,
                                       struct ps_error *error) {
@@ -126,8 +133,9 @@ static enum ps_status tell_difference(const char *directory, const char *name, c
         const json_t *value = t == 0 ? there : here;
         if (value) texts[t] = json_dump_text(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
     }
-    if (strcmp(name, "profile_checksum") == 0 && there && here)
-        error_set(error, PS_USAGE, "`out`: %s holds another comparison: `profile` has changed since", directory);
+    if (is_checksum(name) && there && here)
+        error_set(error, PS_USAGE, "`out`: %s holds another comparison: `%.*s` has changed since", directory,
+                  (int)(strlen(name) - strlen(CHECKSUM)), name);
     else if (strcmp(name, "networks") == 0)
         error_set(error, PS_USAGE, "`out`: %s holds another comparison: of %zu networks, not %zu", directory,
                   json_array_size(there), json_array_size(here));
@@ -144,16 +152,22 @@ static enum ps_status find_difference(const char *directory, const char *name, c
     const char *key;
     const json_t *value;
     if (json_is_object(there) && json_is_object(here)) {
-        json_object_foreach((json_t *)here, key, value)
-            TRY(find_difference(directory, key, json_object_get(there, key), value, error));
+        json_object_foreach((json_t *)here, key, value) {
+            const json_t *before = json_object_get(there, key);
+            if (!before && is_checksum(key)) continue; /* files of earlier versions lack some */
+            TRY(find_difference(directory, key, before, value, error));
+        }
         json_object_foreach((json_t *)there, key,
                             value) if (!json_object_get(here, key)) return tell_difference(directory, key, value, NULL, error);
         return PS_OK;
     }
     if (json_is_array(there) && json_is_array(here) && json_array_size(there) == json_array_size(here)) {
-        for (size_t i = 0; i < json_array_size(here); i++)
-            if (json_is_object(json_array_get(here, i)))
-                TRY(find_difference(directory, name, json_array_get(there, i), json_array_get(here, i), error));
+        bool objects = json_array_size(here) > 0;
+        for (size_t i = 0; i < json_array_size(here); i++) {
+            objects &= json_is_object(json_array_get(here, i));
+            if (objects) TRY(find_difference(directory, name, json_array_get(there, i), json_array_get(here, i), error));
+        }
+        if (objects) return PS_OK;
     }
     return json_equal(there, here) ? PS_OK : tell_difference(directory, name, there, here, error);
 }

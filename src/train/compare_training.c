@@ -117,6 +117,7 @@ static void fill_row(struct ps_run *run, struct comparison_row *out) {
 struct work {
     struct train_request request;
     enum ps_metric metric;
+    uint64_t checksums[2];       /* of data and valid; see samples_checksum */
     struct ps_profile *measured; /* NULL: the profile was given, or each row measures its own */
 };
 
@@ -341,12 +342,43 @@ static json_t *work_question(const void *context, int network) {
     }
     if (options->data) json_object_set_new(document, "data", json_string(options->data->name));
     if (options->valid) json_object_set_new(document, "valid", json_string(options->valid->name));
+    for (int d = 0; d < 2; d++) {
+        char sum[20];
+        snprintf(sum, sizeof sum, "%016llx", (unsigned long long)work_of(context, network)->checksums[d]);
+        if (work_of(context, network)->checksums[d] != 0)
+            json_object_set_new(document, d == 0 ? "data_checksum" : "valid_checksum", json_string(sum));
+    }
     fields_add(document, options, training_fields, COUNT(training_fields));
     if (options->profile) add_checksum(document, ps_profile_json(options->profile));
     return document;
 }
 
 /* ---------------------------------------------------------------------------- all */
+
+/* Rows that were trained with other data are not to be compared. */
+static enum ps_status sum_opened(struct work *work, const struct ps_network *network, struct samples samples[2],
+                                 struct ps_error *error) {
+    const struct ps_train_options *options = &work->request.options;
+    struct dataset_shape wanted = dataset_shape_of(network);
+    TRY(dataset_use(options->data, DATASET_TRAIN, &wanted, &samples[0], error));
+    TRY(samples_checksum(&samples[0], &work->checksums[0], error));
+    memcpy(wanted.words, samples[0].dataset->shape.words, sizeof wanted.words);
+    if (!options->valid) return PS_OK;
+    TRY(dataset_use(options->valid, DATASET_TEST, &wanted, &samples[1], error));
+    return samples_checksum(&samples[1], &work->checksums[1], error);
+}
+
+static enum ps_status sum_data(struct work *work, struct ps_error *error) {
+    const struct ps_train_options *options = &work->request.options;
+    struct ps_network *named = NULL;
+    struct samples samples[2] = {{0}};
+    if (!options->data) return PS_OK;
+    if (!options->network) TRY(ps_network_open(options->profile->model, &named, error));
+    const enum ps_status status = sum_opened(work, named ? named : options->network, samples, error);
+    for (int s = 0; s < 2; s++) samples_close(&samples[1 - s]);
+    ps_network_destroy(named);
+    return status;
+}
 
 static enum ps_status open_work(const struct ps_train_options *train, const struct compare_request *compare, struct work *work,
                                 struct ps_error *error) {
@@ -392,8 +424,10 @@ static enum ps_status train_all(struct compare_request *compare, const struct ps
     struct ps_comparison *made;
     if (options->cluster) return error_set(error, PS_USAGE, "`cluster`: training compares alike workers; give `workers`");
     TRY(compare_check_rank(options->rank_by, true, error));
-    for (int n = 0; n < works->count; n++)
+    for (int n = 0; n < works->count; n++) {
         TRY(open_work(options->trainings ? options->trainings[n] : train, compare, &works->list[n], error));
+        if (options->out) TRY(sum_data(&works->list[n], error));
+    }
     /* Without a list it is the seed that all trainings are given. */
     if (options->seed_count == 0) options->seeds = &works->list[0].request.options.seed, options->seed_count = 1;
     TRY(comparison_create(compare, &kind, &made, error));
