@@ -76,6 +76,53 @@ done
 "$PENSTOCK" export --run named --format safetensors -o named.safetensors >out 2>err || complain "export of names: status $?"
 head -c 2000 named.safetensors | grep -aq '"class_names":"\[.*truck' || complain "the exported file has no names"
 
+begins "names of folders"
+# A colour for each class; the pictures are learnt, so that each name is predicted, and belongs to its own.
+begin=iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42m
+while IFS='|' read -r name colour; do
+    mkdir -p "folders/$name"
+    printf '%s' "$begin$colour" | base64 -d >"folders/$name/one.png"
+    cp "folders/$name/one.png" "folders/$name/two.png"
+done <<'X'
+it's plain|P4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC
+Käse 猫|Ng+M8AAAICAQBF9FLUAAAAAElFTkSuQmCC
+salt, pepper|NgYPgPAAEDAQA2dBFAAAAAAElFTkSuQmCC
+the "quoted" one|P4//8/AAX+Av4zEpUUAAAAAElFTkSuQmCC
+wire haired  terrier|NgYGAAAAAEAAHI6uv5AAAAAElFTkSuQmCC
+X
+"$PENSTOCK" train --model lenet5,input=16,channels=3,classes=5 --workers 1 --batch 5 --data images:folders --steps 60 --optimizer adam \
+    --lr 3e-3 --device reference --out foldered -q >out 2>err || complain "no run on folders: status $?"
+foldered() { "$PENSTOCK" predict --run foldered --data images:folders --device reference -q "$@" >out 2>err || complain "folders: status $?"; }
+# Classes are the folders in the order of their bytes.
+foldered
+sed -n '2,$s/^ *[0-9]*  *\([0-9]*\)  *[0-9.e-]*  /\1 /p' out >names
+cat >wanted <<'X'
+0 Käse 猫
+0 Käse 猫
+1 it's plain
+1 it's plain
+2 salt, pepper
+2 salt, pepper
+3 the "quoted" one
+3 the "quoted" one
+4 wire haired  terrier
+4 wire haired  terrier
+X
+cmp -s names wanted || complain "folders in the table: $(cat out)"
+foldered -o foldered.csv
+sed -n '2,$s/^[0-9]*,\([0-9]*\),[0-9.e-]*,/\1 /p' foldered.csv >names
+sed 's/"/""/g; s/ /&"/; s/$/"/' wanted | cmp -s names - || complain "folders in CSV: $(cat foldered.csv)"
+foldered --json && cp out foldered.json
+sed -n 's/^{.*"label": \([0-9]*\), .*"name": \(".*"\)},*$/\1 \2/p' foldered.json >names
+sed 's/"/\\"/g; s/ /&"/; s/$/"/' wanted | cmp -s names - || complain "folders in JSON: $(cat out)"
+if command -v python3 >/dev/null; then
+    python3 -c '
+import csv, json
+wanted = [line.rstrip("\n").split(" ", 1) for line in open("wanted", encoding="utf-8")]
+for rows in json.load(open("foldered.json", encoding="utf-8")), list(csv.DictReader(open("foldered.csv", encoding="utf-8"))):
+    assert [[str(row["label"]), row["name"]] for row in rows] == wanted, rows' >out 2>err || complain "folders as Python reads them"
+fi
+
 begins "numbers"
 printf 'a,b,y\n1,2,3\n2,3,5\n3,4,7\n4,5,9\n' >sums.csv
 cat >mlp.json <<'JSON'
