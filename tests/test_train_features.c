@@ -42,6 +42,36 @@ static void test_top5(void **state) {
     ps_run_destroy(run);
 }
 
+struct told {
+    int ends, trainings;
+    double last;
+};
+
+static void tell(void *context, const char *what, double done, double total, const char *detail) {
+    struct told *told = context;
+    assert_true(done >= 0 && done <= total);
+    told->trainings += done < total && strcmp(what, "training") == 0 && strstr(detail, "evaluating") != NULL;
+    if (strcmp(what, "evaluating") != 0) return;
+    assert_true(done >= told->last);
+    told->last = done;
+    told->ends += done == total;
+}
+
+/* One between the steps, and one at the end, which has an end of its own. */
+static void test_evaluations_show_progress(void **state) {
+    (void)state;
+    struct told told = {0};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &told, .level = PS_LOG_ERROR, .progress = tell};
+    struct training options = options_for("lenet5,input=16", 2);
+    options.o.transport = "serial";
+    options.o.epochs = 2;
+    options.o.log = &sink;
+    ps_run_destroy(train(&options));
+    assert_int_equal(told.ends, 1);
+    assert_true(told.last > 0);
+    assert_true(told.trainings > 0);
+}
+
 /* With half of each label spread the training loss cannot be small, while evaluation takes the labels as they are. */
 static void test_label_smoothing(void **state) {
     (void)state;
@@ -205,7 +235,8 @@ static void test_comparison(void **state) {
     assert_non_null(strstr(table, "epoch 3"));
     for (int w = 0; w < workers; w++) {
         char bytes[32];
-        assert_non_null(strstr(table, text_bytes(ps_run_worker(ps_comparison_row(comparison, 1).run, w).measured_bytes, bytes)));
+        assert_non_null(
+            strstr(table, text_bytes(ps_run_worker(ps_comparison_row(comparison, 1).run, w).measured_bytes, bytes)));
     }
     assert_non_null(strstr(json, "best_valid_accuracy"));
     free(table);
@@ -222,10 +253,10 @@ static void test_comparison(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_top5),       cmocka_unit_test(test_label_smoothing),
-        cmocka_unit_test(test_clip),       cmocka_unit_test(test_decay_exclusion),
-        cmocka_unit_test(test_groups),     cmocka_unit_test(test_prediction_error),
-        cmocka_unit_test(test_comparison),
+        cmocka_unit_test(test_evaluations_show_progress), cmocka_unit_test(test_top5),
+        cmocka_unit_test(test_label_smoothing),           cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_decay_exclusion),           cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_prediction_error),          cmocka_unit_test(test_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

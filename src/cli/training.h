@@ -23,7 +23,7 @@ extern const struct argument_group training_length_group, training_rate_group, t
 #define DATA_HELP                                                                                                              \
     "training data: idx:DIR, cifar10:DIR, cifar100:DIR, images:DIR, reviews:FILE, text:FILE, pairs:PREFIX:SRC:TGT or "         \
     "synthetic:KIND; a suffix @A-B takes samples A to B-1"
-#define VALID_HELP "data to evaluate on after each segment"
+#define VALID_HELP "data to evaluate on, all of them after each epoch or --evaluate-every steps; @A-B takes fewer"
 
 void training_defaults(struct train_arguments *arguments);
 

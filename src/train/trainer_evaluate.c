@@ -23,10 +23,43 @@
 
 /* ---------------------------------------------------------------------- validation */
 
+/* What is evaluated at the moment. */
+struct trainer_evaluation {
+    const struct ps_trainer *trainer;
+    const struct ps_programs *programs;
+};
+
+/* Between two steps the line of the training stays, so that its times go on. */
+static void say_progress(const struct trainer_evaluation *evaluation, int done) {
+    const struct ps_trainer *trainer = evaluation->trainer;
+    const int total = evaluation->programs->worker[trainer->executor->first_here].count;
+    if (trainer->only_evaluates || trainer->step == trainer->lengths.steps)
+        log_progress("evaluating", done, total, "%s", "");
+    else if (done < total)
+        log_progress("training", (double)trainer->step, (double)trainer->lengths.steps, "evaluating, %.0f%% done",
+                     100.0 * done / total);
+}
+
+static enum ps_status watch_evaluation(void *context, struct ps_error *error) {
+    const struct trainer_evaluation *evaluation = context;
+    const struct executor *executor = evaluation->trainer->executor;
+    const int done = executor_state_of(executor, executor->first_here).next;
+    (void)error;
+    /* The end is said once. */
+    if (done < evaluation->programs->worker[executor->first_here].count)
+        say_progress(evaluation, done);
+    return PS_OK;
+}
+
 enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, float *outputs,
                                       struct stage_result *sum, struct ps_error *error) {
     struct segment segment = {.programs = programs, .outputs = outputs};
-    TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
+    struct trainer_evaluation evaluation = {trainer, programs};
+    /* Outputs come in pieces, whose caller says how many are done. */
+    const bool says = !outputs && trainer_coordinates(trainer);
+    if (says) say_progress(&evaluation, 0);
+    TRY(executor_run(trainer->executor, &segment, says ? watch_evaluation : NULL, &evaluation, error));
+    if (says) say_progress(&evaluation, programs->worker[trainer->executor->first_here].count);
     TRY(trainer_gather_segment(trainer, error));
     *sum = executor_evaluation(trainer->executor);
     return PS_OK;
