@@ -246,7 +246,6 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
     char *text = made ? json_dump_text(header, JSON_COMPACT) : NULL;
     if (!made) json_memory_failed(); /* reported here, and not of the next document */
     json_decref(header);
-    json_memory_failed(); /* without a text it is said that there is none */
     *data_bytes = offset;
     return text;
 }
