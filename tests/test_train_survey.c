@@ -101,7 +101,7 @@ static enum ps_status take_part(struct ps_cluster **cluster, struct ps_error *er
         snprintf(info->host, sizeof info->host, "host%d", host_of[r]);
         snprintf(info->cpu, sizeof info->cpu, "processor %d", kind_of[r]);
         info->machine = (uint64_t)host_of[r];
-        info->memory_bytes = 1000 * (1 + host_of[r]);
+        info->memory.free = 1000 * (1 + host_of[r]);
     }
     return processes_leave(processes, survey_machines(processes, "cpu", 1, cluster, error), error);
 }

@@ -382,7 +382,9 @@ static bool same_result(const struct work *work, const char *at) {
 /* Goes on from what the work has left, or begins again where it had not begun. */
 static void check_resumption(const struct work *work, const char *at) {
     if (work->result) return;
-    int status = run("\"$PENSTOCK\" train --resume run -q >said", at, NULL, NULL);
+    int status, tries = 0;
+    /* For a moment those who trained in it before may still be there. */
+    while ((status = run("\"$PENSTOCK\" train --resume run -q >said", at, NULL, NULL)) == 2 && tries++ < 100) usleep(100000);
     if (status == 7) {
         status = run(TRAIN " >said", at, NULL, NULL);
     }

@@ -85,6 +85,14 @@ def create(function: Callable[..., int], *arguments: Any) -> int:
     return address.value
 
 
+def _leave_without_destructors() -> None:
+    """When this process exits, with whatever status, the destructors of libraries do not run: they would take away what the call
+    that goes on computes with. glibc has on_exit; Python's own streams have been flushed by then."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)
+
+
 def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], object]) -> _Result:
     """Does work that takes long. In the main thread Ctrl-C raises KeyboardInterrupt at once; the library's call, which nothing
     can stop, then goes on beside the program, and what it comes to is discarded."""
@@ -108,6 +116,7 @@ def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], obje
         thread.join()
     except BaseException:
         abandoned.set()
+        _leave_without_destructors()
         raise
     if failures:
         raise failures[0]
