@@ -265,7 +265,7 @@ def test_ranks_of_mpi(tmp_path):
     script = tmp_path / "ranks.py"
     script.write_text("import penstock\n"
                       "run = penstock.train('lenet5', 'synthetic:images,samples=128', workers=2, steps=4, batch=32)\n"
-                      "print('steps', run.info.steps)\n")
+                      "print(f'steps {run.info.steps}\\n', end='')\n")  # in one piece: ranks share the output
     out = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, script], text=True,
                          capture_output=True, timeout=200)
     assert out.returncode == 0 and "steps 4" in out.stdout, out.stderr
