@@ -57,13 +57,18 @@ static double sno(int n, int m, const struct setting *setting) {
     return computing(n, m, setting) + (n + m - 2 - (m - 1 + n - 1) / n) * 2 * setting->transfer_s;
 }
 
-/* A setting for each pair, so that every pair and every setting come up. */
+/* Every number up to 16, and some of those to 64. The two steps have no common factor with the number of settings or with each
+ * other, so that all settings and remainders come up. */
+static int next_n(int n) { return n < 16 ? n + 1 : n + 4; }
+static int next_m(int m) { return m < 16 ? m + 1 : m + 3; }
+
+/* A setting for each pair, so that every setting comes up. */
 static const struct setting *setting_of(int n, int m) { return &settings[(n + m) % 5]; }
 
 static void test_1f1b_sno(void **state) {
     (void)state;
-    for (int n = 1; n <= MOST; n++)
-        for (int m = 1; m <= MOST; m++) {
+    for (int n = 1; n <= MOST; n = next_n(n))
+        for (int m = 1; m <= MOST; m = next_m(m)) {
             if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             double makespan_s = simulate("1f1b", n, m, setting, OVERLAPPING);
@@ -75,8 +80,8 @@ static void test_1f1b_sno(void **state) {
  * <= B): with twice the warm-up only the filling and the draining of the links shows. */
 static void test_1f1b_so(void **state) {
     (void)state;
-    for (int n = 1; n <= MOST; n++)
-        for (int m = 1; m <= MOST; m++) {
+    for (int n = 1; n <= MOST; n = next_n(n))
+        for (int m = 1; m <= MOST; m = next_m(m)) {
             if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
@@ -89,8 +94,8 @@ static void test_1f1b_so(void **state) {
 /* Table I: (M+N-1)(F+B), where a transfer is no longer than what makes the block: the bandwidth of the table's last line. */
 static void test_1f1b_as(void **state) {
     (void)state;
-    for (int n = 1; n <= MOST; n++)
-        for (int m = 1; m <= MOST; m++) {
+    for (int n = 1; n <= MOST; n = next_n(n))
+        for (int m = 1; m <= MOST; m = next_m(m)) {
             if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > setting->forward_s) continue;
@@ -103,7 +108,7 @@ static void test_1f1b_as(void **state) {
 static void test_fbp_as(void **state) {
     (void)state;
     for (int n = 1; n <= MOST; n += n < 10 ? 1 : 9)
-        for (int m = 1; m <= MOST; m++) {
+        for (int m = 1; m <= MOST; m = next_m(m)) {
             if (!test_takes((size_t)(n + m), 17)) continue;
             const struct setting *setting = setting_of(n, m);
             if (setting->transfer_s > fmin(setting->forward_s, setting->backward_s)) continue;
