@@ -286,6 +286,10 @@ char *json_text(json_t *root) {
     return text_take(&out);
 }
 
+void json_set_text(json_t *object, const char *field, const char *text) {
+    if (text != NULL) json_object_set_new(object, field, json_string(text));
+}
+
 json_t *json_whole(json_t *array, int count) {
     if (json_array_size(array) == (size_t)count) return array;
     json_decref(array);

@@ -34,6 +34,8 @@ enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps
 /* The document as text with an indentation of two spaces and a final newline (free()); consumes the reference `root`. Reading a
  * number back gives the same double. */
 char *json_text(json_t *root);
+/* Sets the field of an object; `text` NULL: it stays without. */
+void json_set_text(json_t *object, const char *field, const char *text);
 /* Returns `array` if it has `count` items; else, since memory ran out, frees it and returns NULL, so that json_pack fails and
  * no incomplete file is written. */
 json_t *json_whole(json_t *array, int count);

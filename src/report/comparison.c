@@ -67,17 +67,13 @@ static void set_run(json_t *object, const struct ps_comparison_row *row) {
     json_object_set_new(object, "points", points);
 }
 
-static void set_text(json_t *object, const char *name, const char *text) {
-    if (text) json_object_set_new(object, name, json_string(text));
-}
-
 /* What is known of every row. */
 static void set_words(json_t *object, const struct ps_comparison_row *row) {
-    set_text(object, "model", row->model);
-    set_text(object, "memory_limit", row->memory_limit);
-    set_text(object, "bandwidth", row->bandwidth);
-    set_text(object, "precision", row->precision);
-    set_text(object, "directory", row->directory);
+    json_set_text(object, "model", row->model);
+    json_set_text(object, "memory_limit", row->memory_limit);
+    json_set_text(object, "bandwidth", row->bandwidth);
+    json_set_text(object, "precision", row->precision);
+    json_set_text(object, "directory", row->directory);
     json_object_set_new(object, "status", json_integer(row->status));
     json_object_set_new(object, "seed", json_integer((json_int_t)row->seed));
     if (row->rank > 0) json_object_set_new(object, "rank", json_integer(row->rank));
@@ -92,7 +88,7 @@ static json_t *row_json(const struct ps_comparison_row *row) {
         json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:b}", "method", row->method, "schedule", row->schedule, "weights",
                   row->weights, "workers", row->workers, "memory_limit_bytes", (json_int_t)row->memory_limit_bytes,
                   "bandwidth_bytes_per_s", row->bandwidth_bytes_per_s, "feasible", !row->reason);
-    set_text(object, "wire", row->wire);
+    json_set_text(object, "wire", row->wire);
     set_words(object, row);
     if (row->reason) {
         json_object_set_new(object, "reason", json_string(row->reason));
@@ -210,8 +206,8 @@ json_t *comparison_document(const struct ps_comparison *comparison) {
         json_object_set_new(root, "combinations", json_whole(combinations, info.rows / info.seeds));
     else
         json_decref(combinations);
-    set_text(root, "ranked_by", info.ranked_by);
-    set_text(root, "directory", info.directory);
+    json_set_text(root, "ranked_by", info.ranked_by);
+    json_set_text(root, "directory", info.directory);
     json_decref(models);
     return root;
 }

@@ -20,26 +20,22 @@
 
 /* ------------------------------------------------------------------------- writing */
 
-static void set_text(json_t *object, const char *field, const char *text) {
-    if (text) json_object_set_new(object, field, json_string(text));
-}
-
 static void set_integer(json_t *object, const char *field, int64_t number) {
     json_object_set_new(object, field, json_integer((json_int_t)number));
 }
 
 static json_t *plan_options(const struct ps_plan_options *options) {
     json_t *plan = json_object();
-    set_text(plan, "method", options->method);
-    set_text(plan, "schedule", options->schedule);
-    set_text(plan, "weights", options->weights);
+    json_set_text(plan, "method", options->method);
+    json_set_text(plan, "schedule", options->schedule);
+    json_set_text(plan, "weights", options->weights);
     set_integer(plan, "micro_batch", options->micro_batch);
     set_integer(plan, "micro_batches", options->micro_batches);
     json_object_set_new(plan, "recompute", json_boolean(options->recompute));
     json_object_set_new(plan, "paper_prediction", json_boolean(options->paper_prediction));
     json_object_set_new(plan, "replicate", json_boolean(options->replicate));
     json_object_set_new(plan, "paper_cost", json_boolean(options->paper_cost));
-    set_text(plan, "wire", options->wire);
+    json_set_text(plan, "wire", options->wire);
     return plan;
 }
 
@@ -83,20 +79,20 @@ static enum ps_status set_said(json_t *config, const struct job *job, struct ps_
     char digits[16];
     if (!network) return PS_OK;
     const struct network_said *said = &network->said;
-    set_text(config, "loss", said->loss);
-    set_text(config, "freeze", said->freeze);
-    set_text(config, "init", said->init);
-    set_text(config, "init_checksum", said->init_checksum);
+    json_set_text(config, "loss", said->loss);
+    json_set_text(config, "freeze", said->freeze);
+    json_set_text(config, "init", said->init);
+    json_set_text(config, "init_checksum", said->init_checksum);
     if (!said->init || said->init_checksum || !job->values) return PS_OK;
     TRY(sum_values(job->values, digits, error));
-    set_text(config, "init_checksum", digits);
+    json_set_text(config, "init_checksum", digits);
     return PS_OK;
 }
 
 /* The rule as it runs, defaults filled in. */
 static void set_rule(json_t *config, const struct update_rule *rule, const struct ps_train_options *options) {
     const struct optimizer_settings *settings = &rule->settings;
-    set_text(config, "optimizer", rule->optimizer->name);
+    json_set_text(config, "optimizer", rule->optimizer->name);
     json_set_finite(config, "lr", settings->lr);
     if (rule->optimizer->momentum_settings) {
         json_set_finite(config, "momentum", settings->momentum);
@@ -107,13 +103,13 @@ static void set_rule(json_t *config, const struct update_rule *rule, const struc
         json_object_set_new(config, "betas", json_pack("[f, f]", settings->beta1, settings->beta2));
         json_set_finite(config, "eps", settings->eps);
     }
-    set_text(config, "lr_schedule", options->lr_schedule ? options->lr_schedule : "constant");
+    json_set_text(config, "lr_schedule", options->lr_schedule ? options->lr_schedule : "constant");
     set_integer(config, "warmup_steps", options->warmup_steps);
     json_object_set_new(config, "lr_per_epoch", json_boolean(options->lr_per_epoch));
     if (rule->clip > 0) json_set_finite(config, "clip", rule->clip);
     json_set_finite(config, "label_smoothing", options->label_smoothing);
-    set_text(config, "decay_exclude", options->decay_exclude);
-    set_text(config, "groups", options->groups);
+    json_set_text(config, "decay_exclude", options->decay_exclude);
+    json_set_text(config, "groups", options->groups);
 }
 
 /* "data" is the spec by which they are found again; the caller's have a name alone, "given_data". */
@@ -122,13 +118,13 @@ static void set_data(json_t *config, const char *field, const struct ps_dataset 
     char key[32];
     if (!data) return;
     snprintf(key, sizeof key, "given_%s", field);
-    set_text(config, data->given ? key : field, data->name);
+    json_set_text(config, data->given ? key : field, data->name);
     snprintf(key, sizeof key, "%s_part", field);
-    set_text(config, key, parts[data->part]);
+    json_set_text(config, key, parts[data->part]);
     char digits[32];
     snprintf(digits, sizeof digits, "%016llx", (unsigned long long)checksum);
     snprintf(key, sizeof key, "%s_checksum", field);
-    if (checksum != 0) set_text(config, key, digits);
+    if (checksum != 0) json_set_text(config, key, digits);
 }
 
 enum ps_status resumption_check_data(const struct resumption *resumption, const struct ps_train_options *requested,
@@ -171,10 +167,10 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
-    set_text(config, "model", job->plan->model);
-    set_text(config, "network", job->plan->network[0] ? job->plan->network : NULL);
+    json_set_text(config, "model", job->plan->model);
+    json_set_text(config, "network", job->plan->network[0] ? job->plan->network : NULL);
     set_lora(config, job->network);
-    if (options->cluster) set_text(config, "cluster", "cluster.json");
+    if (options->cluster) json_set_text(config, "cluster", "cluster.json");
     json_object_set_new(config, "plan_options", plan_options(options->planning));
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
     set_data(config, "data", options->data, job->checksums[0]);
@@ -185,21 +181,21 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     set_integer(config, "steps", steps);
     set_integer(config, "evaluate_every", options->evaluate_every);
     set_integer(config, "valid_bleu", options->valid_bleu);
-    set_text(config, "lengths", options->lengths);
+    json_set_text(config, "lengths", options->lengths);
     set_integer(config, "checkpoint_every", options->checkpoint_every);
     json_set_finite(config, "checkpoint_minutes", options->checkpoint_minutes);
     if (options->keep_best) json_object_set_new(config, "keep_best", json_true());
-    set_text(config, "best_by", options->best_by);
+    json_set_text(config, "best_by", options->best_by);
     if (options->patience > 0) set_integer(config, "patience", options->patience);
     set_integer(config, "keep_checkpoints", options->keep_checkpoints);
     set_rule(config, rule, options);
-    set_text(config, "device", job->device->name);
-    set_text(config, "transport", job->transport->name);
+    json_set_text(config, "device", job->device->name);
+    json_set_text(config, "transport", job->transport->name);
     set_integer(config, "threads", job->threads);
     json_object_set_new(config, "cores", json_integer(predict_at_once(job)));
     json_object_set_new(config, "links", json_boolean(predict_takes_links(job)));
     json_object_set_new(config, "emulate", json_boolean(options->emulate));
-    set_text(config, "seed", seed);
+    json_set_text(config, "seed", seed);
     return config;
 }
 
@@ -452,12 +448,15 @@ static void merge_manner(const struct ps_train_options *requested, struct ps_tra
 
 /* What the steps from here on are to be trained with. */
 static void merge_settings(const struct ps_train_options *requested, struct ps_train_options *options) {
-    static const size_t numbers[] = {
-        offsetof(struct ps_train_options, lr),        offsetof(struct ps_train_options, momentum),
-        offsetof(struct ps_train_options, dampening), offsetof(struct ps_train_options, weight_decay),
-        offsetof(struct ps_train_options, beta1),     offsetof(struct ps_train_options, beta2),
-        offsetof(struct ps_train_options, eps),       offsetof(struct ps_train_options, clip),
-        offsetof(struct ps_train_options, label_smoothing)};
+    static const size_t numbers[] = {offsetof(struct ps_train_options, lr),
+                                     offsetof(struct ps_train_options, momentum),
+                                     offsetof(struct ps_train_options, dampening),
+                                     offsetof(struct ps_train_options, weight_decay),
+                                     offsetof(struct ps_train_options, beta1),
+                                     offsetof(struct ps_train_options, beta2),
+                                     offsetof(struct ps_train_options, eps),
+                                     offsetof(struct ps_train_options, clip),
+                                     offsetof(struct ps_train_options, label_smoothing)};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         double value;
         memcpy(&value, (const char *)requested + numbers[n], sizeof value);
