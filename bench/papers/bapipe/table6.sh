@@ -60,15 +60,17 @@ boards() { # NAME PAPER BOARD...
 
 echo "                         BaPipe's plan: mini-batch,  data parallelism that reads its weights for"
 echo "boards                   schedule, micro-batch       1 sample          2 samples         4 samples         paper"
-boards "4 VCU118" 1.00x $small $small $small $small
-boards "2 VCU129, 2 VCU118" 1.05x $large $large $small $small
-for option in "--micro-batch 1" ""; do
-    line "  in shares of 36, 28" 1.05x "$(cluster $large $large $small $small >"$work/cluster.json"; pipeline $option)" \
-        $(for size in 1 2 4; do
-            { parallel 112 $size $small $small $small $small; parallel 144 $size $large $large $large $large; } | slower
-        done)
-done
-boards "4 VCU129" 1.14x $large $large $large $large
+{
+    boards "4 VCU118" 1.00x $small $small $small $small
+    boards "2 VCU129, 2 VCU118" 1.05x $large $large $small $small
+    for option in "--micro-batch 1" ""; do
+        line "  in shares of 36, 28" 1.05x "$(cluster $large $large $small $small >"$work/cluster.json"; pipeline $option)" \
+            $(for size in 1 2 4; do
+                { parallel 112 $size $small $small $small $small; parallel 144 $size $large $large $large $large; } | slower
+            done)
+    done
+    boards "4 VCU129" 1.14x $large $large $large $large
+} | tee "$work/boards"
 echo
 echo "4 VCU118, the least time of a mini-batch by schedule and micro-batch"
 cluster $small $small $small $small >"$work/cluster.json"
@@ -80,3 +82,13 @@ for size in 1 2 4 8 16; do
             --batch 128 --micro-batch $size --json -q | field period_s
     done | awk -v size=$size '{ t[NR] = 1e3 * $1 } END { printf "%11d  %8.1f ms  %8.1f ms\n", size, t[1], t[2] }'
 done
+[ -n "${figure:-}" ] || exit 0
+# The rows of the paper's micro-batch of 1.
+awk 'BEGIN { print "title Speed-up over data parallelism that reads its weights for 1, 2 or 4 samples"; print "size 600 200"
+        split("4xVCU118 2+2,equal-shares 2+2,by-speed 4xVCU129", name) }
+    / fbp-as +1 / { rows++; paper[rows] = $NF + 0
+        for (i = NF - 1; i >= NF - 7; i -= 3) ratio[rows, 3 - (NF - 1 - i) / 3] = $i + 0 }
+    END { print "bars the_paper"; for (r = 1; r <= rows; r++) print name[r], paper[r]
+        for (c = 1; c <= 3; c++) {
+            print "bars " 2 ^ (c - 1) (c == 1 ? "_sample" : "_samples")
+            for (r = 1; r <= rows; r++) print name[r], ratio[r, c] } }' "$work/boards" | awk -f bench/papers/plot.awk >"$figure"
