@@ -146,6 +146,45 @@ for way in "=$PENSTOCK" $(usable_mpis); do
     [ "$(grep -c until_step run/config.json)" -eq 1 ] || complain "the same settings are a change"
 done
 
+# Not everywhere are there terminals to be had.
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    for plan in async flush; do
+        begins "stopped while it evaluates: $plan"
+        # The same data and another part of them, which takes long; on a terminal the progress is shown at once.
+        few="--valid synthetic:images,samples=16"
+        same="--plan $plan.json --data synthetic:images,samples=100 --device reference --seed 3 --epochs 2 --keep best"
+        rm -rf run pid watched
+        TERM=xterm script -qfec "./ranked '$PENSTOCK' train $same --valid synthetic:images,samples=400000 --out run" watched >out 2>err &
+        until_so grep -sq evaluating watched
+        kill -TERM "$(cat pid)"
+        wait $!
+        status=$?
+        [ $status -eq 75 ] && grep -q 'stopped on request; run keeps the checkpoint of step 12 of 24' watched || complain "status $status: $(tail -n 3 watched)"
+        grep -q '"unevaluated": true' run/checkpoints/000012/state.json || complain "it does not keep that the step is to be evaluated"
+        grep -q '"step": 12' run/log.jsonl && complain "the log has a step that was not evaluated"
+        # shellcheck disable=SC2086
+        "$PENSTOCK" train --resume run $few -q >out 2>err || complain "goes on: status $?: $(cat err)"
+        # shellcheck disable=SC2086
+        "$PENSTOCK" train $same $few --out never -q >out 2>err || complain "never stopped: status $?: $(cat err)"
+        [ "$(sum run)" = "$(sum never)" ] || complain "other weights than never stopped"
+        [ "$(sed 's/, "samples_per_s.*//' run/log.jsonl)" = "$(sed 's/, "samples_per_s.*//' never/log.jsonl)" ] || complain "another log: $(cat run/log.jsonl)"
+        grep -q '"unevaluated"' run/checkpoints/*/state.json && complain "an evaluated step counts as not evaluated"
+        rm -rf never
+    done
+fi
+
+begins "a signal to all processes of a run, as Slurm sends it"
+rm -rf run
+# shellcheck disable=SC2086
+"$PENSTOCK" train --plan flush.json $endless --steps 5000 --restarts 1 --out run >out 2>err &
+job=$!
+until_so test -s run/log.jsonl
+read -r below _ <"/proc/$job/task/$job/children"
+kill -TERM "$below" $job
+wait $job
+status=$?
+[ $status -eq 75 ] && grep -q '^penstock: stopped on request; run keeps the checkpoint of step [1-9]' err || complain "status $status: $(cat err)"
+
 begins "warm-up and clipping are turned off"
 rm -rf run
 # shellcheck disable=SC2086
@@ -165,6 +204,46 @@ case ${record%%\"history\"*} in *'"clip"'*) complain "settings: $record" ;; *'"w
 "$PENSTOCK" train --resume run --steps 36 >out 2>err || complain "once more: status $?"
 "$PENSTOCK" train --resume past --steps 36 -q >out 2>err || complain "once more: status $?"
 [ "$(sum run)" = "$(sum past)" ] || complain "they are back"
+
+begins "each setting is turned off beside --resume"
+# settings RUN: those in its configuration, without its length
+settings() { tr -d ' \n' <"$1/config.json" | sed 's/.*"batch"/"batch"/; s/"seed".*//; s/"steps":[0-9]*,//'; }
+# turned_off ON OFF SAID: a run that begins with ON and goes on with OFF is as one that had neither, which it says; unsaid, ON stays.
+turned_off() {
+    rm -rf run unsaid
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --plan flush.json $common --steps 24 $1 --out run >out 2>err || complain "no run with $1: $(cat err)"
+    cp -r run unsaid
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --resume run --steps 30 $2 >out 2>err || complain "$2: status $?: $(cat err)"
+    grep -q "$3" err || complain "$2 does not say '$3': $(cat err)"
+    [ "$(settings run)" = "$(settings plain)" ] || complain "$2 leaves $(settings run), without $1 it were $(settings plain)"
+    on=$(settings unsaid)
+    "$PENSTOCK" train --resume unsaid --steps 30 -q >out 2>err || complain "unsaid: status $?: $(cat err)"
+    [ "$(settings unsaid)" = "$on" ] && [ "$on" != "$(settings plain)" ] || complain "unsaid, $1 becomes $(settings unsaid)"
+}
+# shellcheck disable=SC2086
+"$PENSTOCK" train --plan flush.json $common --steps 24 --out plain >out 2>err || complain "a run with nothing said: $(cat err)"
+turned_off "--evaluate-every 5" "--evaluate-every 0" "evaluate_every 0, was 5"
+turned_off "--checkpoint-every 5" "--checkpoint-every 0" "checkpoint_every 0, was 5"
+turned_off "--lr-schedule cosine" "--lr-schedule constant" 'lr_schedule "constant", was "cosine"'
+turned_off "--lr-per-epoch" "--no-lr-per-epoch" "lr_per_epoch false, was true"
+turned_off "--warmup 40" "--warmup 0" "warmup_steps 0, was 40"
+turned_off "--clip 0.01" "--clip 0" "clip not set, was 0.01"
+turned_off "--decay-exclude biases" "--decay-exclude none" 'decay_exclude not set, was "biases"'
+turned_off "--groups *.bias:lr=0.01" "--groups none" 'groups not set, was "\*.bias:lr=0.01"'
+turned_off "--emulate" "--no-emulate" "from step 24 on: steps 30, was 24"
+turned_off "--keep best" "--keep newest" "from step 24 on: steps 30, was 24"
+turned_off "--patience 50" "--patience 0" "patience not set, was 50"
+
+begins "an interval of evaluations on a run that evaluates nothing"
+cp -r plain run2
+"$PENSTOCK" train --resume run2 --steps 30 --evaluate-every 3 -q >out 2>err || complain "on one that does: status $?: $(cat err)"
+[ "$(grep -c '"valid_loss"' run2/log.jsonl)" -gt "$(grep -c '"valid_loss"' plain/log.jsonl)" ] || complain "not evaluated: $(cat run2/log.jsonl)"
+# shellcheck disable=SC2086
+"$PENSTOCK" train --plan flush.json ${common%%--valid*} --device reference --steps 24 --out blind -q >out 2>err || complain "a run without --valid: $(cat err)"
+"$PENSTOCK" train --resume blind --steps 30 --evaluate-every 3 -q >out 2>err
+[ $? -eq 2 ] && grep -q "^penstock: --evaluate-every: there is nothing to evaluate on; give --valid$" err || complain "on one that does not: $(cat err)"
 
 begins "steps that take long"
 printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\na,2,4,8,8\nb,2,4,8,8\n' >slow.csv

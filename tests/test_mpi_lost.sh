@@ -90,9 +90,27 @@ lose_early() {
     wait $job
 }
 
+# A launcher that is stopped after the loss does not see that all have ended, as one that hangs.
+lose_with_launcher() { # NAME
+    begin "$1" &
+    job=$!
+    until_so has_begun "$1"
+    until_so has_worker $job "$1"
+    launcher=$(pgrep -P "$(pgrep -P $job timeout)")
+    kill -STOP "$launcher"
+    kill -KILL "$worker"
+    wait $job
+}
+
 # Rank 1 is stopped before it has a guard.
 cat >stopped.sh <<'END'
 [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || kill -STOP $$
+exec "$@"
+END
+
+# Rank 1 is killed before it has a guard.
+cat >gone.sh <<'END'
+[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || kill -KILL $$
 exec "$@"
 END
 
@@ -131,14 +149,22 @@ library() {
     side_by_side "lose stop1 STOP 1 worker" "lose stop0 STOP 0 worker" "lose guard STOP 2 guard"
     begins "$mpi: killed"
     side_by_side "lose kill0 KILL 0 worker" "lose kill2 KILL 2 worker" "lose launch KILL 1 guard"
-    begins "$mpi: left"
-    [ -z "${PENSTOCK_LEAVER:-}" ] || side_by_side "leave exit 0" "leave exit 3" "leave _exit 0"
+    begins "$mpi: left, and a launcher that hangs"
+    if [ -n "${PENSTOCK_LEAVER:-}" ]; then
+        side_by_side "lose_with_launcher launcher" "leave exit 0" "leave exit 3" "leave _exit 0"
+    else
+        lose_with_launcher launcher
+    fi
     begins "$mpi: lost before all have met"
-    side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP" "begin early-unguarded sh stopped.sh" "fail_early early-fail"
+    side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP" "begin early-unguarded sh stopped.sh" "begin early-gone sh gone.sh" \
+        "fail_early early-fail"
     begins "$mpi: what was said"
     errors=early-fail/err
     [ "$(cat early-fail/status)" -eq 3 ] || complain "$mpi: early-fail: status $(cat early-fail/status)"
     [ "$(grep -c '^penstock: missing.json: cannot open' early-fail/err)" -eq 1 ] || complain "$mpi: early-fail: not said so"
+    # Open MPI's launcher sees itself how this one ended, MPICH's sometimes.
+    errors=early-gone/err
+    case $(cat early-gone/status)-$mpi in 6-*mpich* | 9-*mpich* | 137-mpi[er]* | 1-mpi[er]*) ;; *) complain "$mpi: early-gone: status $(cat early-gone/status)" ;; esac
     for case in early-kill early-stop early-unguarded; do
         errors=$case/err
         # Without a guard the launcher sees how the rank ended, and has a status of its own for it. Before all have met nobody can
@@ -151,6 +177,8 @@ library() {
     named stop1 1 'has not answered'
     named stop0 0 'has not answered'
     named guard 2 'has not answered'
+    errors=launcher/err
+    case $(cat launcher/status) in 137) ;; *) complain "$mpi: launcher: status $(cat launcher/status)" ;; esac
     named kill0 0 'ended before the run did'
     named kill2 2 'ended before the run did'
     [ -z "${PENSTOCK_LEAVER:-}" ] || for case in exit-0 exit-3 _exit-0; do

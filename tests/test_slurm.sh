@@ -105,6 +105,7 @@ seen=$(newest runs/lenet5)
 begins "sbatch: a stop after checkpoint $seen"
 until_so goes_on && scancel --signal=TERM "$id"
 until_so is_queued_again 2
+grep -q 'stopped on request; runs/lenet5 keeps the checkpoint of step' lenet5.log || complain "the signal ended it at once"
 begins "sbatch: the rest, from checkpoint $(newest runs/lenet5)"
 until_so is_over
 [ "$(field JobState)" = COMPLETED ] || complain "the job is $(field JobState)"

@@ -50,6 +50,11 @@ static bool is_descendant(pid_t process, pid_t top) {
     return false;
 }
 
+static bool is_alive(pid_t process) {
+    const char state = process_state(process, NULL);
+    return state != '\0' && state != 'Z' && state != 'X';
+}
+
 /* A descendant of a process, at any depth, that is as the predicate wants it; 0: there is none. */
 static pid_t find_below(pid_t process, bool (*wanted)(pid_t)) {
     pid_t found = 0;
@@ -60,6 +65,30 @@ static pid_t find_below(pid_t process, bool (*wanted)(pid_t)) {
     }
     if (entries != NULL) closedir(entries);
     return found;
+}
+
+/* The name that `ps` shows; "": there is no such process. */
+static void read_name(pid_t process, char name[32]) {
+    char path[64];
+    name[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)process);
+    FILE *file = fopen(path, "re");
+    if (file != NULL && fgets(name, 32, file) == NULL) name[0] = '\0';
+    if (file != NULL) fclose(file);
+    name[strcspn(name, "\n")] = '\0';
+}
+
+static bool is_launcher(pid_t process) {
+    /* No servers that outlive a run, and no script that is only called alike. */
+    static const char *const names[] = {"mpirun",        "mpiexec",       "mpirun.openmpi", "mpiexec.openmpi",
+                                        "orterun",       "orted",         "prterun",        "mpirun.mpich",
+                                        "mpiexec.mpich", "mpiexec.hydra", "hydra_pmi_proxy"};
+    char name[32];
+    read_name(process, name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
 }
 
 static bool is_stopped(pid_t process) { return process_state(process, NULL) == 'T'; }
@@ -81,8 +110,13 @@ bool process_runs_below(pid_t process) { return find_below(process, runs_this_pr
 static atomic_bool stop;
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a handler may set it");
 
-static void handle(int number) {
-    if (atomic_exchange(&stop, true)) {
+/* Slurm signals every process of a job's step, guards and supervisors among them, which pass it on. So what the parent sends is
+ * counted apart: it may be the same signal again. */
+static void handle(int number, siginfo_t *about, void *context) {
+    static atomic_bool asked[2];
+    (void)context;
+    atomic_store(&stop, true);
+    if (atomic_exchange(&asked[about->si_pid == getppid()], true)) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -92,14 +126,13 @@ bool stop_requested(void) { return atomic_load(&stop); }
 
 void stop_on_signals(void) {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_RESTART | SA_SIGINFO};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old;
         /* A parent process may have set a signal to be ignored (nohup). */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
-    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* -------------------------------------------------------------------- guard */
@@ -112,7 +145,7 @@ void stop_on_signals(void) {
 
 #define GUARD_NAME "penstock-guard"
 /* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
-enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3, BESIDE_MS = 1000 };
+enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3, BESIDE_MS = 1000, LAUNCHER_MS = 10000 };
 
 /* How long the ranks may take to meet, of which some read data before, and to leave, to which all have agreed. 0: any time. */
 static const int phase_limits_ms[] = {
@@ -121,7 +154,7 @@ static const int phase_limits_ms[] = {
 enum { DONE = 100 };
 
 /* Read by the signal handler. */
-static volatile sig_atomic_t child_of_guard;
+static volatile sig_atomic_t child_of_guard, told_to_end;
 static int done_descriptor = -1;
 
 static void tell_guard(char word) {
@@ -177,6 +210,7 @@ static void forward_signal(int number) {
     int before = errno;
     pid_t child = (pid_t)child_of_guard;
     if (child > 0) kill(child, number == SIGTSTP ? SIGSTOP : number);
+    if (number == SIGTERM) told_to_end = 1;
     /* The child has ended: nothing is left to stop. */
     if (child == 0 && number != SIGCONT && number != SIGTSTP) _exit(PS_WORKER_LOST);
     if (number == SIGTSTP) raise(SIGSTOP);
@@ -195,15 +229,72 @@ static void forward_signals(void) {
 
 /* Whether a process beside this one is stopped that no guard looks after, which would end it and say so. */
 static bool stopped_without_guard(void) {
-    char path[64], name[32] = "";
+    char name[32];
     pid_t parent = 0;
     const pid_t stopped = process_stopped_below(getppid());
     if (stopped == 0 || process_state(stopped, &parent) == '\0') return false;
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)parent);
-    FILE *file = fopen(path, "re");
-    if (file != NULL && fgets(name, sizeof name, file) == NULL) name[0] = '\0';
-    if (file != NULL) fclose(file);
-    return strncmp(name, GUARD_NAME, strlen(GUARD_NAME)) != 0;
+    read_name(parent, name);
+    return strcmp(name, GUARD_NAME) != 0;
+}
+
+/* Something that a launcher began and has to wait for. */
+static bool is_work(pid_t process) { return is_alive(process) && !is_launcher(process); }
+
+/* The topmost launcher above this process; 0: there is none. */
+static pid_t find_launcher(void) {
+    pid_t found = 0, process = getppid();
+    for (int depth = 0; depth < DEPTH_MAX && process > 1; depth++) {
+        if (is_launcher(process)) found = process;
+        if (process_state(process, &process) == '\0') break;
+    }
+    return found;
+}
+
+/*
+ * Launchers hang now and then after a loss, when all that they began have ended and nobody is left to see it: Open MPI's in a
+ * lock. So a process that outlives the guard ends a launcher that stays longer. The guard waits until that process holds none
+ * of its descriptors any more: MPICH's launcher takes it amiss if they are closed later than the guard ends.
+ */
+static void end_hanging_launcher(void) {
+    static bool begun;
+    const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
+    const pid_t launcher = begun ? 0 : find_launcher();
+    int held[2];
+    begun = true;
+    if (launcher == 0 || pipe2(held, O_CLOEXEC) != 0) return;
+    const pid_t process = fork();
+    if (process != 0) {
+        char word;
+        close(held[1]);
+        while (process > 0 && read(held[0], &word, 1) < 0 && errno == EINTR) continue;
+        close(held[0]);
+        return;
+    }
+    child_of_guard = 0; /* a signal to this process is not for it */
+    setsid();
+    closefrom(0);
+    for (int left_ms = 0; left_ms < LAUNCHER_MS; left_ms += POLL_MS) {
+        nanosleep(&interval, NULL);
+        if (!is_alive(launcher) || !is_launcher(launcher)) _exit(PS_OK);
+        if (find_below(launcher, is_work) > 0) left_ms = 0;
+    }
+    kill(launcher, SIGKILL);
+    _exit(PS_OK);
+}
+
+/* Whether one of those that the launcher began on this host has ended: before all have met MPICH's does not notice. */
+static bool gone(void) {
+    const pid_t launcher = getppid();
+    int here = 0;
+    DIR *entries = is_launcher(launcher) ? opendir("/proc") : NULL;
+    if (entries == NULL) return false;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        pid_t parent = 0;
+        const pid_t process = (pid_t)strtol(entry->d_name, NULL, 10);
+        here += process > 0 && process_state(process, &parent) != '\0' && parent == launcher && is_alive(process);
+    }
+    closedir(entries);
+    return here < launch_find().here;
 }
 
 /* Waits until the child has closed its end of the pipe, ended or lost. True: its work had ended. */
@@ -216,6 +307,8 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
         struct pollfd one = {.fd = done, .events = POLLIN};
         const int ready = poll(&one, 1, POLL_MS);
         char word;
+        /* By the launcher after a loss, which kills the guard a second later. */
+        if (told_to_end) end_hanging_launcher();
         if (ready > 0) {
             const ssize_t got = read(done, &word, 1);
             if (got == 0) return ended;
@@ -230,8 +323,8 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
         /* In between the other ranks notice. */
         if (ready != 0 || *phase == LAUNCH_MET) continue;
         const int limit_ms = phase_limits_ms[*phase];
-        /* A rank beside this one may have been stopped before it had a guard: it never comes. */
-        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = stopped_without_guard();
+        /* A rank beside this one may have been stopped or killed before it had a guard: it never comes. */
+        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = stopped_without_guard() || gone();
         stopped_ms = process_state(child, NULL) == 'T' || beside ? stopped_ms + POLL_MS : 0;
         in_phase_ms += POLL_MS;
         if (stopped_ms > STOPPED_MAX_MS || (limit_ms > 0 && in_phase_ms > limit_ms)) kill(child, SIGKILL);
@@ -245,7 +338,18 @@ static void say_lost(enum launch_phase phase) {
                 : phase >= LAUNCH_LEAVING ? " after its end"
                                           : "",
                 launch_find().rank);
+    if (phase == LAUNCH_MEETING && getenv("SLURM_PROCID") != NULL && getenv("PMIX_RANK") == NULL && getenv("PMI_RANK") == NULL)
+        message_hint(&error, "Slurm must be told how to start the ranks: srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH");
     message_print(&error);
+}
+
+/* MPICH's launcher does not notice a rank that ends before MPI has started, but hears this word of PMI's; what it has not
+ * passed on by then of what was said is lost. */
+static void abort_by_pmi(void) {
+    const char *descriptor = getenv("PMI_FD");
+    if (descriptor == NULL) return;
+    sleep(1);
+    dprintf((int)strtol(descriptor, NULL, 10), "cmd=abort exitcode=%d\n", PS_WORKER_LOST);
 }
 
 /* Once this rank has ended well a process beside it that is stopped keeps the launcher waiting, and nobody else is left to see
@@ -267,11 +371,15 @@ static _Noreturn void guard(pid_t child, int done) {
     bool ended = watch_child(child, done, &phase);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     child_of_guard = 0;
-    if (ended && WIFEXITED(status) && (WEXITSTATUS(status) != PS_OK || !end_stopped())) _exit(WEXITSTATUS(status));
+    const bool exited = ended && WIFEXITED(status);
+    if (exited && WEXITSTATUS(status) == PS_OK && !end_stopped()) _exit(PS_OK);
+    end_hanging_launcher();
+    if (exited && WEXITSTATUS(status) != PS_OK) _exit(WEXITSTATUS(status));
     /* Nobody else notices after the end. */
     const bool alone = phase >= LAUNCH_LEAVING;
     for (unsigned left = (alone ? 1 : STAY_S) + (launch_find().rank > 0 ? OTHERS_S : 0); left > 0;) left = sleep(left);
     say_lost(phase);
+    abort_by_pmi();
     _exit(PS_WORKER_LOST);
 }
 

@@ -19,8 +19,7 @@ bool process_runs_below(pid_t process);
 
 /* ------------------------------------------------------------------ signals */
 
-/* From now on SIGTERM, SIGINT and SIGHUP request a stop; a second signal ends the process at once. SIGXFSZ is ignored, so that
- * the write that causes it fails. */
+/* From now on SIGTERM, SIGINT and SIGHUP request a stop; a second signal ends the process at once. */
 void stop_on_signals(void);
 /* Whether one was requested; any thread may ask. */
 bool stop_requested(void);
@@ -37,7 +36,8 @@ bool stop_requested(void);
  * notices nothing, while the other ranks report the loss and end the run with status 6; if they do not within 15 s, it says so
  * and exits with 6 itself. While ranks meet and leave, MPI does not notice losses: then the guard also ends the child, and the
  * run with status 6, if the child alone, or while they meet a rank beside it, is stopped, or if that takes too long. The child
- * is killed when its guard ends, and stopped when its guard is stopped.
+ * is killed when its guard ends, and stopped when its guard is stopped. After a failure or SIGTERM a process of its own stays
+ * behind and ends an mpirun that does not end although all that it began on this host have.
  */
 enum ps_status guard_split(struct ps_error *error);
 void guard_done(void);

@@ -189,8 +189,8 @@ static void note_since(double *since_s, bool is_so, double now_s) { *since_s = !
 
 static bool lasts(double since_s, double limit_s) { return since_s > 0 && seconds_now() - since_s > limit_s; }
 
-/* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long, or if it is a
- * launcher whose workers have all ended. */
+/* Waits for the child's end, forwards signals, and kills the child if it, or a descendant, is stopped for too long, or if it is
+ * a launcher whose workers have all ended. */
 static int wait_for(pid_t child) {
     const struct timespec interval = {.tv_nsec = POLL_MS * 1000000};
     double halted_s = 0, signalled_s = 0, descendant_halted_s = 0, left_s = 0;

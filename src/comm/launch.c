@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 static const struct {
-    const char *launcher, *rank, *count;
+    const char *launcher, *rank, *count, *here;
 } launchers[] = {
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE"},
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
 };
 
 /* The value as a whole number, or -1 if it is not one. */
@@ -28,7 +28,11 @@ static int number_of(const char *variable) {
 
 struct launch launch_find(void) {
     for (size_t l = 0; l < sizeof launchers / sizeof *launchers; l++) {
-        struct launch launch = {launchers[l].launcher, number_of(launchers[l].rank), number_of(launchers[l].count)};
+        const int here = number_of(launchers[l].here);
+        struct launch launch = {.launcher = launchers[l].launcher,
+                                .rank = number_of(launchers[l].rank),
+                                .count = number_of(launchers[l].count),
+                                .here = here > 0 ? here : 0};
         if (launch.rank >= 0 && launch.count > launch.rank) return launch;
     }
     return (struct launch){.launcher = NULL, .rank = 0, .count = 1};

@@ -8,6 +8,7 @@
 struct launch {
     const char *launcher; /* NULL: started alone */
     int rank, count;
+    int here; /* of them on this host; 0: the launcher does not say */
 };
 
 /* Reads the environment variables that launchers set. */

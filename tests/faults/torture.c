@@ -85,6 +85,8 @@ static const struct work {
      "result", BY_MPIRUN},
 };
 enum { WORKS = sizeof works / sizeof *works, KINDS_MAX = 64, LINE = 8192 };
+/* A prime: how far the next call to be killed at is from the last one. */
+#define APART 7919L
 
 static const char prepare[] =
     "printf 'name,forward_s,backward_s,parameter_bytes,output_bytes\\n' >costs.csv && "
@@ -153,13 +155,33 @@ static long below(long limit) { return limit > 0 ? (long)(next_random() % (uint6
 
 /* ------------------------------------------------------------------ processes */
 
-/* What a process and those below it wait for. */
-static void show_processes(pid_t group) {
+/* A process's name and its parent. */
+static pid_t parent_of(pid_t process, char name[64]) {
+    char path[64], line[512] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "re");
+    name[0] = '\0';
+    if (file && fgets(line, sizeof line, file)) sscanf(line, "%*d (%63[^)]) %*c %d", name, &parent);
+    if (file) fclose(file);
+    return (pid_t)parent;
+}
+
+/* Whether this process, or one that it began, began it: launchers give what they begin sessions of its own. */
+static bool is_below(pid_t process) {
+    char name[64];
+    for (int depth = 0; depth < 64 && process > 1; depth++)
+        if ((process = parent_of(process, name)) == getpid()) return true;
+    return false;
+}
+
+/* What everything that was begun waits for. */
+static void show_processes(void) {
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         char path[512], line[LINE] = "", command[256] = "";
         pid_t process = (pid_t)atoi(entry->d_name);
-        if (process <= 0 || getpgid(process) < 0 || getsid(process) != group) continue;
+        if (process <= 1 || !is_below(process)) continue;
         snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
         FILE *file = fopen(path, "re");
         if (file && fgets(line, sizeof line, file)) line[strcspn(line, "\n")] = '\0';
@@ -173,14 +195,14 @@ static void show_processes(pid_t group) {
     if (entries) closedir(entries);
 }
 
-/* Ends all processes of a session. */
-static void end_session(pid_t session) {
+/* Ends everything that was begun. */
+static void end_all(void) {
     for (int round = 0; round < 50; round++) {
         DIR *entries = opendir("/proc");
         bool any = false;
         for (struct dirent *entry; entries && (entry = readdir(entries));) {
             pid_t process = (pid_t)atoi(entry->d_name);
-            if (process <= 1 || getsid(process) != session) continue;
+            if (process <= 1 || !is_below(process)) continue;
             any = kill(process, SIGKILL) == 0 || any;
         }
         if (entries) closedir(entries);
@@ -190,24 +212,13 @@ static void end_session(pid_t session) {
     }
 }
 
-/* A process's name and its parent. */
-static pid_t parent_of(pid_t process, char name[64]) {
-    char path[64], line[512] = "";
-    int parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
-    FILE *file = fopen(path, "re");
-    name[0] = '\0';
-    if (file && fgets(line, sizeof line, file)) sscanf(line, "%*d (%63[^)]) %*c %d", name, &parent);
-    if (file) fclose(file);
-    return (pid_t)parent;
-}
-
 struct target {
     pid_t process;
     bool of_launcher; /* a launcher or a supervisor: what stops it must let it go on */
 };
 
-/* One of the session's processes: the program's own, guards, launchers and what they start. No process: there is none. */
+/* One of the processes that were begun by the leader of a session: the program's own, guards, launchers and what they start. No
+ * process: there is none. */
 static struct target find_target(pid_t session, long which) {
     static const char *const names[] = {"penstock", "mpirun", "mpiexec", "orted", "prte", "hydra"};
     struct target found[64];
@@ -216,7 +227,7 @@ static struct target find_target(pid_t session, long which) {
     for (struct dirent *entry; entries && (entry = readdir(entries)) && count < 64;) {
         char name[64], guard[64] = "";
         pid_t process = (pid_t)atoi(entry->d_name);
-        if (process <= 1 || getsid(process) != session) continue;
+        if (process <= 1 || !is_below(process)) continue;
         const pid_t parent = parent_of(process, name);
         parent_of(parent, guard);
         for (size_t n = 0; n < sizeof names / sizeof *names; n++)
@@ -227,17 +238,28 @@ static struct target find_target(pid_t session, long which) {
     return count > 0 ? found[which % count] : (struct target){0, false};
 }
 
-/* The processes of a session with names that begin so, its ended children apart. */
-static int count_session(pid_t session, const char *start) {
-    int count = 0;
+/* Whether a process of the session is left, its ended children apart. */
+static bool session_lasts(pid_t session) {
+    bool lasts = false;
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    DIR *entries = opendir("/proc");
+    for (struct dirent *entry; entries && !lasts && (entry = readdir(entries));) {
+        const pid_t process = (pid_t)atoi(entry->d_name);
+        lasts = process > 1 && getsid(process) == session;
+    }
+    if (entries) closedir(entries);
+    return lasts;
+}
+
+/* The program's processes among what was begun. */
+static int count_of_program(void) {
+    int count = 0;
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         const pid_t process = (pid_t)atoi(entry->d_name);
         char name[64];
-        if (process <= 1 || getsid(process) != session) continue;
-        parent_of(process, name);
-        count += strncmp(name, start, strlen(start)) == 0;
+        if (process > 1) parent_of(process, name);
+        count += process > 1 && strncmp(name, "penstock", 8) == 0 && is_below(process);
     }
     if (entries) closedir(entries);
     return count;
@@ -245,6 +267,7 @@ static int count_session(pid_t session, const char *start) {
 
 enum { LAUNCHER_HANGS = 250 };
 static struct target struck; /* by the last signal */
+static int struck_by;        /* 0: no signal was sent */
 
 struct disturbance {
     const char *order; /* FAULTY; NULL: none */
@@ -281,25 +304,26 @@ static int run(const char *command, const char *at, const struct disturbance *di
     bool signalled = !disturbance || disturbance->signal == 0, ended = false;
     double stopped_at = 0, continue_s = INFINITY;
     struck = (struct target){0, false};
+    struck_by = 0;
     for (double now; (now = now_s()) - begun < LIMIT_S;) {
         ended = ended || waitpid(child, &status, WNOHANG) == child;
-        if (ended && count_session(child, "") == 0) {
+        if (ended && !session_lasts(child)) {
             if (seconds) *seconds = now - begun;
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         }
         if (!signalled && !ended && now - begun >= disturbance->after_s) {
             struck = find_target(child, below(64));
             signalled = struck.process > 0 && kill(struck.process, disturbance->signal) == 0;
+            if (signalled) struck_by = disturbance->signal;
             if (signalled && disturbance->signal == SIGSTOP && (struck.of_launcher || disturbance->goes_on))
                 stopped_at = now, continue_s = struck.of_launcher ? 0.5 : 0.05;
         }
         if (now - stopped_at > continue_s && kill(struck.process, SIGCONT) >= -1) continue_s = INFINITY;
         usleep(ended ? 10000 : 2000);
     }
-    const bool alone = count_session(child, "penstock") == 0;
-    if (!alone) show_processes(child);
-    kill(child, SIGKILL);
-    end_session(child);
+    const bool alone = count_of_program() == 0;
+    if (!alone) show_processes();
+    end_all();
     waitpid(child, NULL, WNOHANG);
     return alone ? LAUNCHER_HANGS : -1;
 }
@@ -406,6 +430,8 @@ static void check(const struct work *work, const char *at, int rank, int status,
     const bool signalled = status == SIGKILL || status == SIGTERM || status == 128 + SIGKILL || status == 128 + SIGTERM;
     /* A launcher that is told to end does so with a status of its own. */
     const bool by_launcher = work->launcher != ALONE_HERE && killed && struck.of_launcher;
+    /* A rank that is asked to end before it knows how ends without a word; the job ends, too. */
+    const bool asked = work->launcher != ALONE_HERE && struck_by == SIGTERM && status == 6;
     const bool hangs = work->launcher != ALONE_HERE && status == LAUNCHER_HANGS;
     figures->launcher_hangs += hangs;
     const bool dead = by_mpi || hangs || by_launcher || (killed && signalled) || (may_crash && status > 7);
@@ -418,7 +444,8 @@ static void check(const struct work *work, const char *at, int rank, int status,
         deviates(at, "ends with status %d", status);
     else if (status == 0 && !by_launcher && !same_result(work, at))
         deviates(at, "another result");
-    else if (status != 0 && !dead && (count_messages(errors) < 1 || (count_messages(errors) > 1 && !parted)) && status != 75)
+    else if (status != 0 && !dead && ((count_messages(errors) < 1 && !asked) || (count_messages(errors) > 1 && !parted)) &&
+             status != 75)
         deviates(at, "%d lines of error with status %d", count_messages(errors), status);
     else if (hit && !killed && reported(report, "live") > 0)
         deviates(at, "%ld blocks are not freed, with status %d", reported(report, "live"), status);
@@ -571,12 +598,13 @@ static void add_result(const char *path, uint64_t first_seed, double seconds) {
     if (!file || fclose(file) != 0) printf("cannot write %s: %s\n", path, strerror(errno));
 }
 
-/* The next of all calls at which a process can be killed, one after the other; round again at the end. */
+/* The next of all calls at which a process can be killed, each once before any comes again; those of a work that takes long are
+ * spread over the campaign. */
 static void try_next_kill(void) {
     long total = 0, next;
     for (int t = 0; t < stretch_count; t++) total += strcmp(stretches[t].how, "kill") == 0 ? stretches[t].calls : 0;
     if (total == 0) return;
-    next = figures->swept++ % total;
+    next = figures->swept++ % total * (total % APART != 0 ? APART : 1) % total;
     for (int t = 0; t < stretch_count; t++) {
         if (strcmp(stretches[t].how, "kill") != 0) continue;
         if (next < stretches[t].calls) return try_fault(&stretches[t], 1 + next);

@@ -216,7 +216,8 @@ static bool admit(struct meeting *meeting, struct newcomer *newcomer) {
     const int rank = newcomer->hello.rank;
     uint64_t proof = proof_of(meeting->listening, true, rank, newcomer->hello.number, newcomer->number);
     if (newcomer->introduction.proof != proof || meeting->sockets[rank] >= 0) return false;
-    if (info->cores < 1 || info->memory.total < 0 || info->memory.free < 0 || info->host_leader < 0 || info->host_leader > rank) return false;
+    if (info->cores < 1 || info->memory.total < 0 || info->memory.free < 0 || info->host_leader < 0 || info->host_leader > rank)
+        return false;
     no_delay(newcomer->fd);
     info->host[sizeof info->host - 1] = info->cpu[sizeof info->cpu - 1] = '\0';
     meeting->info[rank] = *info;

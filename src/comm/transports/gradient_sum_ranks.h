@@ -3,9 +3,9 @@
  * the threads transport. No call waits: sums progress when they are polled.
  *
  * Each replica sums a slice of the gradients of all. Where all of them share a host's memory it does so in place when all have
- * arrived, and the sum is done when all slices are (shared_peers.h). Else it gets its slice from the others a piece at a time and
- * returns the sums: of n replicas each sends and receives 2 (n - 1) / n of the gradients, as in a ring. The memory needed besides
- * the blocks is two pieces for each other replica.
+ * arrived, and the sum is done when all slices are (shared_peers.h). Else it gets its slice from the others a piece at a time
+ * and returns the sums: of n replicas each sends and receives 2 (n - 1) / n of the gradients, as in a ring. The memory needed
+ * besides the blocks is two pieces for each other replica.
  *
  * Parameters that stages share are summed by messages, too, one after the other, after each stage has its own sum: the first
  * instance of the first of these stages adds the gradients of the uses of the first instance of each stage, and all instances

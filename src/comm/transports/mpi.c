@@ -10,9 +10,11 @@
 #include <assert.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "comm/launch.h"
@@ -21,6 +23,8 @@
 /* Measured between two ranks of one host with both libraries (bench/mpi.sh): smaller pieces need more calls, larger ones are
  * not faster. */
 enum { PIECE = 1 << 20 };
+/* A launcher that has not answered then hangs. */
+enum { ABORT_S = 5 };
 
 extern const struct transport_class transport_mpi, transport_mpi_messages;
 
@@ -121,12 +125,24 @@ static void end(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+static volatile sig_atomic_t abort_status;
+
+static void end_unanswered(int number) {
+    (void)number;
+    _exit(abort_status);
+}
+
 /* MPI cannot be ended after a failure. Without MPI_Abort some launchers report the signal that ended the others instead of the
- * status of the first process; but it ends this process at once, which the library does not. */
+ * status of the first process; but it ends this process at once, which the library does not. It waits for the launcher, of
+ * which Open MPI's hangs now and then. */
 static void abort_all(int status) {
     int started = 0;
     MPI_Initialized(&started);
-    if (started) MPI_Abort(MPI_COMM_WORLD, status);
+    if (!started) return;
+    abort_status = status;
+    signal(SIGALRM, end_unanswered);
+    alarm(ABORT_S);
+    MPI_Abort(MPI_COMM_WORLD, status);
 }
 
 static void abort_run(enum ps_status status) {
