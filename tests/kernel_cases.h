@@ -361,9 +361,21 @@ static inline int case_gelu(struct builder *b, struct draw *d) { return build_ge
 static inline int case_gelu_tanh(struct builder *b, struct draw *d) { return build_gelu(b, draw_sequence(b, d), "node", true); }
 
 /* Queries, keys and values side by side in the data. */
+/* All heads, or a part of them as of a layer that was split. */
+static inline void draw_heads(struct draw *d, struct attributes *a) {
+    int key_heads = a->key_heads > 0 ? a->key_heads : a->heads, group = a->heads / key_heads, kept = draw(d, 1, key_heads);
+    if (draw(d, 0, 1) == 0) return;
+    a->count = a->heads;
+    a->first = group * draw(d, 0, key_heads - kept);
+    a->heads = group * kept;
+    if (a->key_heads > 0) a->key_heads = kept;
+}
+
 static inline int case_attention_packed(struct builder *b, struct draw *d) {
     struct attributes a = {.heads = draw(d, 1, 3), .causal = draw(d, 0, 1) == 1, .rate = (float)draw(d, 0, 1) * 0.3f};
-    return add_one(b, OPERATOR_ATTENTION, &a, build_input(b, 3 * a.heads * draw(d, 1, 6), draw(d, 1, POSITIONS_MAX), 1));
+    int x = build_input(b, 3 * a.heads * draw(d, 1, 6), draw(d, 1, POSITIONS_MAX), 1);
+    draw_heads(d, &a);
+    return add_one(b, OPERATOR_ATTENTION, &a, x);
 }
 
 /* From one sequence to another; the padding of the keys is not seen. */
@@ -398,6 +410,7 @@ static inline int case_attention_masked(struct builder *b, struct draw *d) {
                     graph_add(b->graph, OPERATOR_INPUT, "key", &key, NULL, 0, b->error),
                     graph_add(b->graph, OPERATOR_INPUT, "value", &value, NULL, 0, b->error),
                     graph_add(b->graph, OPERATOR_INPUT, "mask", &mask, NULL, 0, b->error)};
+    draw_heads(d, &a);
     return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, inputs, 4, b->error);
 }
 
@@ -407,6 +420,7 @@ static inline int case_attention_packed_groups(struct builder *b, struct draw *d
     a.heads = a.key_heads * draw(d, 2, 3);
     struct attributes mask = {.sides = {3, {draw(d, 1, POSITIONS_MAX), 1, 1}}};
     int features = (a.heads + 2 * a.key_heads) * draw(d, 1, 6), x = build_input(b, features, mask.sides.at[0], 1);
+    draw_heads(d, &a);
     if (draw(d, 0, 1) == 0) return add_one(b, OPERATOR_ATTENTION, &a, x);
     int inputs[] = {x, graph_add(b->graph, OPERATOR_INPUT, "mask", &mask, NULL, 0, b->error)};
     return graph_add(b->graph, OPERATOR_ATTENTION, "node", &a, inputs, 2, b->error);

@@ -234,7 +234,9 @@ static inline void for_each_network(const char *path, void (*check)(json_t *gold
     json_t *networks = json_object_get(root, "networks");
     assert_true(json_array_size(networks) >= 8);
     size_t i;
-    json_array_foreach(networks, i, golden) check(golden);
+    json_array_foreach(networks, i, golden) {
+        if (test_takes(i, 6)) check(golden);
+    }
     json_decref(root);
 }
 

@@ -9,24 +9,22 @@ static const char *const never_slower_methods[] = {"auto",        "pipedream", "
                                                    "bipartition", "madpipe",   "pipedream-paper", "bipartition-order"};
 enum { NEVER_AUTO, NEVER_PIPEDREAM, NEVER_BIPARTITION = 4, NEVER_MADPIPE, NEVER_METHODS = 8 };
 
-/* A schedule that is not given is open; of two rows alike one plans with the default policy. */
-static const struct {
-    const char *schedule, *weights;
-} never_slower_choices[] = {
-    {NULL, NULL},      {"1f1b-async", "stash"}, {NULL, "2bw"},    {"1f1b", NULL},          {"gpipe", NULL},
-    {NULL, NULL},      {"interleaved", NULL},   {NULL, "sync"},   {"1f1b-star", "latest"}, {"zb-h1", NULL},
-    {"naive", NULL},   {"1f1b-async", NULL},    {"hanayo", NULL}, {NULL, "stash"},         {"zb-v", NULL},
-    {"auto", NULL},    {"1f1b-so", NULL},       {"fbp-as", NULL}, {"chimera", NULL},       {"zb-h2", NULL},
-    {"1f1b-as", NULL}, {NULL, "auto"},
+/* Not given: open. The search passes over what does not go together, so most draws are of what is open or usual. */
+static const char *const never_slower_schedules[] = {NULL,          NULL,      "auto",    "naive",  "gpipe",    "1f1b",
+                                                     "1f1b-async",  "1f1b-so", "1f1b-as", "fbp-as", "hanayo",   "chimera",
+                                                     "interleaved", "zb-h1",   "zb-h2",   "zb-v",   "1f1b-star"};
+static const char *const never_slower_weights[] = {NULL,    NULL,  NULL,        NULL,    "auto",      "sync",   "latest",
+                                                   "stash", "2bw", "spectrain", "xpipe", "pipeoptim", "horizon"};
+enum {
+    NEVER_SCHEDULES = sizeof never_slower_schedules / sizeof *never_slower_schedules,
+    NEVER_WEIGHTS = sizeof never_slower_weights / sizeof *never_slower_weights
 };
-enum { NEVER_CHOICES = sizeof never_slower_choices / sizeof *never_slower_choices };
 
 /* The simulated period per sample; INFINITY: there is no plan that runs. */
-static double sample_s(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method, int choice) {
-    struct ps_plan_options options = {.struct_size = sizeof options,
-                                      .method = method,
-                                      .schedule = never_slower_choices[choice].schedule,
-                                      .weights = never_slower_choices[choice].weights};
+static double sample_s(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method,
+                       const char *schedule, const char *weights) {
+    struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = method, .schedule = schedule, .weights = weights};
     struct ps_plan *plan;
     struct ps_error refusal = {0};
     enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &refusal);
@@ -40,11 +38,10 @@ static double sample_s(const struct ps_profile *profile, const struct ps_cluster
     return found_s;
 }
 
-static void check_never_slower(const struct ps_profile *profile, const struct ps_cluster *cluster, int choice,
-                               const char *where) {
+static void check_never_slower(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *schedule,
+                               const char *weights, const char *where) {
     double found_s[NEVER_METHODS];
-    const char *schedule = never_slower_choices[choice].schedule, *weights = never_slower_choices[choice].weights;
-    for (int m = 0; m < NEVER_METHODS; m++) found_s[m] = sample_s(profile, cluster, never_slower_methods[m], choice);
+    for (int m = 0; m < NEVER_METHODS; m++) found_s[m] = sample_s(profile, cluster, never_slower_methods[m], schedule, weights);
     for (int m = 0; m < NEVER_METHODS; m++) {
         /* madpipe has a schedule of its own, without a flush */
         bool contains = m == NEVER_AUTO || m == NEVER_BIPARTITION || (m == NEVER_MADPIPE && isfinite(found_s[m]));
@@ -54,6 +51,12 @@ static void check_never_slower(const struct ps_profile *profile, const struct ps
                          schedule ? schedule : "open", weights ? weights : "open", never_slower_methods[m], found_s[m],
                          never_slower_methods[other], found_s[other]);
     }
+}
+
+static void check_drawn(struct random_key key, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                        const char *where) {
+    check_never_slower(profile, cluster, never_slower_schedules[random_below(key, 2000, NEVER_SCHEDULES)],
+                       never_slower_weights[random_below(key, 2001, NEVER_WEIGHTS)], where);
 }
 
 static double drawn_bandwidth(struct random_key key, uint64_t drawn) {
@@ -73,7 +76,7 @@ static void never_slower_on_random(uint64_t rounds) {
         if (!test_takes((size_t)round, 11)) continue;
         struct random_key key = test_key(9000 + round);
         struct ps_profile *profile;
-        int layers = 3 + (int)random_below(key, 1000, 14), workers = 2 + (int)random_below(key, 1001, 6);
+        int layers = 3 + (int)random_below(key, 1000, 14), workers = 2 + (int)random_below(key, 1001, 7);
         assert_ok(profile_create(1, layers, &profile, &test_error));
         strcpy(profile->model, "random");
         profile->tables[0].micro_batch = 1;
@@ -81,7 +84,7 @@ static void never_slower_on_random(uint64_t rounds) {
         random_layers(key, 1e-3, 1, 40000, &profile->tables[0]);
         struct ps_cluster *cluster =
             make_cluster(workers, drawn_memory(key, 1002, profile, workers), drawn_bandwidth(key, 1004));
-        check_never_slower(profile, cluster, (int)(round % NEVER_CHOICES), "random");
+        check_drawn(key, profile, cluster, "random");
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
@@ -100,7 +103,7 @@ static void never_slower_on_real(uint64_t rounds) {
         snprintf(name, sizeof name, "profiles/%s", names[round % (sizeof names / sizeof *names)]);
         assert_ok(ps_profile_read(test_data(name, path), &profile, &test_error));
         struct ps_cluster *cluster = make_cluster(workers, drawn_memory(key, 2, profile, workers), drawn_bandwidth(key, 4));
-        check_never_slower(profile, cluster, (int)(round % NEVER_CHOICES), name);
+        check_drawn(key, profile, cluster, name);
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }

@@ -113,7 +113,9 @@ static void test_bf16_agrees(void **state) {
 /* So many scores that they are computed in parts, whose dropout begins in the middle of a group of random numbers. */
 static int case_large_attention(struct builder *b, struct draw *d) {
     struct attributes a = {.heads = 4, .rate = 0.1f * (float)draw(d, 0, 2), .causal = draw(d, 0, 1) == 1};
-    return add_one(b, OPERATOR_ATTENTION, &a, build_input(b, 3 * 4 * 8, 190 + draw(d, 0, 20), 1));
+    int x = build_input(b, 3 * 4 * 8, 190 + draw(d, 0, 20), 1);
+    draw_heads(d, &a);
+    return add_one(b, OPERATOR_ATTENTION, &a, x);
 }
 
 /* Values of several pieces, of which the last is shorter. */

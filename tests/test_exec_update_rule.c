@@ -233,7 +233,8 @@ static void test_groups(void **state) {
     assert_ok(ps_network_open("lenet5", &network, &test_error));
     assert_ok(update_groups_check(&rule, network->graph, &test_error));
     assert_ok(update_groups_parse("*.bias:lr=1;fc1.bias:lr=2", &rule, &test_error));
-    assert_status(update_groups_check(&rule, network->graph, &test_error), PS_USAGE, "'fc1.bias' has no trained parameter");
+    assert_status(update_groups_check(&rule, network->graph, &test_error), PS_USAGE,
+                  "the trained parameters of 'fc1.bias' are all in groups before it");
     ps_network_destroy(network);
 }
 

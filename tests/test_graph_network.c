@@ -380,6 +380,7 @@ static void test_builder_refuses(void **state) {
         const char *node, *said;
     } cases[] = {
         {"convolution,channels=6", "node 'x': kernel is missing"},
+        {"convolution,chanels=6,kernel=5", "did you mean 'channels'"},
         {"convolution,channels=6,kernel=5y", "kernel=5y: is no number"},
         {"convolution,channels=0,kernel=5", "channels: 0"},
         {"convolution,channels=6,kernel=5,colour=3", "colour"},

@@ -1,6 +1,6 @@
 /*
  * Layers split inside: for every layer of several networks that can be split, the rewritten network starts with the same
- * weights and has the same loss, gradients and statistics as the whole one, on every device that computes.
+ * weights and has the same loss, gradients, statistics and dropout as the whole one, on every device that computes.
  */
 #include "support.h"
 
@@ -30,6 +30,24 @@ static struct graph *tangle(void) {
     int fc1 = build_linear(&b, flat, "fc1", 9);
     int drop3 = build_dropout(&b, build_relu(&b, build_batch_norm(&b, fc1, "norm4"), "relu4"), "drop4", 0.5f);
     build_cross_entropy(&b, build_linear(&b, drop3, "fc2", 5), "loss");
+    assert_ok(graph_finish(b.graph, &test_error));
+    return b.graph;
+}
+
+/* Attention in both forms, with dropout: of heads that share keys and have each their mask, and causal. */
+static struct graph *attentive(void) {
+    struct builder b = {graph_create(), &test_error};
+    struct attributes shared = {.heads = 6, .key_heads = 3, .rate = 0.2f}, packed = {.heads = 3, .causal = true, .rate = 0.3f};
+    struct attributes mask = {.sides = {3, {5, 6, 5}}, .trained = true};
+    int data = build_input(&b, 2, 5, 1);
+    int seen = graph_add(b.graph, OPERATOR_PARAMETER, "mask", &mask, NULL, 0, &test_error);
+    int query = build_linear(&b, data, "query", 12), key = build_linear(&b, data, "key", 6);
+    int inputs[] = {query, key, build_linear(&b, data, "value", 9), seen};
+    int first = graph_add(b.graph, OPERATOR_ATTENTION, "shared", &shared, inputs, 4, &test_error);
+    int all = build_linear(&b, build_relu(&b, first, "relu"), "all", 3 * 3 * 2);
+    int second = build_node(&b, all, OPERATOR_ATTENTION, "packed", packed);
+    int flat = build_flatten(&b, build_dropout(&b, second, "drop", 0.3f), "flatten");
+    build_cross_entropy(&b, build_linear(&b, flat, "fc", 5), "loss");
     assert_ok(graph_finish(b.graph, &test_error));
     return b.graph;
 }
@@ -92,26 +110,21 @@ static void compare_chains(struct chain *whole, struct chain *parts, int split) 
     assert_true(split <= 0);
 }
 
-static bool can_be_split(const struct graph *graph, int layer) {
-    const struct node *head = &graph->nodes[graph->layers[layer].node_first];
-    return head->id == OPERATOR_CONVOLUTION || head->id == OPERATOR_LINEAR;
-}
-
 /* Each layer in turn, the network cut between the parts or before the join. */
 static void check_every_layer(struct device *device, struct graph *graph) {
     double loss, split_loss;
     struct chain *whole = run(device, graph, NULL, 0, &loss);
     for (int l = 0; l < graph->layer_count; l++) {
-        if (!can_be_split(graph, l)) continue;
+        int unit = graph_split_unit(graph, l, &test_error), size = graph_split_size(graph, l);
+        if (unit == 0) continue;
         struct graph *split;
-        int channels = graph->nodes[graph->layers[l].node_first].attributes.channels;
-        assert_ok(graph_split(graph, l, l % 2 ? 1 : (channels + 1) / 2, &split, &test_error));
+        assert_ok(graph_split(graph, l, l % 2 ? unit : (size / unit + 1) / 2 * unit, &split, &test_error));
         assert_int_equal(split->layer_count, graph->layer_count + 2);
         assert_int_equal(split->layers[l].node_count, split->layers[l + 1].node_count);
         int cut = l + 1 + l % 2;
         struct chain *parts = run(device, split, &cut, 1, &split_loss);
         assert_true(fabs(split_loss - loss) <= 1e-5 * fabs(loss));
-        compare_chains(whole, parts, 1);
+        compare_chains(whole, parts, strcmp(graph->layers[l].kind, "attention") != 0);
         chain_destroy(parts);
         graph_destroy(split);
     }
@@ -121,6 +134,9 @@ static void check_every_layer(struct device *device, struct graph *graph) {
 static void check_networks(struct device *device) {
     static const char *const specs[] = {"lenet5", "resnet,blocks=1,input=12,classes=5"};
     struct graph *graph = tangle();
+    check_every_layer(device, graph);
+    graph_destroy(graph);
+    graph = attentive();
     check_every_layer(device, graph);
     graph_destroy(graph);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
@@ -180,7 +196,10 @@ static void test_refusals(void **state) {
     } cases[] = {
         {"lenet5,split=conv1:6", "from 1 to 5, not 6"},
         {"lenet5,split=conv1:0", "from 1 to 5, not 0"},
-        {"lenet5,split=pool1:2", "a convolution or linear layer can"},
+        {"lenet5,split=pool1:2", "convolutions, linear layers and attention can"},
+        {"gpt2,layers=1,width=12,heads=3,seq=4,vocab=9,split=transformer.h.0.attn:3",
+         "has 3 heads: its first part may have from 1 to 2"},
+        {"residual_lstm,hidden=4,seq=4,split=stage0.LSTM:2", "every unit needs those of the other part"},
         {"lenet5,split=conv9:2", "'conv9'"},
         {"lenet5,split=conv1", "LAYER:CHANNELS"},
         {"lenet5,split=conv1:x", "LAYER:CHANNELS"},

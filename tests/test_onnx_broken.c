@@ -228,6 +228,14 @@ static void test_many(void **state) {
     refused(&graph, "has no operator");
 }
 
+/* One of a single letter is one, though none that is known. */
+static void test_unknown(void **state) {
+    (void)state;
+    struct bytes graph = small_graph();
+    put_node(&graph, "X", (const char *[]){"z", NULL}, "u");
+    refused(&graph, "node 'u' (X): the operator is not known");
+}
+
 /* A product and behind it a chain of so many nodes; nothing may recurse along it. */
 static struct bytes long_chain(int nodes) {
     struct bytes graph = {0};
@@ -389,10 +397,10 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),           cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting),         cmocka_unit_test(test_many),
-        cmocka_unit_test(test_external),   cmocka_unit_test(test_mutated),         cmocka_unit_test(test_long),
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_attribute_kinds),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_external), cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_long),       cmocka_unit_test(test_numbers),  cmocka_unit_test(test_attribute_kinds),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -96,6 +96,18 @@ static void whole_vectors(void **state) {
     end(&setting);
 }
 
+/* An attention at a number of heads, a recurrent layer nowhere. */
+static void other_layers(void **state) {
+    (void)state;
+    struct setting setting;
+    start(&setting, "gpt2,layers=1,width=12,heads=3,seq=4,vocab=9", (double[]){0, 0, 1, 6, 3}, 5, 2, 0);
+    assert_splits(&setting, "transformer.h.0.attn:2"); /* 4 / 6 of 3 heads */
+    end(&setting);
+    start(&setting, "residual_lstm,hidden=4,seq=4", (double[]){1, 8, 1}, 3, 2, 0);
+    assert_splits(&setting, "");
+    end(&setting);
+}
+
 static void another_network(void **state) {
     (void)state;
     struct setting setting;
@@ -109,10 +121,8 @@ static void another_network(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boundaries),
-        cmocka_unit_test(unlike_workers),
-        cmocka_unit_test(whole_vectors),
-        cmocka_unit_test(another_network),
+        cmocka_unit_test(boundaries),   cmocka_unit_test(unlike_workers),  cmocka_unit_test(whole_vectors),
+        cmocka_unit_test(other_layers), cmocka_unit_test(another_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,8 @@ static void stage_sizes_agree(void **state) {
         for (int l = 0; l < table->layer_count; l++) sizes[l] = table->layers[l].size;
         for (int last = 0; last < table->layer_count; last++)
             for (int first = 0; first <= last; first++) {
-                struct stage_sizes rule = stage_sizes_compose(sizes, table->layer_count, table->ties, table->input_bytes, first, last);
+                struct stage_sizes rule =
+                    stage_sizes_compose(sizes, table->layer_count, table->ties, table->input_bytes, first, last);
                 struct stage_cost cost = stage_cost(table, first, last);
                 assert_memory_equal(&rule, &cost.size, sizeof rule);
                 double forward_s = 0;

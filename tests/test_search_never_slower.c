@@ -11,7 +11,82 @@ static void on_real(void **state) {
     never_slower_on_real(22);
 }
 
+/* Found by trials. */
+static const struct {
+    struct ps_cluster_options machines;
+    const char *schedule, *weights;
+    const char *profile;
+} found[] = {
+    /* chimera on an odd number of workers, of which two are enough, with a limit of memory */
+    {{.workers = 7, .memory_bytes = 84277869, .bandwidth_bytes_per_s = 40481817},
+     "chimera",
+     NULL,
+     "4 0\n"
+     "17.476 54.521 0 4086 4086\n"
+     "12.606 21.497 865236 2987647 2987647\n"
+     "2.666 6.096 1294132 13206548 13206548\n"
+     "12.677 30.891 0 9469486 9469486\n"},
+    /* batches leave at uneven times, and how many were simulated followed from the idle workers, too */
+    {{.workers = 7, .memory_bytes = 506105951, .bandwidth_bytes_per_s = 40345592, .latency_s = 1e-3, .streaming = true},
+     "1f1b-async",
+     NULL,
+     "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"
+     "node2 -- LSTM(8, 8) -- forward_compute_time=11.858, backward_compute_time=19.176, activation_size=1954079.0, "
+     "parameter_size=8749141.000\n"
+     "node3 -- LSTM(8, 8) -- forward_compute_time=0.302, backward_compute_time=0.854, activation_size=1954079.0, "
+     "parameter_size=2804676.000\n"
+     "node4 -- LSTM(8, 8) -- forward_compute_time=8.540, backward_compute_time=23.450, activation_size=1954079.0, "
+     "parameter_size=243762.000\n"
+     "node5 -- LSTM(8, 8) -- forward_compute_time=1.986, backward_compute_time=2.574, activation_size=1954079.0, "
+     "parameter_size=1915241.000\n"
+     "node6 -- Input1 -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000\n"
+     "node7 -- Embedding(3, 3) -- forward_compute_time=0.050, backward_compute_time=2.200, activation_size=1954079.0, "
+     "parameter_size=1724822.000\n"
+     "node8 -- RecurrentAttention(8) -- forward_compute_time=2.566, backward_compute_time=7.186, activation_size=3908158.0, "
+     "parameter_size=7043271.000\n"
+     "node9 -- LSTM(8, 8) -- forward_compute_time=8.791, backward_compute_time=15.144, activation_size=1954079.0, "
+     "parameter_size=724367.000\n"
+     "node10 -- LSTM(8, 8) -- forward_compute_time=3.594, backward_compute_time=3.728, activation_size=1954079.0, "
+     "parameter_size=279949.000\n"
+     "node11 -- LSTM(8, 8) -- forward_compute_time=12.680, backward_compute_time=2.723, activation_size=1954079.0, "
+     "parameter_size=16593989.000\n"
+     "node12 -- Linear(8, 32000) -- forward_compute_time=0.416, backward_compute_time=1.093, activation_size=1954079.0, "
+     "parameter_size=73617778.000\n"
+     "\tnode1 -- node2\n"
+     "\tnode2 -- node3\n"
+     "\tnode3 -- node4\n"
+     "\tnode4 -- node5\n"
+     "\tnode6 -- node7\n"
+     "\tnode7 -- node8\n"
+     "\tnode5 -- node8\n"
+     "\tnode8 -- node9\n"
+     "\tnode8 -- node9\n"
+     "\tnode9 -- node10\n"
+     "\tnode8 -- node10\n"
+     "\tnode10 -- node11\n"
+     "\tnode8 -- node11\n"
+     "\tnode11 -- node12\n"},
+};
+
+static void on_found(void **state) {
+    (void)state;
+    char path[4200];
+    file_join(path, test_directory, "found.txt");
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        struct ps_cluster_options machines = found[i].machines;
+        struct ps_profile *profile;
+        struct ps_cluster *cluster;
+        machines.struct_size = sizeof machines;
+        test_file_write(path, found[i].profile, strlen(found[i].profile));
+        assert_ok(ps_profile_read(path, &profile, &test_error));
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        check_never_slower(profile, cluster, found[i].schedule, found[i].weights, "found");
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_random), cmocka_unit_test(on_real)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(on_random), cmocka_unit_test(on_real), cmocka_unit_test(on_found)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

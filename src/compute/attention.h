@@ -14,10 +14,11 @@ enum attention_part { ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_VALUE, ATTENTION
 
 struct attention_shape {
     int64_t samples, heads, key_heads, queries, keys; /* N, heads of queries, of keys and values, Tq, Tk */
+    int64_t first_head, all_heads;                    /* of the queries in the inputs: more than `heads` in a part of a layer */
     int64_t features;                                 /* of a position of the output */
     int64_t each[ATTENTION_PARTS];                    /* features of a head: E, E, V */
     int64_t stride[ATTENTION_PARTS];                  /* floats from one position of the part's input to the next */
-    int64_t offset[ATTENTION_PARTS];                  /* from a position's first float to the part's */
+    int64_t offset[ATTENTION_PARTS];                  /* from a position's first float to that of the part's first head here */
     bool packed, causal;
     int mask;                         /* the input with the mask; -1: none */
     bool added;                       /* it is of numbers that are added to the scores */
@@ -30,8 +31,10 @@ static inline struct attention_shape attention_shape(const struct kernel *kernel
     int inputs = kernel->node->input_count;
     bool packed = inputs < 3;
     int64_t heads = attributes->heads, key_heads = attributes->key_heads > 0 ? attributes->key_heads : heads;
-    int64_t each = packed ? query[0] / (heads + 2 * key_heads) : query[0] / heads;
-    int64_t value_each = packed ? each : kernel_input(kernel, 2)->dim[0] / key_heads;
+    int64_t all = attributes->count > 0 ? attributes->count : heads, all_keys = all * key_heads / heads;
+    int64_t each = packed ? query[0] / (all + 2 * all_keys) : query[0] / all;
+    int64_t value_each = packed ? each : kernel_input(kernel, 2)->dim[0] / all_keys;
+    int64_t first = attributes->first, first_key = first * key_heads / heads;
     int mask = inputs % 2 == 0 ? inputs - 1 : -1;
     int64_t keys = packed ? query[1] : kernel_input(kernel, 1)->dim[1];
     const struct shape *of_mask = mask >= 0 ? kernel_input(kernel, mask) : NULL;
@@ -42,10 +45,13 @@ static inline struct attention_shape attention_shape(const struct kernel *kernel
         .key_heads = key_heads,
         .queries = query[1],
         .keys = keys,
+        .first_head = first,
+        .all_heads = all,
         .features = heads * value_each,
         .each = {each, each, value_each},
         .stride = {query[0], kernel_input(kernel, packed ? 0 : 1)->dim[0], kernel_input(kernel, packed ? 0 : 2)->dim[0]},
-        .offset = {0, packed ? heads * each : 0, packed ? (heads + key_heads) * each : 0},
+        .offset = {first * each, (packed ? all * each : 0) + first_key * each,
+                   (packed ? (all + all_keys) * each : 0) + first_key * value_each},
         .packed = packed,
         .causal = attributes->causal,
         .mask = mask,
@@ -57,6 +63,12 @@ static inline struct attention_shape attention_shape(const struct kernel *kernel
 
 /* Scores of all samples and heads. */
 static inline int64_t attention_scores(const struct attention_shape *s) { return s->samples * s->heads * s->queries * s->keys; }
+
+/* The place of a row's first score among those of all heads, along which dropout's random numbers are counted. */
+static inline int64_t attention_place(const struct attention_shape *s, int64_t row) {
+    int64_t n = row / (s->heads * s->queries), within = row % (s->heads * s->queries);
+    return ((n * s->all_heads + s->first_head) * s->queries + within) * s->keys;
+}
 
 /* Which input the part is in. */
 static inline int attention_input(const struct attention_shape *s, enum attention_part part) {
@@ -92,7 +104,7 @@ static inline float *attention_gradient(const struct attention_shape *s, float *
  * samples. */
 static inline int64_t attention_mask_offset(const struct attention_shape *s, int64_t row) {
     int64_t query = row % s->queries, head = row / s->queries % s->heads, n = row / s->queries / s->heads;
-    int64_t mask_head = s->mask_heads > 1 ? head : 0, mask_query = s->mask_queries > 1 ? query : 0;
+    int64_t mask_head = s->mask_heads > 1 ? s->first_head + head : 0, mask_query = s->mask_queries > 1 ? query : 0;
     return ((n * s->mask_heads + mask_head) * s->mask_queries + mask_query) * s->keys;
 }
 

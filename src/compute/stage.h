@@ -113,7 +113,8 @@ enum ps_status stage_forward_again(struct stage *stage, const struct stage_block
 /* After a forward of the network's last stage, in the device's memory: the probabilities of the classes that its loss computed
  * (samples, positions, classes); they lie in `blocks`. */
 const float *stage_probabilities(const struct stage *stage, const struct stage_blocks *blocks);
-/* Likewise: what the loss was computed of, for all samples, copied to the host's memory as f32; and its numbers for a sample. */
+/* Likewise: what the loss was computed of, for all samples, copied to the host's memory as f32; and its numbers for a sample.
+ */
 void stage_take_output(const struct stage *stage, const struct stage_blocks *blocks, float *output);
 int64_t stage_output_elements(const struct stage *stage);
 /* The size of the block `state`; and its reordering: sample n of `to` becomes sample rows[n] of `from`. */

@@ -25,8 +25,8 @@ struct segment {
     bool training;                   /* false: evaluation */
     int64_t first_step;              /* mini-batches trained before; of an evaluation: its first batch, 0 */
     const struct decoding *decoding; /* of an evaluation: the translations to decode; NULL: none */
-    /* Of an evaluation: gets what the last stage's loss is computed of, of whole micro-batches in their order, as far as they run
-     * in this process; NULL: nobody wants it. */
+    /* Of an evaluation: gets what the last stage's loss is computed of, of whole micro-batches in their order, as far as they
+     * run in this process; NULL: nobody wants it. */
     float *outputs;
 };
 

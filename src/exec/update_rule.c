@@ -154,10 +154,16 @@ enum ps_status update_groups_check(const struct update_rule *rule, const struct 
         const struct update_group *group = group_of(rule, &graph->parameters[p]);
         if (group != NULL && graph->parameters[p].role == PARAMETER_TRAINED) used[group - rule->groups] = true;
     }
-    for (int g = 0; g < rule->group_count; g++)
+    for (int g = 0; g < rule->group_count; g++) {
+        const char *pattern = rule->groups[g].pattern;
+        bool exists = false;
+        for (int p = 0; p < graph->parameter_count; p++)
+            exists = exists || (graph->parameters[p].role == PARAMETER_TRAINED &&
+                                graph_name_matches(pattern, split_whole_name(&graph->parameters[p])));
+        if (!exists) return graph_refuse_pattern(graph, "`groups`", pattern, strlen(pattern), error);
         if (!used[g])
-            return error_set(error, PS_USAGE, "`groups`: '%s' has no trained parameter that is in no group before it",
-                             rule->groups[g].pattern);
+            return error_set(error, PS_USAGE, "`groups`: the trained parameters of '%s' are all in groups before it", pattern);
+    }
     return PS_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "graph/operators.h"
 #include "graph/split.h"
 
@@ -384,6 +385,21 @@ int graph_freeze(struct graph *graph, const char *pattern) {
     }
     find_untrained(graph);
     return found;
+}
+
+enum ps_status graph_refuse_pattern(const struct graph *graph, const char *what, const char *pattern, size_t length,
+                                    struct ps_error *error) {
+    enum { NAMED = 8 };
+    struct text names = {0};
+    int count = 0;
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (graph->parameters[p].role != PARAMETER_STATISTIC && count++ < NAMED)
+            text_add(&names, "%s%s", count > 1 ? ", " : "", split_whole_name(&graph->parameters[p]));
+    error_set(error, PS_USAGE, "%s: no parameter has a name like '%.*s'", what, (int)length, pattern);
+    if (names.length > 0)
+        error_hint(error, count > NAMED ? "there are %s and %d others" : "there are %s", names.data, count - NAMED);
+    text_free(&names);
+    return PS_USAGE;
 }
 
 /* --------------------------------------------------------------- precision */

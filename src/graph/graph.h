@@ -112,6 +112,10 @@ bool graph_name_matches(const char *pattern, const char *name);
 /* Fixes the trained parameters (of a finished graph) whose names the pattern matches; a parameter that two layers
  * share in both. Returns how many there are now or were before. */
 int graph_freeze(struct graph *graph, const char *pattern);
+/* Returns PS_USAGE: `what` says a pattern, of `length` characters, that no parameter's name matches. Names those that there
+ * are. */
+enum ps_status graph_refuse_pattern(const struct graph *graph, const char *what, const char *pattern, size_t length,
+                                    struct ps_error *error);
 
 /*
  * The precision of a network: bf16 means that values and matrices are bf16 where that saves bytes, f32 that the types are what

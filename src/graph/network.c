@@ -283,7 +283,7 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
         const size_t length = strcspn(text, ",");
         snprintf(pattern, sizeof pattern, "%.*s", (int)length, text);
         if (length == 0 || length >= sizeof pattern || graph_freeze(network->graph, pattern) == 0)
-            return error_set(error, PS_USAGE, "%.*s: no parameter of %s has such a name", (int)length, text, network->name);
+            return graph_refuse_pattern(network->graph, "`freeze`", text, length, error);
         text += length;
         if (*text == '\0') break;
     }

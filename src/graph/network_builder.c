@@ -121,11 +121,15 @@ static enum ps_status read_operator(const char *text, enum operator_id *id, stru
     TRY(operator_find(options.name, id, error));
     const struct operator_type *op = operator_get(*id);
     *attributes = attributes_usual(op);
-    for (; count < ATTRIBUTES_MAX && op->attributes[count].name != NULL; count++) {
-        names[count] = op->attributes[count].name;
-        TRY(read_attribute(&options, &op->attributes[count], attributes, error));
+    for (; count < ATTRIBUTES_MAX && op->attributes[count].name != NULL; count++) names[count] = op->attributes[count].name;
+    /* A name that is wrong comes before one that is missing. */
+    for (size_t a = 0; a < count; a++) {
+        const char *unused;
+        TRY(spec_string(&options, names[a], &unused, error));
     }
-    return spec_finish(&options, "operator", names, count, error);
+    TRY(spec_finish(&options, "operator", names, count, error));
+    for (size_t a = 0; a < count; a++) TRY(read_attribute(&options, &op->attributes[a], attributes, error));
+    return PS_OK;
 }
 
 int ps_network_builder_node(struct ps_network_builder *builder, const char *name, const char *operator_text, const int *inputs,

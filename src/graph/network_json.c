@@ -609,7 +609,7 @@ static json_t *target_json(const struct ps_network *network) {
 
 /* A line of the file; takes the value. */
 static void add_line(struct text *out, const char *before, json_t *value, const char *after) {
-    char *line = value != NULL ? json_dump_text(value, JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY) : NULL;
+    char *line = json_dump_text(value, JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY);
     json_decref(value);
     if (line == NULL) out->failed = true;
     if (line != NULL) text_add(out, "%s%s%s\n", before, line, after);

@@ -70,7 +70,7 @@ struct attributes {
     bool padded;                                /* embedding: token `padding` has the vector 0 and no gradient */
     int padding;
     int first, count;              /* slice: `count` positions from `first` on; position_embedding: count
-                                      vectors */
+                                      vectors; attention: its first head, of so many (0: of `heads`) */
     bool everywhere;               /* position_embedding: the first vector at every position */
     bool tanh_form;                /* gelu: the approximation by the hyperbolic tangent */
     enum number_type type;         /* input: of the data; cast: of the output */

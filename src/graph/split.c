@@ -58,7 +58,7 @@ static void copy_node(struct rewrite *rewrite, int node) {
     rewrite->number[node] = graph_add_copy(rewrite->to, rewrite->from, original, &original->attributes, inputs, rewrite->error);
 }
 
-/* Channels that a part holds, in those of its node and in those of the whole layer. */
+/* Channels, or heads of an attention, that a part holds, in those of its node and in those of the whole layer. */
 struct part {
     int first, count;
     int64_t whole_first;
@@ -84,25 +84,40 @@ static void set_slices(struct rewrite *rewrite, int node, int made, const struct
     }
 }
 
+/* What of its kind makes only the part. Of shared heads of keys, a part has those that its heads of queries share. */
+static struct attributes part_attributes(const struct node *head, const struct part *part) {
+    struct attributes attributes = head->attributes;
+    if (head->id != OPERATOR_ATTENTION) {
+        attributes.channels = part->count;
+        return attributes;
+    }
+    attributes.heads = part->count;
+    attributes.key_heads = attributes.key_heads * part->count / head->attributes.heads;
+    attributes.first = (int)part->whole_first;
+    if (attributes.count == 0) attributes.count = head->attributes.heads;
+    return attributes;
+}
+
 /* The channels of `part` through the nodes first..last; returns the node that ends it. */
 static int add_part(struct rewrite *rewrite, int first, int last, const struct part *part) {
-    int input = rewrite->number[rewrite->from->nodes[first].inputs[0]];
+    const struct node *head = &rewrite->from->nodes[first];
+    int inputs[GRAPH_INPUTS_MAX];
+    for (int i = 0; i < head->input_count; i++) inputs[i] = rewrite->number[head->inputs[i]];
     for (int i = first; i <= last && rewrite->to->status == PS_OK; i++) {
         const struct node *original = &rewrite->from->nodes[i];
-        struct attributes attributes = original->attributes;
+        struct attributes attributes = i == first ? part_attributes(head, part) : original->attributes;
         char name[64];
-        if (i == first) attributes.channels = part->count;
         rewrite->to->status = part_name(original->name, part->whole_first, part->count, name, rewrite->error);
-        input = rewrite->to->status == PS_OK ? add_copy(rewrite, i, name, &attributes, &input) : -1;
-        if (input >= 0) set_slices(rewrite, i, input, part);
+        *inputs = rewrite->to->status == PS_OK ? add_copy(rewrite, i, name, &attributes, inputs) : -1;
+        if (*inputs >= 0) set_slices(rewrite, i, *inputs, part);
     }
-    return input;
+    return *inputs;
 }
 
 static void add_split(struct rewrite *rewrite, int first, int last, int channels) {
     const struct node *head = &rewrite->from->nodes[first];
-    int64_t start = parameter_of(rewrite->from, head, 0)->slice.first;
-    int whole = head->attributes.channels, made[2];
+    int64_t start = head->id == OPERATOR_ATTENTION ? head->attributes.first : parameter_of(rewrite->from, head, 0)->slice.first;
+    int whole = graph_split_size(rewrite->from, head->layer), made[2];
     struct part parts[2] = {{0, channels, start}, {channels, whole - channels, start + channels}};
     for (int p = 0; p < 2; p++) made[p] = add_part(rewrite, first, last, &parts[p]);
     char name[64];
@@ -115,7 +130,7 @@ static void add_split(struct rewrite *rewrite, int first, int last, int channels
 static int last_of_parts(const struct graph *graph, int first) {
     const struct layer *layer = &graph->layers[graph->nodes[first].layer];
     int last = first;
-    while (last + 1 < layer->node_first + layer->node_count) {
+    while (graph->nodes[first].id != OPERATOR_ATTENTION && last + 1 < layer->node_first + layer->node_count) {
         const struct node *next = &graph->nodes[last + 1];
         int readers = 0;
         for (int i = last + 1; i < graph->node_count; i++)
@@ -126,20 +141,41 @@ static int last_of_parts(const struct graph *graph, int first) {
     return last;
 }
 
+int graph_split_unit(const struct graph *graph, int layer, struct ps_error *error) {
+    const struct node *head = &graph->nodes[graph->layers[layer].node_first];
+    const struct attributes *a = &head->attributes;
+    if (head->id == OPERATOR_ATTENTION) return a->key_heads > 0 ? a->heads / a->key_heads : 1;
+    if (head->id == OPERATOR_LSTM || head->id == OPERATOR_GRU)
+        error_set(
+            error, PS_USAGE,
+            "layer '%s' (%s) cannot be split: at each position every unit needs those of the other part at the one before",
+            head->name, operator_get(head->id)->name);
+    else if (head->id != OPERATOR_CONVOLUTION && head->id != OPERATOR_LINEAR)
+        error_set(error, PS_USAGE, "layer '%s' (%s) cannot be split: convolutions, linear layers and attention can", head->name,
+                  operator_get(head->id)->name);
+    else if (head->id == OPERATOR_CONVOLUTION && a->groups > 1)
+        error_set(error, PS_USAGE, "layer '%s' cannot be split: its convolution has %d groups", head->name, a->groups);
+    else if (parameter_of(graph, head, 0)->shared)
+        error_set(error, PS_USAGE, "layer '%s' cannot be split: it shares its weights with another", head->name);
+    else
+        return 1;
+    return 0;
+}
+
+int graph_split_size(const struct graph *graph, int layer) {
+    const struct node *head = &graph->nodes[graph->layers[layer].node_first];
+    return head->id == OPERATOR_ATTENTION ? head->attributes.heads : head->attributes.channels;
+}
+
 static enum ps_status check(const struct graph *graph, int layer, int channels, struct ps_error *error) {
     const struct node *head = &graph->nodes[graph->layers[layer].node_first];
-    if (head->id != OPERATOR_CONVOLUTION && head->id != OPERATOR_LINEAR)
-        return error_set(error, PS_USAGE, "layer '%s' (%s) cannot be split: a convolution or linear layer can", head->name,
-                         operator_get(head->id)->name);
-    if (head->id == OPERATOR_CONVOLUTION && head->attributes.groups > 1)
-        return error_set(error, PS_USAGE, "layer '%s' cannot be split: its convolution has %d groups", head->name,
-                         head->attributes.groups);
-    if (parameter_of(graph, head, 0)->shared)
-        return error_set(error, PS_USAGE, "layer '%s' cannot be split: it shares its weights with another", head->name);
-    if (channels < 1 || channels >= head->attributes.channels)
-        return error_set(error, PS_USAGE, "layer '%s' has %d output channels: its first part may have from 1 to %d, not %d",
-                         head->name, head->attributes.channels, head->attributes.channels - 1, channels);
-    return PS_OK;
+    const int unit = graph_split_unit(graph, layer, error), size = graph_split_size(graph, layer);
+    char steps[32] = "";
+    if (unit == 0) return PS_USAGE;
+    if (channels > 0 && channels < size && channels % unit == 0) return PS_OK;
+    if (unit > 1) snprintf(steps, sizeof steps, " in steps of %d", unit);
+    return error_set(error, PS_USAGE, "layer '%s' has %d %s: its first part may have from %d to %d%s, not %d", head->name, size,
+                     head->id == OPERATOR_ATTENTION ? "heads" : "output channels", unit, size - unit, steps, channels);
 }
 
 enum ps_status graph_split(const struct graph *graph, int layer, int channels, struct graph **split, struct ps_error *error) {

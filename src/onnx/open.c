@@ -51,7 +51,13 @@ enum ps_status ps_network_open(const char *text, struct ps_network **network, st
 }
 
 enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
-    return onnx_is_file(path) ? onnx_read_network(path, network, error) : network_read_json(path, network, error);
+    if (onnx_is_file(path)) return onnx_read_network(path, network, error);
+    enum ps_status status = network_read_json(path, network, error);
+    if (status == PS_BAD_INPUT && !ends_with(path, strlen(path), ".json"))
+        error_hint(error,
+                   "networks come as ONNX (NAME.onnx, as torch.onnx.export writes it) or JSON; weights alone, as safetensors, "
+                   "are for `init`");
+    return status;
 }
 
 enum ps_status ps_network_write(const struct ps_network *network, const char *path, struct ps_error *error) {

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/split.h"
+
 /* How many times in a mini-batch a pair of transfers, there and back, is waited for. */
 static int exposed_transfers(enum bapipe_pipeline pipeline, const struct bapipe_stages *stages) {
     int n = stages->count, m = stages->micro_batches;
@@ -85,13 +87,11 @@ static bool transfer_hides(const struct partition_problem *problem, int stage, c
 
 /* Channels of the layer before the boundary; 0 if it is not to be split there. */
 static int channels_before(const struct graph *graph, const struct boundary *boundary) {
-    const struct node *head = &graph->nodes[graph->layers[boundary->layer].node_first];
-    if (head->id != OPERATOR_CONVOLUTION && head->id != OPERATOR_LINEAR) return 0;
-    if (head->id == OPERATOR_CONVOLUTION && head->attributes.groups > 1) return 0;
-    if (boundary->share < LEAST_SHARE || boundary->share > 1 - LEAST_SHARE) return 0;
-    int unit = head->attributes.channels >= MANY ? VECTOR : 1;
-    int channels = unit * (int)lround(boundary->share * head->attributes.channels / unit);
-    return channels < head->attributes.channels ? channels : 0;
+    int unit = graph_split_unit(graph, boundary->layer, NULL), size = graph_split_size(graph, boundary->layer);
+    if (unit == 0 || boundary->share < LEAST_SHARE || boundary->share > 1 - LEAST_SHARE) return 0;
+    if (unit == 1 && size >= MANY) unit = VECTOR;
+    int channels = unit * (int)lround(boundary->share * size / unit);
+    return channels < size ? channels : 0;
 }
 
 enum ps_status bapipe_splits(const struct partition_problem *problem, const struct graph *graph, struct text *splits,
@@ -112,8 +112,8 @@ enum ps_status bapipe_splits(const struct partition_problem *problem, const stru
             text_add(splits, "%s%s:%d", joint, layer->name, channels);
         } else if (channels > split_at) {
             /* The rest of the layer, by the name that the previous split gave it. */
-            text_add(splits, "%s%s[%d:%d]:%d", joint, layer->name, split_at,
-                     graph->nodes[layer->node_first].attributes.channels, channels - split_at);
+            text_add(splits, "%s%s[%d:%d]:%d", joint, layer->name, split_at, graph_split_size(graph, boundary.layer),
+                     channels - split_at);
         }
         split_layer = boundary.layer;
         split_at = channels;

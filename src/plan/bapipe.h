@@ -39,7 +39,8 @@ double bapipe_bandwidth(enum bapipe_pipeline pipeline, const struct bapipe_stage
 /*
  * Which layers to split inside (BaPipe's intra-layer partition): with the ideal time T = 1 / sum(1 / T_n) every boundary
  * between two workers is at a point inside some layer. If that is a convolution or linear layer, it is split there, at a number
- * of its output channels. The rewritten network (graph/split.h) is then profiled and planned like any other.
+ * of its output channels; an attention at a number of its heads. The rewritten network (graph/split.h) is then profiled and
+ * planned like any other.
  */
 
 /* Appends the value of a model's option `split`, as in "conv2:8+fc1:60"; nothing if no split helps. A boundary within 1/16 of a

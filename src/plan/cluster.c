@@ -325,7 +325,7 @@ static json_t *link_json(const struct ps_cluster *cluster, const struct cluster_
     return object;
 }
 
-static json_t *cluster_document(const struct ps_cluster *cluster) {
+json_t *cluster_document(const struct ps_cluster *cluster) {
     json_t *devices = json_array(), *links = json_array();
     for (int w = 0; w < cluster->workers; w++) {
         const struct cluster_device *device = &cluster->devices[w];

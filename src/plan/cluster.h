@@ -2,6 +2,8 @@
 #ifndef PENSTOCK_PLAN_CLUSTER_H
 #define PENSTOCK_PLAN_CLUSTER_H
 
+#include <jansson.h>
+
 #include "base/arena.h"
 #include "profile/profile.h"
 
@@ -53,6 +55,8 @@ double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, in
 /* Seconds that `bytes` take from one worker to another; 0 within a worker. */
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes);
 enum ps_status cluster_copy(const struct ps_cluster *cluster, struct ps_cluster **copy, struct ps_error *error);
+/* The document of its file; NULL or incomplete where memory ran out (base/json.h). */
+json_t *cluster_document(const struct ps_cluster *cluster);
 /* A cluster from the text of its file, as another process sends it. */
 enum ps_status cluster_parse(const char *text, size_t size, struct ps_cluster **cluster, struct ps_error *error);
 

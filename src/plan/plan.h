@@ -101,6 +101,8 @@ struct stage_wire plan_stage_wire(const struct ps_plan *plan, int stage);
 /* Returns true if a worker runs forwards of the stage; forwards or backwards. */
 bool plan_stage_forwards_on(const struct plan_stage *stage, int worker);
 bool plan_stage_is_on(const struct plan_stage *stage, int worker);
+/* The document of its file; NULL or incomplete where memory ran out (base/json.h). */
+json_t *plan_document(const struct ps_plan *plan);
 /* A plan from its file; whether its names are known is not this module's to say (ps_plan_read). */
 enum ps_status plan_read(const char *path, struct ps_plan **plan, struct ps_error *error);
 /* Likewise from the text of its file, as another process sends it. */

@@ -353,7 +353,7 @@ static json_t *prediction_json(const struct ps_plan *plan) {
     return root;
 }
 
-static json_t *plan_document(const struct ps_plan *plan) {
+json_t *plan_document(const struct ps_plan *plan) {
     json_t *root = json_pack("{s:s, s:i, s:s, s:s*, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan",
                              "version", 1, "model", plan->model, "network", plan->network[0] ? plan->network : NULL, "method",
                              plan->method, "schedule", plan->schedule, "weights", plan->weights, "optimizer", plan->optimizer,

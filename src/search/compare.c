@@ -264,9 +264,10 @@ static enum ps_status make_row(struct making *making, struct ps_error *error) {
     making->found += done;
     if (done) return PS_OK;
     if (should_stop(lists)) return tell_stopped(making, error);
-    log_info("row %d of %d: %s, method %s, schedule %s, weights %s%s%s, %d worker%s", number + 1, making->rows,
+    log_info("row %d of %d: %s, method %s, schedule %s, weights %s%s%s, %d worker%s%s%s%s%s", number + 1, making->rows,
              making->kind->model(making->kind->context, network), row->method, row->schedule, row->weights,
-             row->wire[0] ? ", wire " : "", row->wire, machines.workers, text_plural(machines.workers));
+             row->wire[0] ? ", wire " : "", row->wire, machines.workers, text_plural(machines.workers),
+             row->memory[0] ? ", memory " : "", row->memory, row->bandwidth[0] ? ", bandwidth " : "", row->bandwidth);
     if (lists->seed_count > 1) log_info("seed %llu", (unsigned long long)row->row.seed);
     log_progress("comparing", number, making->rows, "%s %s", row->method, row->schedule);
     TRY(making->kind->fill(making->kind->context, network, &planning, &machines, row, error));

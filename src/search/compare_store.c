@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "plan/cluster.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -49,6 +50,10 @@ void fields_add(json_t *document, const void *of, const struct field *fields, si
             break;
         case FIELD_BOOL:
             value = json_boolean(*(const bool *)at);
+            break;
+        case FIELD_SWITCH:
+            memcpy(&integer, at, sizeof integer);
+            value = json_boolean(integer);
             break;
         case FIELD_DOUBLE:
             memcpy(&number, at, sizeof number);
@@ -108,11 +113,7 @@ json_t *compare_question(const struct ps_compare_options *lists, const char *kin
     json_object_set_new(question, "seeds", seeds);
     json_object_set_new(question, "planning", planning);
     json_object_set_new(question, "machines", machines);
-    if (lists->cluster) {
-        char *text = ps_cluster_json(lists->cluster);
-        json_object_set_new(question, "cluster", text ? json_load_text(text, strlen(text), 0, NULL) : NULL);
-        free(text);
-    }
+    if (lists->cluster) json_object_set_new(question, "cluster", cluster_document(lists->cluster));
     return question;
 }
 

@@ -11,7 +11,8 @@
 
 #include "search/compare.h"
 
-enum field_kind { FIELD_TEXT, FIELD_INT, FIELD_INT64, FIELD_UINT64, FIELD_BOOL, FIELD_DOUBLE };
+/* FIELD_SWITCH: an int that is 0 or 1. */
+enum field_kind { FIELD_TEXT, FIELD_INT, FIELD_INT64, FIELD_UINT64, FIELD_BOOL, FIELD_SWITCH, FIELD_DOUBLE };
 
 /* A member of a struct, as it stands in a document. */
 struct field {

@@ -462,17 +462,18 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     TRY(search_choose(options, workers, &choice, error));
     if (options->replicate) TRY(check_replicas(&choice, error));
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
-    enum ps_status status;
+    enum ps_status status = PS_OK;
     if (search_has_limit(search->cluster, workers)) {
         struct straight straight = search_straight(&choice, workers);
-        TRY_OUT(lower_straight(&straight, &programs, error));
-        problem.slots = programs->slots;
+        status = lower_straight(&straight, &programs, &refusal);
+        if (status == PS_OK) problem.slots = programs->slots;
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
-    status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &refusal)
-                                           : solve(search, planner, &problem, &choice, &made, &refusal);
+    if (status == PS_OK)
+        status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &refusal)
+                                               : solve(search, planner, &problem, &choice, &made, &refusal);
     /* A schedule or policy that cannot run the planner's own cut can run a chain's. */
     if (status == PS_OK || status == PS_NO_PLAN ||
         (status == PS_USAGE && !(planner->own_schedule && choice.policy->needs_flush))) {
@@ -492,7 +493,6 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     if (status == PS_OK && !planner->baseline && !options->paper_cost)
         search_relax_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
-out:
     ps_programs_destroy(programs);
     return status;
 }

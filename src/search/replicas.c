@@ -113,7 +113,7 @@ static double walk_s(const struct stage *stage) {
     return most_s + (bytes > 0 ? stage->updates * sum_s : 0);
 }
 
-/* The largest share of its memory that a worker needs; above 1 exactly if the stage does not fit. */
+/* The largest share of its memory that a worker needs; above 1 if the stage does not fit. */
 static double walk_share(const struct stage *stage) {
     const struct replica_shape *shape = stage->shape;
     double most = 0;
@@ -123,9 +123,7 @@ static double walk_share(const struct stage *stage) {
         if (device->memory_bytes == 0) continue;
         struct stage_cost cost = stage_walk_cost(&stage->walks[stage->type[r]]);
         struct worker_memory memory = stage_memory(&cost.size, &shape->slots[worker], shape->problem->moments);
-        int64_t needed = worker_memory_total(&memory);
-        double share = (double)needed / (double)device->memory_bytes;
-        most = fmax(most, needed <= device->memory_bytes ? fmin(share, 1) : fmax(share, nextafter(1, 2)));
+        most = fmax(most, (double)worker_memory_total(&memory) / (double)device->memory_bytes);
     }
     return most;
 }

@@ -38,7 +38,7 @@ int simulate_plan_batches(const struct ps_plan *plan) {
     int latest = 0;
     if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
     for (int i = 0; i < plan->pattern_count; i++) latest = number_larger_int(latest, plan->pattern[i].shift);
-    int batches = simulate_enough_batches(schedule, plan->workers, plan->micro_batches);
+    int batches = simulate_enough_batches(schedule, plan_busy_workers(plan), plan->micro_batches);
     if (!schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
     return number_larger_int(batches, 4 * latest / plan->micro_batches);
 }

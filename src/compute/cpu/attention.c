@@ -105,14 +105,12 @@ static void make(struct draft *draft, struct attention *attention) {
 
 static size_t score_bytes(const struct attention_shape *s) { return (size_t)attention_scores(s) * sizeof(float); }
 
-/* Of a part: scores or their gradients in f32, behind what dropout touches; weights, or gradients, for products. */
-static float *part_scores(const struct kernel_call *call) { return (float *)call->workspace + CPU_DROP_GROUP; }
+/* Of a part: scores or their gradients in f32; weights, or gradients, for products. */
+static float *part_scores(const struct kernel_call *call) { return call->workspace; }
 static uint16_t *part_rounded(const struct attention *attention, const struct kernel_call *call) {
     return (uint16_t *)(void *)(part_scores(call) + memory_align(score_bytes(&attention->part)) / sizeof(float));
 }
-static size_t part_workspace(const struct attention *attention) {
-    return CPU_DROP_GROUP * sizeof(float) + 2 * memory_align(score_bytes(&attention->part));
-}
+static size_t part_workspace(const struct attention *attention) { return 2 * memory_align(score_bytes(&attention->part)); }
 
 /* The parts of the workspace before oneDNN's: the scores' gradients, the dropped weights, the gradients of shared heads. */
 static size_t shared_start(const struct attention *attention) {
@@ -360,12 +358,23 @@ static const float *input_of(const struct attention_shape *s, const struct kerne
     return attention_row(s, call->input, part, 0, 0, 0);
 }
 
+/* Dropout of the weights of so many samples, which begin at this row. Random numbers are counted over all heads of a sample. */
+static void drop(const struct attention *attention, const struct kernel_call *call, int64_t row, int64_t samples, int64_t count,
+                 const float *from, float *to) {
+    const struct attention_shape *s = &attention->shape;
+    const float rate = attention->kernel.node->attributes.rate;
+    const int64_t runs = s->heads < s->all_heads ? samples : 1, each = count / runs;
+    for (int64_t n = 0; n < runs; n++)
+        cpu_drop(attention->kernel.device, call->key, rate, (size_t)attention_place(s, row + n * s->heads * s->queries),
+                 (size_t)each, from + n * each, to + n * each);
+}
+
 /* The weights by which the values are multiplied: with dropout those in the workspace after the scores' gradients. */
 static const float *drop_weights(const struct attention *attention, const struct kernel_call *call) {
     float rate = attention->kernel.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;
     float *dropped = (float *)((char *)call->workspace + memory_align(score_bytes(&attention->shape)));
-    cpu_drop(attention->kernel.device, call->key, rate, 0, (size_t)attention_scores(&attention->shape), call->inner, dropped);
+    drop(attention, call, 0, attention->shape.samples, attention_scores(&attention->shape), call->inner, dropped);
     return dropped;
 }
 
@@ -424,7 +433,7 @@ static const uint16_t *part_weights(const struct attention *attention, const str
     float *plain = part_scores(call);
     uint16_t *dropped = part_rounded(attention, call);
     numbers_convert(count, TYPE_F32, plain, TYPE_BF16, kept);
-    cpu_drop(attention->kernel.device, call->key, rate, part.score, count, plain, plain);
+    drop(attention, call, (int64_t)part.score / attention->shape.keys, attention->part.samples, (int64_t)count, plain, plain);
     numbers_convert(count, TYPE_BF16, dropped, TYPE_F32, plain);
     return dropped;
 }
@@ -491,9 +500,17 @@ static enum ps_status shared_gradient(const struct attention *attention, enum pr
     return PS_OK;
 }
 
+/* Of a part of the heads, the gradients of the others' features are 0. */
+static void clear_gradients(const struct kernel *kernel, const struct attention_shape *s, const struct kernel_call *call) {
+    for (int i = 0; i < (s->packed ? 1 : 3) && s->heads < s->all_heads; i++)
+        if (call->input_gradient[i] != NULL)
+            memset(call->input_gradient[i], 0, (size_t)(kernel->samples * shape_bytes(kernel_input(kernel, i))));
+}
+
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
     const struct attention *attention = (const struct attention *)kernel;
     const struct attention_shape *s = &attention->shape;
+    clear_gradients(kernel, s, call);
     if (attention->narrow) return for_parts(attention, call, narrow_backward);
     float *query = attention_gradient(s, call->input_gradient, ATTENTION_QUERY, 0, 0, 0), *scores = call->workspace;
     bool key = call->input_gradient[attention_input(s, ATTENTION_KEY)] != NULL,

@@ -58,9 +58,7 @@ static inline int64_t largest_scratchpad(const struct primitive *primitives, int
     return most;
 }
 
-/* Dropout (operators/dropout.c) by `key` of `count` elements that have the numbers from `first` on; `from` may be `to`. Where
- * `first` is no multiple of CPU_DROP_GROUP, memory of so many elements before both is touched. */
-enum { CPU_DROP_GROUP = 4 * RANDOM_LANES };
+/* Dropout (operators/dropout.c) by `key` of `count` elements that have the numbers from `first` on; `from` may be `to`. */
 void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, const float *from,
               float *to);
 

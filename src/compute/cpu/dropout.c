@@ -8,14 +8,14 @@
 
 #include "compute/cpu/cpu.h"
 
-enum { GROUP = CPU_DROP_GROUP }; /* elements whose random numbers are drawn together */
+enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
 
 struct dropout {
     const float *from;
     float *to;
     struct random_key key;
     float rate, scale;
-    size_t start; /* added to the range of drop_range */
+    size_t start, least; /* added to the range of drop_range; elements before this one are left alone */
 };
 
 /* A whole group: element 4 i + j has word j of block i. */
@@ -35,11 +35,12 @@ static void drop_part(const void *context, size_t first, size_t end) {
     uint32_t words[4][RANDOM_LANES];
     for (size_t i = first; i < end; i += GROUP) {
         random_blocks(d->key, i / 4, words);
-        if (end - i >= GROUP) {
+        if (i >= d->least && end - i >= GROUP) {
             drop_group(words, least, d->scale, d->from + i, d->to + i);
             continue;
         }
-        for (size_t j = 0; i + j < end; j++) d->to[i + j] = words[j % 4][j / 4] >= least ? d->from[i + j] * d->scale : 0;
+        for (size_t j = i < d->least ? d->least - i : 0; j < GROUP && i + j < end; j++)
+            d->to[i + j] = words[j % 4][j / 4] >= least ? d->from[i + j] * d->scale : 0;
     }
 }
 
@@ -58,6 +59,7 @@ void cpu_drop(const struct device *device, struct random_key key, float rate, si
     struct dropout dropout = dropout_of(key, rate, (const float *)((uintptr_t)from - first * sizeof *from),
                                         (float *)((uintptr_t)to - first * sizeof *to));
     dropout.start = start;
+    dropout.least = first;
     device_parallel(device, first - start + count, 4096, drop_range, &dropout);
 }
 

@@ -7,7 +7,7 @@
  *
  * With a cap the scores before the mask are c tanh(q k^T scale / c), so that ds has the factor 1 - tanh^2. Where heads share
  * keys and values, or queries a mask, the gradients are added up. Inner: p (N, heads, Tq, Tk). Dropout's random numbers are
- * counted along p.
+ * counted along p, of a part of the heads along the p of all.
  */
 #include <math.h>
 #include <string.h>
@@ -26,11 +26,12 @@ static double divisor(const struct kernel *kernel, const struct attention_shape 
     return scale > 0 ? 1 / (double)scale : sqrt((double)s->each[ATTENTION_KEY]);
 }
 
-/* The weight with this number after dropout. */
-static double dropped(const struct kernel *kernel, const struct kernel_call *call, int64_t number, double value) {
+/* A weight of the row after dropout. */
+static double dropped(const struct kernel *kernel, const struct attention_shape *s, const struct kernel_call *call, int64_t row,
+                      int64_t key, double value) {
     float rate = kernel->node->attributes.rate;
     if (!call->training || rate == 0) return value;
-    return random_uniform(call->key, (uint64_t)number) >= rate ? value / (1 - (double)rate) : 0;
+    return random_uniform(call->key, (uint64_t)(attention_place(s, row) + key)) >= rate ? value / (1 - (double)rate) : 0;
 }
 
 /* The score of a query and a key before the mask, and its derivative by their product times the scale. */
@@ -74,7 +75,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
         for (int64_t e = 0; e < each; e++) {
             double sum = 0;
             for (int64_t key = 0; key < s.keys; key++) {
-                double weight = dropped(kernel, call, row * s.keys + key, (double)p[key]);
+                double weight = dropped(kernel, &s, call, row, key, (double)p[key]);
                 sum += weight * (double)attention_row(&s, call->input, ATTENTION_VALUE, n, key, head)[e];
             }
             y[e] = (float)sum;
@@ -101,10 +102,10 @@ static void backward_row(const struct kernel *kernel, const struct kernel_call *
             float *dv = attention_gradient(s, call->input_gradient, ATTENTION_VALUE, n, key, head);
             double product = 0;
             for (int64_t e = 0; e < each; e++) product += (double)dy[e] * (double)v[e];
-            double dp = dropped(kernel, call, row * s->keys + key, product);
+            double dp = dropped(kernel, s, call, row, key, product);
             if (pass == 0) mean += (double)p[key] * dp;
             if (pass == 0) continue;
-            double ds = (double)p[key] * (dp - mean), weight = dropped(kernel, call, row * s->keys + key, (double)p[key]);
+            double ds = (double)p[key] * (dp - mean), weight = dropped(kernel, s, call, row, key, (double)p[key]);
             if (dmask != NULL) dmask[attention_mask_offset(s, row) + key] += (float)ds;
             if (cap > 0) score(kernel, s, call, row, key, &slope);
             ds = ds * slope / divisor(kernel, s);

@@ -1,8 +1,8 @@
 /*
  * Batch normalisation over each channel (Ioffe and Szegedy, 2015): reads epsilon (0: 1e-5), momentum (0: 0.1; the share of
  * the new statistics, as in PyTorch) and double_precision (sums, and what follows from them, on devices that compute in single
- * precision; networks of earlier versions keep their bits). Training normalises with the biased variance of the micro-batch; the
- * running variance gathers the unbiased one.
+ * precision; networks of earlier versions keep their bits). Training normalises with the biased variance of the micro-batch;
+ * the running variance gathers the unbiased one.
  */
 #include "graph/operators.h"
 

@@ -71,7 +71,7 @@ static int measure(const struct balance *balance, enum measure what, const int *
         *excess = what == EVERYTHING ? excess_of(balance->problem, s, first, last[s]) : 0;
         *time = what == EVERYTHING ? partition_stage_s(balance->problem, s, first, last[s])
                                    : partition_load_s(balance->problem, s, first, last[s]);
-        if (*excess > figures[worst] || (*excess == figures[worst] && *time > figures[stages + worst])) worst = s;
+        if (s == 0 || *excess > figures[worst] || (*excess == figures[worst] && *time > figures[stages + worst])) worst = s;
     }
     return worst;
 }

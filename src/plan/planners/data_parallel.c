@@ -19,6 +19,10 @@ static double worker_s(const struct planner_problem *problem, int worker) {
 }
 
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
+    if (problem->flush && problem->micro_batches < problem->workers)
+        return error_set(error, PS_USAGE,
+                         "`micro_batches`: %d of a mini-batch; data parallelism on %d workers needs at least %d",
+                         problem->micro_batches, problem->workers, problem->workers);
     struct stage_cost whole = stage_cost(problem->costs, 0, problem->costs->layer_count - 1);
     int64_t bytes = stage_gradient_bytes(&whole.size) + whole.size.statistics_bytes;
     answer->stages = arena_take(&answer->arena, 1, sizeof *answer->stages);
