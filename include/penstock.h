@@ -660,42 +660,42 @@ struct ps_train_options {
     int batch;                             /* samples in a mini-batch; 0: as the plan says, 64 where the plan is made here */
     /* how long, in all: steps > 0 wins over epochs; with both 0 it is one epoch */
     int epochs, steps;
-    int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch */
+    int evaluate_every;  /* steps, counted from the beginning of each epoch; 0: once an epoch; -1: not said, which is 0 */
     int valid_bleu;      /* of pairs: sentences of `valid` to translate at each evaluation, for BLEU; 0: none */
     const char *lengths; /* of pairs: shorter lengths than the network's seq, ascending, as "8,12"; a mini-batch of training
                             takes samples of one length and is computed at it. NULL: all have the network's */
     /* optimizer; NaN: its default */
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
     const char *lr_schedule; /* "constant", "step:AT[,AT...]:FACTOR", "poly:POWER", "cosine" */
-    int warmup_steps;        /* in which the rate grows to its value; 0: none; -1: not said, which is none, too */
-    bool lr_per_epoch;       /* the schedule moves between epochs only */
+    int warmup_steps;        /* in which the rate grows to its value; 0: none; -1: not said, which is 0 */
+    int lr_per_epoch;        /* 1: the schedule moves between epochs only; 0: with each step; -1: not said, which is 0 */
     double clip; /* greatest norm of a gradient, divided among the stages: the weights depend on the cut; 0: any; NaN: not
-                    said, which is any, too */
+                    said, which is 0 */
     double label_smoothing;    /* of the loss in training; NaN: as the model says */
-    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL: nothing */
+    const char *decay_exclude; /* "biases", "norms" or "biases,norms": what weight decay leaves alone; NULL, "none": nothing */
     /* Groups of parameters as "head.*:lr=0.01;*.bias:weight-decay=0": patterns of names, as ps_network_freeze takes them, with
      * a learning rate, which the schedule changes as the others', or a weight decay of their own, or both. The first group that
-     * a parameter fits is its own. NULL: none. */
+     * a parameter fits is its own. NULL, "none": none. */
     const char *groups;
     /* where */
     const char *device;    /* NULL: "cpu" */
     const char *transport; /* NULL: "mpi" where several processes were started, else "threads"; "serial": all in one thread */
     int threads;           /* per worker; 0: 1 */
-    bool emulate;          /* this machine plays the cluster: workers are as slow, links take as long as it says */
+    int emulate; /* 1: this machine plays the cluster: workers are as slow, links take as long as it says; -1: not said, 0 */
     uint64_t seed;
     const char *out; /* run directory; NULL: nothing is written */
     bool trace;
     /* lasting */
-    int checkpoint_every; /* steps, counted from the beginning of each epoch; 0: only where it evaluates */
+    int checkpoint_every; /* steps, counted from the beginning of each epoch; 0: only where it evaluates; -1: not said, 0 */
     int keep_checkpoints; /* the newest so many stay; 0: 2 */
     /* A run directory: goes on from its newest whole checkpoint. Of what stands above only these fields count then: plan,
      * profile, cluster, planning and machines (a new plan, or requests for one), data and valid (which must be given again
      * where they are the caller's; files that changed since are PS_USAGE unless they are given again), device, transport,
-     * threads, emulate, trace, tensorboard, keep_checkpoints and checkpoint_minutes; and as far as they are not their defaults
-     * epochs and steps (the total: PS_USAGE where the run has reached it), evaluate_every, checkpoint_every, keep_best,
-     * best_by, patience and all from lr to groups, with which the steps that follow are trained: a warmup_steps or clip of 0
-     * ends the warm-up or the clipping that the run had. The run's configuration keeps what was changed and when. A run that
-     * had ended, and is not asked for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none.
+     * threads, trace, tensorboard, keep_checkpoints and checkpoint_minutes; and as far as they are not as
+     * ps_train_options_init leaves them, epochs and steps (the total: PS_USAGE where the run has reached it), evaluate_every,
+     * checkpoint_every, keep_best, best_by, patience, emulate and all from lr to groups, with which the steps that follow are
+     * trained. 0 or "none" ends what the run had. The run's configuration keeps what was changed and when. A run that had
+     * ended, and is not asked for more, keeps its files as they are. PS_NO_CHECKPOINT: there is none.
      */
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
@@ -703,10 +703,11 @@ struct ps_train_options {
     /* Also a checkpoint when the last is so old, 0: no; NaN: 10. With weights that are not synchronous it sets
      * checkpoint_every, where that is 0 and the plan predicts how long a step takes. */
     double checkpoint_minutes;
-    bool keep_best;      /* the checkpoint of the best evaluation stays, beside the newest */
+    int keep_best;       /* 1: the checkpoint of the best evaluation stays, beside the newest; -1: not said, which is 0 */
     const char *best_by; /* on `valid`: "loss" (NULL), "accuracy", "perplexity" or "bleu" */
-    int patience;        /* ends the training, as if it were over, after so many evaluations without a better one; 0: never */
-    bool tensorboard;    /* with `out` or `resume`: the curves also as an event file of TensorBoard in the run's directory */
+    int patience; /* ends the training, as if it were over, after so many evaluations without a better one; 0: never; -1: not
+                     said, which is 0 */
+    bool tensorboard; /* with `out` or `resume`: the curves also as an event file of TensorBoard in the run's directory */
     /* A directory in which profiles that are measured here are kept and found again; NULL: none. It is made if it is missing.
      */
     const char *profile_cache;

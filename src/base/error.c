@@ -36,7 +36,10 @@ static void one_line(char *text) {
     for (const char *c = text; (c = utf8_invalid(c, length - (size_t)(c - text))) != NULL;) text[c - text] = '?';
 }
 
+_Thread_local bool error_memory_untold;
+
 enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
+    if (status == PS_OUT_OF_MEMORY) error_memory_untold = false;
     if (error == NULL) return status;
     char message[MESSAGE_SIZE];
     va_list arguments;

@@ -32,6 +32,11 @@ void error_names(struct ps_error *error, const char *const *names, size_t count)
 /* Out of memory: "out of memory: WHAT needs SIZE". */
 enum ps_status error_memory(struct ps_error *error, const char *what, size_t bytes);
 
+#ifndef __cplusplus
+/* In this thread memory ran out where no status could say so (base/json.h). The next PS_OUT_OF_MEMORY says it. */
+extern _Thread_local bool error_memory_untold;
+#endif
+
 /* Returns the status of `call` from the enclosing function if it failed. */
 #define TRY(call)                                                                                                              \
     do {                                                                                                                       \

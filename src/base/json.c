@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -123,7 +124,6 @@ static enum ps_status read_old_names(json_t *root, const char *path, struct ps_e
  * While it reads, jansson does not survive that: it loses characters of the string that it reads, and then looks for the
  * string's end behind it. So it gets the memory from a reserve, and no more of the text.
  */
-static _Thread_local bool memory_failed;
 static _Thread_local struct {
     char *begin;
     size_t size, used;
@@ -134,7 +134,7 @@ static json_free_t release_plain;
 static void *allocate(size_t size) {
     void *memory = allocate_plain(size);
     if (memory != NULL) return memory;
-    memory_failed = true;
+    error_memory_untold = true;
     if (size > reserve.size - reserve.used) return NULL;
     memory = reserve.begin + reserve.used;
     reserve.used += (size + 15) / 16 * 16;
@@ -158,7 +158,7 @@ static size_t feed_next(void *buffer, size_t size, void *data) {
     struct feed *feed = data;
     if (size > PIECE) size = PIECE;
     if (size > feed->left) size = feed->left;
-    if (memory_failed) size = 0;
+    if (error_memory_untold) size = 0;
     memcpy(buffer, feed->text, size);
     feed->text += size;
     feed->left -= size;
@@ -172,13 +172,13 @@ __attribute__((constructor)) static void watch_memory(void) {
 }
 
 bool json_memory_failed(void) {
-    const bool failed = memory_failed;
-    memory_failed = false;
+    const bool failed = error_memory_untold;
+    error_memory_untold = false;
     return failed;
 }
 
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble) {
-    const bool failed_before = memory_failed;
+    const bool failed_before = error_memory_untold;
     const locale_t before = number_locale_enter();
     struct feed feed = {text, size};
     json_t *root = NULL;
@@ -186,10 +186,10 @@ json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t
     reserve.begin = malloc(3 * size + (1 << 16));
     reserve.size = 3 * size + (1 << 16);
     reserve.used = 0;
-    memory_failed = reserve.begin == NULL;
+    error_memory_untold = reserve.begin == NULL;
     if (reserve.begin != NULL) root = json_load_callback(feed_next, &feed, flags, trouble);
     number_locale_leave(before);
-    if (memory_failed) {
+    if (error_memory_untold) {
         json_decref(root);
         root = NULL;
         if (trouble != NULL) snprintf(trouble->text, sizeof trouble->text - 1, "%s", out_of_memory);
@@ -197,7 +197,7 @@ json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t
     free(reserve.begin);
     reserve.begin = NULL;
     reserve.size = reserve.used = 0;
-    memory_failed = failed_before;
+    error_memory_untold = failed_before;
     return root;
 }
 
@@ -223,7 +223,7 @@ enum ps_status json_parse(const char *text, size_t size, const char *name, const
         enum ps_status status = check_format(document, name, format, error);
         if (status == PS_OK) status = read_old_names(document, name, error);
         if (json_memory_failed() && status == PS_OK) status = error_memory(error, name, size);
-        memory_failed = failed_before;
+        error_memory_untold = failed_before;
         if (status != PS_OK) {
             json_decref(document);
             return status;
@@ -297,8 +297,10 @@ json_t *json_whole(json_t *array, int count) {
 }
 
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error) {
+    const bool wrong = root == NULL && !error_memory_untold;
     char *text = json_text(root);
-    if (text == NULL) return error_set(error, PS_FAILED, "%s: out of memory, or a number in it is not finite", path);
+    if (wrong) return error_set(error, PS_FAILED, "%s: a number in it is not finite, or a text not UTF-8", path);
+    TRY(memory_check(text, path, error));
     enum ps_status status = file_write(path, text, strlen(text), error);
     free(text);
     return status;

@@ -14,10 +14,12 @@
 #define JSON_FILE_LIMIT ((size_t)1 << 30)
 
 /* json_loadb and json_dumps, with a decimal point in numbers whatever the program's locale. The second also returns NULL if
- * jansson got no memory since this thread's last text: something may be missing from the document. */
+ * jansson got no memory since this thread's last text: something may be missing from the document, or `root` is NULL. */
 json_t *json_load_text(const char *text, size_t size, size_t flags, json_error_t *trouble);
 char *json_dump_text(const json_t *root, size_t flags);
-/* Whether jansson got no memory in this thread since the last text or call, for documents that are not written as text. */
+/* Whether jansson got no memory in this thread since the last text, call, or PS_OUT_OF_MEMORY, for documents that are not
+ * written as text. Who makes a document need not check: it ends in one of these, or in json_text, json_write_file or
+ * json_table, or an error is told that memory ran out. */
 bool json_memory_failed(void);
 
 /* Parses a file; syntax errors name line and column. `format` is the required value of its "format" field, with "version": 1;
@@ -39,7 +41,8 @@ void json_set_text(json_t *object, const char *field, const char *text);
 /* Returns `array` if it has `count` items; else, since memory ran out, frees it and returns NULL, so that json_pack fails and
  * no incomplete file is written. */
 json_t *json_whole(json_t *array, int count);
-/* Writes the text of json_text to a file by file_write. Consumes `root`. */
+/* Writes the text of json_text to a file by file_write. Consumes `root`; PS_FAILED: NULL though there was memory, since a
+ * number is not finite or a text not UTF-8. */
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
 
 /* A place in a document: the value, and the path that messages name. */

@@ -231,20 +231,18 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
     json_t *header = json_object();
     size_t offset = 0;
     json_t *about = json_pack("{s:s}", "format", "pt");
-    bool made = !metadata || json_object_update(about, (json_t *)metadata) == 0;
-    if (!made) json_decref(about);
-    made = made && json_object_set_new(header, "__metadata__", about) == 0;
-    for (int i = 0; i < count && made; i++) {
+    if (metadata) json_object_update(about, (json_t *)metadata);
+    json_object_set_new(header, "__metadata__", about);
+    for (int i = 0; i < count; i++) {
         json_t *shape = json_array();
         for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
         json_int_t first = (json_int_t)offset, past = first + (json_int_t)source_bytes(&tensors[i]);
         json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", number_types[tensors[i].type].safetensors, "shape", shape,
                                   "data_offsets", first, past);
-        made = json_object_set_new(header, tensors[i].name, entry) == 0;
+        json_object_set_new(header, tensors[i].name, entry);
         offset = (size_t)past;
     }
-    char *text = made ? json_dump_text(header, JSON_COMPACT) : NULL;
-    if (!made) json_memory_failed(); /* reported here, and not of the next document */
+    char *text = json_dump_text(header, JSON_COMPACT);
     json_decref(header);
     *data_bytes = offset;
     return text;

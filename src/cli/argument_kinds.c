@@ -13,7 +13,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 
-enum { NAMES_MAX = 64 };
+enum { NAMES_MAX = 64, WITHOUT_UNIT = 1024 };
 
 ARGUMENT_READER(text) {
     if (text[0] == '\0')
@@ -28,6 +28,19 @@ ARGUMENT_READER(several) {
     if (list->count == most) return message_set(error, PS_USAGE, "--%s: given more than %d times", argument->name, most);
     CHECK(argument_read_text(argument, text, &list->values[list->count], error));
     list->count++;
+    return PS_OK;
+}
+
+/* Of flags, which have no text. */
+ARGUMENT_READER(yes) {
+    (void)argument, (void)text, (void)error;
+    *(int *)target = 1;
+    return PS_OK;
+}
+
+ARGUMENT_READER(no) {
+    (void)argument, (void)text, (void)error;
+    *(int *)target = 0;
     return PS_OK;
 }
 
@@ -224,6 +237,9 @@ ARGUMENT_READER(size) {
     int64_t bytes;
     CHECK(units_parse_size(text, long_name(argument, name), &bytes, error));
     if ((double)bytes < argument->low) return out_of_range(argument, text, error);
+    /* Whoever writes 12 means gigabytes. */
+    if (bytes < WITHOUT_UNIT && text[strspn(text, "0123456789")] == '\0')
+        return message_set(error, PS_USAGE, "--%s: '%s' is so many bytes; add a unit, as in %sGiB", argument->name, text, text);
     *(int64_t *)target = bytes;
     return PS_OK;
 }

@@ -72,16 +72,14 @@ static enum ps_status refuse_word(const struct reading *reading, const char *wor
 static enum ps_status take(struct reading *reading, int index, const char *text, struct ps_error *error) {
     const struct argument *row = reading->row[index];
     void *target = reading->values[index] + row->offset;
-    if (row->read == NULL) {
-        *(bool *)target = true;
-        reading->given[index] = row->name;
-        return PS_OK;
-    }
+    if (row->value == NULL) text = row->name;
     if (!row->repeats && reading->given[index] != NULL && strcmp(reading->given[index], text) != 0) {
         return message_set(error, PS_USAGE, "--%s: given twice, as '%s' and as '%s'", row->name, reading->given[index], text);
     }
     reading->given[index] = text;
-    return row->read(row, text, target, error);
+    if (row->read != NULL) return row->read(row, text, target, error);
+    *(bool *)target = true;
+    return PS_OK;
 }
 
 /* getopt_long found fault: a word that is no option, a value where none belongs, or none where one does. */
@@ -114,10 +112,10 @@ static enum ps_status read_options(struct reading *reading, int argc, char **arg
     size_t length = 2;
     for (int i = 0; i < reading->count; i++) {
         const struct argument *row = reading->row[i];
-        names[i] = (struct option){row->name, row->read != NULL ? required_argument : no_argument, NULL, LONG_VALUE + i};
+        names[i] = (struct option){row->name, row->value != NULL ? required_argument : no_argument, NULL, LONG_VALUE + i};
         if (row->letter == 0) continue;
         letters[length++] = row->letter;
-        if (row->read != NULL) letters[length++] = ':';
+        if (row->value != NULL) letters[length++] = ':';
     }
     opterr = 0;
     optind = 1;

@@ -14,7 +14,8 @@ struct argument {
     const char *value; /* what the help calls its value; NULL: a flag */
     const char *help;
     size_t offset; /* of the value in the group's struct */
-    /* Reads a value into *target; one of argument_read_*. NULL: a flag, and the target a bool. */
+    /* Reads a value into *target; one of argument_read_*. Of a flag NULL, and the target a bool that becomes true, or yes or
+     * no, and it is an int. */
     enum ps_status (*read)(const struct argument *argument, const char *text, void *target, struct ps_error *error);
     double low, high;           /* the range of a number, both ends accepted */
     enum ps_table table;        /* argument_read_name: where the names stand */
@@ -27,7 +28,7 @@ struct argument {
 /* Their targets: const char *, const char * (a file; "-" becomes OUTPUT_STANDARD), const char * (likewise, and PS_IO where it
  * cannot be written, before the work and not after it), const char *, int (the index), int, uint64_t, double, int64_t, double,
  * double, struct integers, struct numbers, struct words (one more each time), struct betas, struct names, struct texts, struct
- * sizes, struct rates. Lists are separated by commas. */
+ * sizes, struct rates, int (1), int (0). Lists are separated by commas. */
 #define ARGUMENT_READER(kind)                                                                                                  \
     enum ps_status argument_read_##kind(const struct argument *argument, const char *text, void *target, struct ps_error *error)
 ARGUMENT_READER(text);
@@ -49,6 +50,8 @@ ARGUMENT_READER(names);
 ARGUMENT_READER(texts);
 ARGUMENT_READER(sizes);
 ARGUMENT_READER(rates);
+ARGUMENT_READER(yes);
+ARGUMENT_READER(no);
 
 /* A row: OPTION(name, letter or 0, what the help calls its value, kind of value, target, help, other fields of the row...), or
  * a flag's without value and kind. The target is a member of the group's struct, which OF(member) gives the offset of: each
@@ -60,6 +63,9 @@ ARGUMENT_READER(rates);
     }
 #define FLAG(long_name, short_name, target, ...)                                                                               \
     { .name = long_name, .letter = short_name, .offset = OF(target), .help = __VA_ARGS__ }
+/* One whose target is an int, -1 where nothing is said; `kind` is yes or no. */
+#define SWITCH(long_name, kind, target, ...)                                                                                   \
+    { .name = long_name, .read = argument_read_##kind, .offset = OF(target), .help = __VA_ARGS__ }
 #define RANGE(least, most) .low = least, .high = most
 /* Of several commands. */
 #define OPTION_DEVICE(target) OPTION("device", 0, "NAME", name, target, "what computes", .table = PS_TABLE_DEVICES)

@@ -15,7 +15,7 @@ struct command {
     size_t size;                                     /* of the struct that holds its arguments */
     /* The groups of options it takes and where in that struct each group's own struct lies. */
     struct argument_place groups[COMMAND_GROUPS_MAX];
-    struct argument_words words; /* that are no options */
+    struct argument_words words;       /* that are no options */
     void (*defaults)(void *arguments); /* the struct is all zeros before; NULL: it stays so */
     bool every_rank;                   /* under a launcher each process runs it; else the first does, and the others end */
     enum ps_status (*run)(const void *arguments, struct ps_error *error);
@@ -35,8 +35,8 @@ extern const struct argument_group common_group;
 void command_print_help(const struct command *command);
 /* What the help says of an option: its text, the names that it takes, its range. */
 void command_row_text(const struct argument *row, char *out, size_t size);
-/* Writes into a directory, which is there, man pages (man/), docs/commands.md (markdown/) and completions (bash/, zsh/, fish/) of
- * these commands, a list that NULL ends; `penstock --documents DIR`, which the build calls. */
+/* Writes into a directory, which is there, man pages (man/), docs/commands.md (markdown/) and completions (bash/, zsh/, fish/)
+ * of these commands, a list that NULL ends; `penstock --documents DIR`, which the build calls. */
 enum ps_status documents_write(const struct command *const *commands, const char *directory, struct ps_error *error);
 
 #endif

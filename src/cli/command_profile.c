@@ -61,7 +61,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_profile *profile;
     struct ps_cluster *cluster = NULL;
     bool split = arguments->split_for > 0 || arguments->cluster.path != NULL;
-    enum ps_status status = split ? cluster_arguments_open(&arguments->cluster, arguments->split_for, NULL, &cluster, error) : PS_OK;
+    enum ps_status status =
+        split ? cluster_arguments_open(&arguments->cluster, arguments->split_for, NULL, &cluster, error) : PS_OK;
     if (status == PS_OK)
         status = split ? ps_profile_measure_split_for(network, &options, cluster, &profile, error)
                        : ps_profile_measure(network, &options, &profile, error);

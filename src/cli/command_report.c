@@ -46,7 +46,8 @@ static enum ps_status with_plan(const struct report_arguments *arguments, struct
     struct ps_trace *trace = NULL;
     CHECK(ps_plan_read(arguments->plan, &plan, error));
     enum ps_status status = ps_profile_read(arguments->profile, &profile, error);
-    if (status == PS_OK) status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, profile, &cluster, error);
+    if (status == PS_OK)
+        status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, profile, &cluster, error);
     if (status == PS_OK && arguments->against != NULL) status = ps_trace_read(arguments->against, &trace, error);
     options->plan = plan;
     options->profile = profile;

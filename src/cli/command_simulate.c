@@ -63,7 +63,8 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     struct ps_cluster *cluster = NULL;
     CHECK(ps_plan_read(arguments->plan, &plan, error));
     enum ps_status status = ps_profile_read(arguments->profile, &profile, error);
-    if (status == PS_OK) status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, profile, &cluster, error);
+    if (status == PS_OK)
+        status = cluster_arguments_open(&arguments->cluster, ps_plan_info(plan).workers, profile, &cluster, error);
     if (status == PS_OK) status = simulate(arguments, plan, profile, cluster, error);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);

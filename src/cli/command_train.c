@@ -33,7 +33,7 @@ static const struct argument data_rows[] = {
            .excludes = "steps"),
     OPTION("steps", 0, "N", integer, options.steps, "mini-batches in all, instead of epochs", RANGE(1, 1000000000)),
     OPTION("evaluate-every", 0, "N", integer, options.evaluate_every,
-           "steps between evaluations, counted from the beginning of an epoch; without it an epoch", RANGE(1, 1000000000)),
+           "steps between evaluations, counted from the beginning of an epoch; 0: an epoch (0)", RANGE(0, 1000000000)),
     OPTION("valid-bleu", 0, "N", integer, options.valid_bleu,
            "translate the first N pairs of --valid at each evaluation, greedily, and count BLEU", RANGE(1, 1000000000)),
     OPTION("lengths", 0, "N[,N...]", text, options.lengths,
@@ -52,19 +52,21 @@ static const struct argument rate_rows[] = {
     OPTION("weight-decay", 0, "L", number, options.weight_decay, "added to the gradient (0); adamw: decoupled from it (0.01)",
            RANGE(0, 1e6)),
     OPTION("betas", 0, "B1,B2", betas, betas, "of adam and adamw (0.9,0.999)", RANGE(0, 0.999999999)),
-    OPTION("decay-exclude", 0, "biases|norms|biases,norms", text, options.decay_exclude, "what weight decay leaves alone"),
+    OPTION("decay-exclude", 0, "biases|norms|biases,norms|none", text, options.decay_exclude,
+           "what weight decay leaves alone (none)"),
     OPTION("groups", 0, "GLOB:lr=RATE,weight-decay=L[;GLOB:...]", text, options.groups,
-           "parameters, by name, with a learning rate or a weight decay of their own; the first group that fits counts"),
+           "parameters, by name, with a learning rate or a weight decay of their own; the first group that fits counts (none)"),
     OPTION("clip", 0, "NORM", number, options.clip,
-           "shortens longer gradients to this norm, over the whole network; each stage its part; 0: leaves them (0)", RANGE(0, 1e12)),
+           "shortens longer gradients to this norm, over the whole network; each stage its part; 0: leaves them (0)",
+           RANGE(0, 1e12)),
     OPTION("label-smoothing", 0, "S", number, options.label_smoothing,
            "share of each label that is spread over all classes, in training", RANGE(0, 0.999999)),
     OPTION("eps", 0, "E", number, options.eps, "of adam and adamw (1e-8)", RANGE(0, 1)),
     OPTION("lr-schedule", 0, "NAME", text, options.lr_schedule,
            "constant (where nothing is said), step:AT[,AT...]:FACTOR (epochs, or steps as 4000s), poly:POWER or cosine"),
-    FLAG("lr-per-epoch", 0, options.lr_per_epoch, "the schedule moves between epochs only"),
-    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps, "steps in which the learning rate grows to its value; 0: none (0)",
-           RANGE(0, 1000000000)),
+    SWITCH("lr-per-epoch", yes, options.lr_per_epoch, "the schedule moves between epochs only"),
+    OPTION("warmup", 0, "STEPS", integer, options.warmup_steps,
+           "steps in which the learning rate grows to its value; 0: none (0)", RANGE(0, 1000000000)),
 };
 const struct argument_group training_rate_group = ARGUMENT_GROUP("Optimizer", rate_rows);
 
@@ -76,8 +78,8 @@ static const struct argument where_rows[] = {
     FLAG("no-cache", 0, no_cache,
          "measure the network anew, and do not keep its profile; profiles are kept in $XDG_CACHE_HOME/penstock or "
          "~/.cache/penstock"),
-    FLAG("emulate", 0, options.emulate,
-         "play the cluster that --cluster or --bandwidth describe: slower workers, links that take their time"),
+    SWITCH("emulate", yes, options.emulate,
+           "play the cluster that --cluster or --bandwidth describe: slower workers, links that take their time"),
     OPTION("seed", 0, "N", seed, options.seed, "fixes everything random; 0 where nothing is said"),
     OPTION("out", 'o', "RUN_DIR", text, options.out, "directory for plan, configuration, log, weights and summary"),
     FLAG("trace", 0, options.trace, "also leave when each instruction ran: RUN_DIR/trace.json and timeline.svg"),
@@ -90,8 +92,9 @@ static const char *const kept[] = {"newest", "best", NULL};
 
 static const struct argument lasting_rows[] = {
     OPTION("checkpoint-every", 0, "N", integer, options.checkpoint_every,
-           "a checkpoint every N steps, counted from the beginning of an epoch, beside those where it evaluates; needs --out",
-           RANGE(1, 1000000000)),
+           "a checkpoint every N steps, counted from the beginning of an epoch, beside those where it evaluates; 0: no others "
+           "(0); needs --out",
+           RANGE(0, 1000000000)),
     OPTION("checkpoint-minutes", 0, "M", number, options.checkpoint_minutes,
            "with --out: also a checkpoint when the last is M minutes old; 10 where nothing is said, 0: none. With weights that "
            "are "
@@ -99,15 +102,20 @@ static const struct argument lasting_rows[] = {
            RANGE(0, 1e6)),
     OPTION("keep-checkpoints", 0, "N", integer, options.keep_checkpoints, "the newest N stay (2)", RANGE(1, 1000000)),
     OPTION("keep", 0, "newest|best", choice, keep,
-           "best: also that of the best evaluation on --valid, which `export --checkpoint best` and others take",
+           "best: also that of the best evaluation on --valid, which `export --checkpoint best` and others take; without it "
+           "newest",
            .choices = kept),
     OPTION("best-by", 0, "NAME", text, options.best_by,
            "what of the validation data is compared: loss, where nothing is said, accuracy, perplexity or bleu"),
-    OPTION("patience", 0, "N", integer, options.patience, "training ends after N evaluations without a better one",
-           RANGE(1, 1000000)),
+    OPTION("patience", 0, "N", integer, options.patience,
+           "training ends after N evaluations without a better one; 0: never (0)", RANGE(0, 1000000)),
     OPTION("resume", 0, "RUN_DIR", text, options.resume,
            "go on from the newest whole checkpoint of a run; plan, workers, device, transport, rates and length may be others",
            .excludes = "model init freeze lora batch valid-bleu lengths optimizer seed out"),
+    SWITCH("no-lr-per-epoch", no, options.lr_per_epoch, "with --resume: the schedule moves with each step from there on",
+           .excludes = "lr-per-epoch"),
+    SWITCH("no-emulate", no, options.emulate, "with --resume: workers and links are as fast as they are from there on",
+           .excludes = "emulate"),
     OPTION("restarts", 0, "N", integer, restarts,
            "train in a process of its own and start it again from its last checkpoint when it is lost, at most N times; needs "
            "--out",
@@ -121,6 +129,7 @@ void training_defaults(struct train_arguments *arguments) {
     ps_train_options_init(&arguments->options);
     ps_plan_options_init(&arguments->plan);
     ps_cluster_options_init(&arguments->cluster.options);
+    arguments->keep = arguments->options.keep_best;
     arguments->betas = (struct betas){arguments->options.beta1, arguments->options.beta2};
 }
 
@@ -161,7 +170,7 @@ static const char *find_cache(char cache[4096]) {
 
 enum ps_status training_open(const struct train_arguments *arguments, struct training *training, struct ps_error *error) {
     *training = (struct training){.options = arguments->options};
-    if (arguments->options.evaluate_every > 0 && arguments->valid == NULL)
+    if (arguments->options.evaluate_every > 0 && arguments->valid == NULL && arguments->options.resume == NULL)
         return message_set(error, PS_USAGE, "--evaluate-every: there is nothing to evaluate on; give --valid");
     enum ps_status status = open_objects(arguments, training, error);
     if (status != PS_OK) {
@@ -177,7 +186,7 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
     options->valid = training->valid;
     options->planning = &arguments->plan;
     options->machines = &arguments->cluster.options;
-    options->keep_best = arguments->keep > 0;
+    options->keep_best = arguments->keep;
     options->profile_cache = arguments->no_cache ? NULL : find_cache(training->cache);
     options->beta1 = arguments->betas.first;
     options->beta2 = arguments->betas.second;

@@ -1,5 +1,5 @@
-/* Man pages, the reference docs/commands.md, and completions for bash, zsh and fish, written from the tables of the commands as the
- * help is. */
+/* Man pages, the reference docs/commands.md, and completions for bash, zsh and fish, written from the tables of the commands as
+ * the help is. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,7 +187,8 @@ static bool is_shared(const struct command *const *commands, const struct argume
 
 /* A heading as links name it. */
 static void put_anchor(FILE *out, const char *title) {
-    for (; *title != '\0'; title++) fputc(*title == ' ' ? '-' : *title >= 'A' && *title <= 'Z' ? *title - 'A' + 'a' : *title, out);
+    for (; *title != '\0'; title++)
+        fputc(*title == ' ' ? '-' : *title >= 'A' && *title <= 'Z' ? *title - 'A' + 'a' : *title, out);
 }
 
 static void put_rows(FILE *out, const struct argument_group *group) {
@@ -253,9 +254,10 @@ static void put_section(FILE *out, const struct command *const *commands, const 
 }
 
 static void put_reference(FILE *out, const struct command *const *commands) {
-    fputs("# Commands\n\nThe program writes this page from its tables of options (`penstock --documents DIR`); `penstock COMMAND "
-          "--help` prints the same.\n\n| command | |\n| --- | --- |\n",
-          out);
+    fputs(
+        "# Commands\n\nThe program writes this page from its tables of options (`penstock --documents DIR`); `penstock COMMAND "
+        "--help` prints the same.\n\n| command | |\n| --- | --- |\n",
+        out);
     for (size_t i = 0; commands[i] != NULL; i++)
         fprintf(out, "| [%s](#%s) | %s |\n", commands[i]->name, commands[i]->name, commands[i]->summary);
     fputs("\n| exit status | |\n| --- | --- |\n", out);

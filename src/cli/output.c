@@ -73,6 +73,7 @@ void output_prepare(void) {
         if (fcntl(i, F_GETFD) == -1) (void)open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 enum ps_status output_finish(struct ps_error *error) {

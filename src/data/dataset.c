@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -71,7 +72,16 @@ static TABLE_FIND(find_class, dataset_class, dataset_table, "data format")
     static enum ps_status
     find_format(const char *spec, const char *name, const struct dataset_class **class, struct ps_error *error) {
     enum ps_status status = find_class(name, class, error);
-    if (status != PS_OK) error_prefix(error, "data '%s'", spec);
+    if (status == PS_OK) return PS_OK;
+    /* A path alone; files may be called as their format. */
+    const struct dataset_class *guess;
+    const char *dot = strrchr(spec, '.');
+    const bool known = dot && find_class(dot + 1, &guess, NULL) == PS_OK;
+    if (file_exists(spec))
+        error_set(error, status, "data '%s': the format must stand before it, as in %s:%s", spec,
+                  known ? guess->name : "FORMAT", spec);
+    else
+        error_prefix(error, "data '%s'", spec);
     return status;
 }
 

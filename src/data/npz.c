@@ -319,8 +319,8 @@ static enum ps_status turn(struct member *member, struct array *array, struct ps
     return PS_OK;
 }
 
-static enum ps_status parse_npy(const struct npz *file, struct member *member, const unsigned char *bytes,
-                                struct array *array, struct ps_error *error) {
+static enum ps_status parse_npy(const struct npz *file, struct member *member, const unsigned char *bytes, struct array *array,
+                                struct ps_error *error) {
     const uint64_t size = member->size;
     if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) return damaged(file, member->name, error, "it is no .npy file");
     const int version = bytes[6], field = version == 1 ? 2 : 4;

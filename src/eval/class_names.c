@@ -22,7 +22,8 @@ static enum ps_status take_list(const json_t *list, struct class_names *out, str
     return PS_OK;
 }
 
-enum ps_status class_names_find(const char *run, const struct dataset *dataset, struct class_names *out, struct ps_error *error) {
+enum ps_status class_names_find(const char *run, const struct dataset *dataset, struct class_names *out,
+                                struct ps_error *error) {
     char path[4096];
     *out = (struct class_names){0};
     if (run && file_exists(file_join(path, run, "config.json")))

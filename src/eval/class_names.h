@@ -13,9 +13,10 @@ struct class_names {
     struct json_t *config;
 };
 
-/* The names that the run was trained with (`class_names` of its config.json), else those of the data; `run` may be NULL. The data
- * stay open as long as the names are used. class_names_free ends it, also after a failure. */
-enum ps_status class_names_find(const char *run, const struct dataset *dataset, struct class_names *out, struct ps_error *error);
+/* The names that the run was trained with (`class_names` of its config.json), else those of the data; `run` may be NULL. The
+ * data stay open as long as the names are used. class_names_free ends it, also after a failure. */
+enum ps_status class_names_find(const char *run, const struct dataset *dataset, struct class_names *out,
+                                struct ps_error *error);
 void class_names_free(struct class_names *names);
 
 #endif

@@ -97,7 +97,7 @@ static enum ps_status put_string(struct predicting *p, const char *name, const c
     begin_field(p, name);
     if (is_json(p)) {
         json_t *value = json_string(string);
-        char *quoted = value ? json_dump_text(value, JSON_ENCODE_ANY) : NULL;
+        char *quoted = json_dump_text(value, JSON_ENCODE_ANY);
         json_decref(value);
         TRY(memory_check(quoted, name, error));
         text_add(&p->table, "%s", quoted);
@@ -139,8 +139,8 @@ static int64_t best_of(const float *logits, int64_t classes, double *probability
     return best;
 }
 
-static enum ps_status put_classes(struct predicting *p, const struct evaluated_batch *batch, int64_t index,
-                                  const float *output, struct ps_error *error) {
+static enum ps_status put_classes(struct predicting *p, const struct evaluated_batch *batch, int64_t index, const float *output,
+                                  struct ps_error *error) {
     const struct ps_network *network = batch->network;
     const struct class_names *names = batch->names;
     const int64_t classes = network->classes;

@@ -8,7 +8,8 @@
 static enum ps_status open_run(const char *run, const char *checkpoint, struct trained *trained, struct ps_error *error) {
     char path[4096];
     struct ps_plan *plan;
-    TRY(ps_plan_read(file_join(path, run, "plan.json"), &plan, error));
+    if (!file_exists(file_join(path, run, "plan.json"))) return error_set(error, PS_BAD_INPUT, "`run`: %s holds no run", run);
+    TRY(ps_plan_read(path, &plan, error));
     file_join(path, run, "network.json");
     enum ps_status status = ps_network_open(file_exists(path) ? path : plan->model, &trained->own_network, error);
     trained->network = trained->own_network;

@@ -1,8 +1,8 @@
 /*
  * Profiles that are kept; see cache.h. A file begins with a line of the checksum of all that follows it; then come the key, in
- * one line, a line of its state, and the profile's own file. It is named by the key's checksum, and counts only if its key is the
- * wanted one and it is whole: a damaged file is measured anew and replaced. Of more than ENTRIES files those that were not used
- * for longest go.
+ * one line, a line of its state, and the profile's own file. It is named by the key's checksum, and counts only if its key is
+ * the wanted one and it is whole: a damaged file is measured anew and replaced. Of more than ENTRIES files those that were not
+ * used for longest go.
  */
 #include "profile/cache.h"
 
@@ -88,8 +88,7 @@ static bool read_entry(const char *path, struct entry *entry) {
 static bool find_entry(const char *path, const char *key, struct ps_profile **profile, enum state *state) {
     struct entry entry;
     if (!read_entry(path, &entry)) return false;
-    const bool found =
-        strcmp(entry.key, key) == 0 && profile_parse(entry.json, entry.json_size, profile, NULL) == PS_OK;
+    const bool found = strcmp(entry.key, key) == 0 && profile_parse(entry.json, entry.json_size, profile, NULL) == PS_OK;
     *state = entry.state;
     free(entry.data);
     return found;
@@ -120,8 +119,8 @@ static void bound(const char *directory) {
 static enum ps_status write_entry(const char *path, const char *key, enum state state, const char *json, size_t size) {
     char sum[16];
     const char *text = state_texts[state];
-    const struct file_piece pieces[] = {
-        {sum, CHECKSUM_LENGTH}, {key, strlen(key)}, {"\n", 1}, {text, strlen(text)}, {"\n", 1}, {json, size}};
+    const struct file_piece pieces[] = {{sum, CHECKSUM_LENGTH}, {key, strlen(key)}, {"\n", 1},
+                                        {text, strlen(text)},   {"\n", 1},          {json, size}};
     snprintf(sum, sizeof sum, "%08" PRIx32 "\n", file_checksum(pieces + 1, 5));
     return file_write_pieces(path, pieces, 6, NULL);
 }

@@ -2,8 +2,8 @@
  * Measured profiles that are kept in a directory, so that a network is profiled once on a machine and the same command plans
  * the same way again. An entry is of one network (by its hash), its precision, a device with its threads and busy workers, the
  * sizes of micro-batch, a processor with its cores, and this version; anything else is measured anew. So is what a run did not
- * agree with, once: times may be of a moment when the machine had other work. Where they come out as before, the disagreement has
- * another reason, and they stay.
+ * agree with, once: times may be of a moment when the machine had other work. Where they come out as before, the disagreement
+ * has another reason, and they stay.
  */
 #ifndef PENSTOCK_PROFILE_CACHE_H
 #define PENSTOCK_PROFILE_CACHE_H

@@ -46,7 +46,7 @@ static struct text *next(struct tracing *tracing) {
 /* Any string as JSON, quotes included. */
 static void add_string(struct text *text, const char *words) {
     json_t *string = json_string(words);
-    char *quoted = string ? json_dump_text(string, JSON_ENCODE_ANY) : NULL;
+    char *quoted = json_dump_text(string, JSON_ENCODE_ANY);
     if (quoted)
         text_add(text, "%s", quoted);
     else

@@ -137,19 +137,6 @@ static const char *const figures[] = {"loss",
                                       "measured_bytes",
                                       "best_valid_accuracy"};
 
-static double mean_of(const double *values, int count) {
-    double sum = 0;
-    for (int i = 0; i < count; i++) sum += values[i];
-    return sum / count;
-}
-
-/* The standard deviation of a sample. */
-static double spread_of(const double *values, int count, double mean) {
-    double sum = 0;
-    for (int i = 0; i < count; i++) sum += (values[i] - mean) * (values[i] - mean);
-    return count > 1 ? sqrt(sum / (count - 1)) : 0;
-}
-
 /* The seeds of one combination as one: a figure is their mean, with FIGURE_spread and, where not all have it, FIGURE_seeds. */
 static json_t *combine(const json_t *rows, int first, int seeds) {
     json_t *best = json_array_get(rows, (size_t)first), *reason = NULL;
@@ -169,24 +156,28 @@ static json_t *combine(const json_t *rows, int first, int seeds) {
     json_object_set_new(made, "seeds", json_integer(seeds));
     json_object_set_new(made, "trained", json_integer(trained));
     if (reason) json_object_set(made, "reason", reason);
-    double *values = calloc((size_t)seeds, sizeof *values);
-    for (size_t f = 0; values && f < sizeof figures / sizeof *figures; f++) {
+    for (size_t f = 0; f < sizeof figures / sizeof *figures; f++) {
         char name[64];
+        double sum = 0, squares = 0;
         int known = 0;
         for (int s = 0; s < seeds; s++) {
             const json_t *value = json_object_get(json_array_get(rows, (size_t)(first + s)), figures[f]);
-            if (json_is_number(value)) values[known++] = json_number_value(value);
+            sum += json_number_value(value); /* 0 where there is none */
+            known += json_is_number(value);
         }
         if (known == 0) continue;
-        const double mean = mean_of(values, known);
+        const double mean = sum / known;
+        for (int s = 0; s < seeds; s++) {
+            const json_t *value = json_object_get(json_array_get(rows, (size_t)(first + s)), figures[f]);
+            if (json_is_number(value)) squares += (json_number_value(value) - mean) * (json_number_value(value) - mean);
+        }
         json_object_set_new(made, figures[f], json_real(mean));
         snprintf(name, sizeof name, "%s_spread", figures[f]);
-        json_object_set_new(made, name, json_real(spread_of(values, known, mean)));
+        json_object_set_new(made, name, json_real(known > 1 ? sqrt(squares / (known - 1)) : 0)); /* of a sample */
         snprintf(name, sizeof name, "%s_seeds", figures[f]);
         if (known < seeds) json_object_set_new(made, name, json_integer(known));
     }
-    free(values);
-    return values ? made : NULL;
+    return made;
 }
 
 json_t *comparison_document(const struct ps_comparison *comparison) {

@@ -128,15 +128,16 @@ enum ps_status report_log_read(const char *run, json_t **lines, struct ps_error 
         return status;
     }
     for (char *line = text, *end; status == PS_OK && (end = strchr(line, '\n')) != NULL; line = end + 1, number++) {
-        json_error_t trouble;
-        json_t *entry = json_load_text(line, (size_t)(end - line), 0, &trouble);
-        if (!json_is_object(entry) || !json_is_integer(json_object_get(entry, "step")))
-            status = error_set(error, PS_BAD_INPUT, "%s: line %zu is not a line of a log: %s", path, number,
-                               entry ? "an object with a step is expected" : trouble.text);
-        else
+        json_t *entry = NULL;
+        status = json_parse(line, (size_t)(end - line), path, NULL, &entry, error);
+        if (status == PS_BAD_INPUT || (status == PS_OK && !json_is_integer(json_object_get(entry, "step"))))
+            status = error_set(error, PS_BAD_INPUT, "%s: line %zu is not a line of a log: an object with a step is expected",
+                               path, number);
+        else if (status == PS_OK)
             json_array_append(list, entry);
         json_decref(entry);
     }
+    if (json_memory_failed() && status == PS_OK) status = error_memory(error, path, size);
     /* What follows the last line's end is being written. */
     free(text);
     if (status == PS_OK)
@@ -280,13 +281,6 @@ static json_t *layers_json(const struct cost_table *table) {
         json_array_append_new(layers, object);
     }
     return layers;
-}
-
-/* The text of a document of the library, as a document again. */
-static json_t *reread(char *text) {
-    json_t *root = text ? json_load_text(text, strlen(text), 0, NULL) : NULL;
-    free(text);
-    return root;
 }
 
 /* ------------------------------------------------------------------------------ the timeline */
@@ -610,7 +604,7 @@ static enum ps_status predict(struct subject *subject, int share, json_t *root, 
     if (status != PS_OK) return status;
     if (simulation->timeline.event_count > 0) status = timeline_json(subject, simulation, share, &timeline, error);
     if (status == PS_OK) {
-        json_object_set_new(root, "simulation", reread(ps_simulation_json(simulation)));
+        json_object_set_new(root, "simulation", simulation_document(simulation));
         json_object_set_new(root, "memory", memory_parts_json(simulation, subject->cluster));
         if (timeline) json_object_set_new(root, "timeline", timeline);
     }
@@ -626,7 +620,7 @@ static enum ps_status subject_json(struct subject *subject, int share, json_t **
                              safe_string(subject->path ? last_name(subject->path, name) : subject->name), "path",
                              subject->path ? safe_string(subject->path) : NULL, "config", subject->config, "summary",
                              subject->summary, "log", subject->log, "log_lines", subject->log_lines, "plan",
-                             reread(ps_plan_json(subject->plan)), "traced", subject->measured.event_count > 0);
+                             plan_document(subject->plan), "traced", subject->measured.event_count > 0);
     TRY(memory_check(root, "a report", error));
     enum ps_status status = PS_OK;
     if (subject->profile) status = predict(subject, share, root, error);

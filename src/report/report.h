@@ -2,6 +2,8 @@
 #ifndef PENSTOCK_REPORT_REPORT_H
 #define PENSTOCK_REPORT_REPORT_H
 
+#include <jansson.h>
+
 #include "base/text.h"
 #include "simulate/simulate.h"
 
@@ -47,6 +49,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
 /* Reads the computations of such a trace back (timeline_free). PS_BAD_INPUT names an event that is not valid. */
 enum ps_status report_trace_read(const char *path, struct timeline *timeline, struct ps_error *error);
 
+/* What ps_simulation_json writes; NULL or incomplete where memory ran out (base/json.h). */
+json_t *simulation_document(const struct ps_simulation *simulation);
 /* What ps_simulate_against does, with a timeline; and a trace's computations (timeline_free). */
 enum ps_status report_simulate_against(const struct ps_plan *plan, const struct ps_profile *profile,
                                        const struct ps_cluster *cluster, int batches, const struct timeline *measured,

@@ -249,7 +249,7 @@ static void report_against_table(const struct against *against, struct text *tex
 
 /* ---------------------------------------------------------------- simulations */
 
-static json_t *simulation_document(const struct ps_simulation *simulation) {
+json_t *simulation_document(const struct ps_simulation *simulation) {
     const struct ps_simulation_info *info = &simulation->info;
     json_t *workers = json_array();
     for (int w = 0; w < info->workers; w++) {

@@ -61,6 +61,7 @@ struct checkpoint_state {
     char model[SPEC_SIZE], network[17]; /* name and hash; "": not known */
     uint64_t seed;
     int64_t step;          /* done */
+    bool unevaluated;      /* of the last step, where an evaluation was due: the run stopped in it */
     int64_t epoch_steps;   /* in an epoch; 0: there are no epochs */
     int64_t samples;       /* of the training data; 0: there are none, or it is not known */
     struct step_sum epoch; /* of the current epoch */

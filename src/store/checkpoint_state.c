@@ -66,13 +66,13 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     if (state->best.step > 0)
         best = json_pack("{s:I, s:I, s:s, s:f}", "step", (json_int_t)state->best.step, "evaluations_since",
                          (json_int_t)state->best.since, "by", state->best.by, "value", state->best.value);
-    return json_pack("{s:s, s:i, s:o*, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format",
-                     "penstock-state", "version", 1, "best", best, "model", state->model, "network",
-                     state->network[0] ? state->network : NULL, "seed", seed, "step", (json_int_t)state->step, "epoch_steps",
-                     (json_int_t)state->epoch_steps, "samples", (json_int_t)state->samples, "epoch_so_far",
-                     sum_document(&state->epoch), "line_so_far", sum_document(&state->line), "figures",
-                     figures_document(&state->figures), "training_s", state->training_s, "busy_s", busy, "stages",
-                     stages_document(stages, stage_count));
+    return json_pack("{s:s, s:i, s:o*, s:o*, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format",
+                     "penstock-state", "version", 1, "best", best, "unevaluated", state->unevaluated ? json_true() : NULL,
+                     "model", state->model, "network", state->network[0] ? state->network : NULL, "seed", seed, "step",
+                     (json_int_t)state->step, "epoch_steps", (json_int_t)state->epoch_steps, "samples",
+                     (json_int_t)state->samples, "epoch_so_far", sum_document(&state->epoch), "line_so_far",
+                     sum_document(&state->line), "figures", figures_document(&state->figures), "training_s", state->training_s,
+                     "busy_s", busy, "stages", stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -165,6 +165,7 @@ static enum ps_status read_document(const struct json_place *root, struct checkp
     snprintf(state->model, sizeof state->model, "%s", model);
     state->seed = strtoull(seed, NULL, 10);
     TRY(json_get_integer(root, "step", true, 0, INT32_MAX, &state->step, error));
+    TRY(json_get_bool(root, "unevaluated", false, &state->unevaluated, error));
     TRY(json_get_integer(root, "epoch_steps", true, 0, INT64_MAX, &state->epoch_steps, error));
     TRY(json_get_integer(root, "samples", false, 0, INT64_MAX, &state->samples, error));
     TRY(read_sum(root, "epoch_so_far", true, &state->epoch, error));

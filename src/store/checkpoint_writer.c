@@ -54,7 +54,7 @@ static void remove_unfinished(const char *parent) {
 }
 
 static enum ps_status put_in_place(const char *temporary, const char *place, const char *parent, struct ps_error *error) {
-    /* A checkpoint of this step can only exist if it was skipped when the run was resumed. */
+    /* A checkpoint of this step can only exist if it was skipped when the run was resumed, or lacked the step's evaluation. */
     TRY(file_remove_directory(place, error));
     if (rename(temporary, place) != 0)
         return error_set(error, PS_IO, "%s: cannot be put in its place: %s", place, strerror(errno));

@@ -20,84 +20,75 @@
 
 enum { WORDS_LIMIT = 16 << 20 }; /* readers refuse headers of 100 MB and more */
 
-static enum ps_status set_class_names(const json_t *config, json_t *about, struct ps_error *error) {
-    const json_t *names = json_object_get(config, "class_names");
-    if (json_array_size(names) == 0) return PS_OK;
-    char *text = json_dump_text(names, JSON_COMPACT);
-    TRY(memory_check(text, "names of classes", error));
-    json_object_set_new(about, "class_names", json_string(text));
-    free(text);
-    return PS_OK;
-}
+enum { NORMALISATION_TEXT = 256 };
 
-static enum ps_status set_normalisation(const char *data, int64_t channels, json_t *about, struct ps_error *error) {
+/* As JSON; of data that this program does not know, or whose pixels stay as they are, nothing. */
+static enum ps_status normalisation_text(const char *data, int64_t channels, char text[NORMALISATION_TEXT],
+                                         struct ps_error *error) {
     struct normalisation normalisation;
-    char text[256] = "{\"scale\": 255, \"mean\": [";
     bool known = false;
     const enum ps_status status = samples_normalisation(data, channels, &known, &normalisation, error);
-    /* Data that this program does not know say nothing. */
     if (status != PS_OK && status != PS_USAGE) return status;
     if (status != PS_OK || !known || channels < 1 || channels > AUGMENT_CHANNELS_MAX) return PS_OK;
+    strcpy(text, "{\"scale\": 255, \"mean\": [");
     const float *const values[] = {normalisation.mean, normalisation.deviation};
     for (int list = 0; list < 2; list++) {
         for (int64_t c = 0; c < channels; c++) {
             const size_t used = strlen(text);
-            number_print(text + used, sizeof text - used, "%s%.7g", c ? ", " : "", (double)values[list][c]);
+            number_print(text + used, NORMALISATION_TEXT - used, "%s%.7g", c ? ", " : "", (double)values[list][c]);
         }
         strcat(text, list ? "]}" : "], \"deviation\": [");
     }
-    json_object_set_new(about, "normalisation", json_string(text));
     return PS_OK;
 }
 
-/* One that is too large for a header is left out; one that cannot be read is not. */
-static enum ps_status set_vocabulary(const char *run_dir, json_t *about, struct ps_error *error) {
-    char path[4096], *words;
+/* The run's vocabulary.json (free()). One that is too large for a header is left out; one that cannot be read is not. */
+static enum ps_status read_vocabulary(const char *run_dir, char **words, struct ps_error *error) {
+    char path[4096];
     size_t size;
     if (!file_exists(file_join(path, run_dir, "vocabulary.json"))) return PS_OK;
-    const enum ps_status status = file_read(path, WORDS_LIMIT, &words, &size, error);
-    if (status != PS_OK) return status == PS_BAD_INPUT ? PS_OK : status;
-    json_object_set_new(about, "vocabulary", json_string(words));
-    free(words);
-    return PS_OK;
+    const enum ps_status status = file_read(path, WORDS_LIMIT, words, &size, error);
+    return status == PS_BAD_INPUT ? PS_OK : status;
+}
+
+static const char *text_of(const json_t *config, const char *field) {
+    return json_string_value(json_object_get(config, field));
 }
 
 /*
  * The header's __metadata__, all strings: `penstock`, the version; `model` and `network`, name and hash; `data`, what it was
  * trained on; `normalisation` of the pixels; `classes`, their number, and `class_names`, a list; `vocabulary`, the contents of
- * the run's vocabulary.json.
+ * the run's vocabulary.json. What it lacks since memory ran out is said where it is written.
  */
 static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_error *error) {
-    char path[4096], number[32];
-    json_t *config = NULL, *about = json_pack("{s:s}", "penstock", ps_version());
+    char path[4096], classes[32] = "", normalisation[NORMALISATION_TEXT] = "", *names = NULL, *words = NULL;
+    json_t *config = NULL;
     struct ps_network *network = NULL;
-    static const char *const fields[] = {"model", "network", "data"};
+    enum ps_status status = PS_OK;
     *out = NULL;
-    enum ps_status status = memory_check(about, "what the weights are of", error);
-    if (status == PS_OK && file_exists(file_join(path, run_dir, "config.json")))
-        status = json_read_file(path, "penstock-config", &config, error);
-    for (size_t f = 0; status == PS_OK && f < sizeof fields / sizeof *fields; f++)
-        if (json_is_string(json_object_get(config, fields[f])))
-            json_object_set(about, fields[f], json_object_get(config, fields[f]));
-    if (status == PS_OK) status = set_class_names(config, about, error);
+    if (file_exists(file_join(path, run_dir, "config.json"))) status = json_read_file(path, "penstock-config", &config, error);
+    if (status == PS_OK && json_array_size(json_object_get(config, "class_names")) > 0) {
+        names = json_dump_text(json_object_get(config, "class_names"), JSON_COMPACT);
+        status = memory_check(names, "names of classes", error);
+    }
     if (status == PS_OK && file_exists(file_join(path, run_dir, "network.json")))
         status = ps_network_open(path, &network, error);
     if (status == PS_OK && network) {
         const struct dataset_shape shape = dataset_shape_of(network);
-        const char *data = json_string_value(json_object_get(config, "data"));
-        if (data && shape.vocabulary == 0) status = set_normalisation(data, shape.channels, about, error);
-        snprintf(number, sizeof number, "%d", shape.classes);
-        if (shape.classes > 0) json_object_set_new(about, "classes", json_string(number));
+        const char *data = text_of(config, "data");
+        if (data && shape.vocabulary == 0) status = normalisation_text(data, shape.channels, normalisation, error);
+        if (shape.classes > 0) snprintf(classes, sizeof classes, "%d", shape.classes);
     }
-    if (status == PS_OK) status = set_vocabulary(run_dir, about, error);
+    if (status == PS_OK) status = read_vocabulary(run_dir, &words, error);
+    if (status == PS_OK)
+        *out = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "penstock", ps_version(), "model",
+                         text_of(config, "model"), "network", text_of(config, "network"), "data", text_of(config, "data"),
+                         "class_names", names, "normalisation", normalisation[0] ? normalisation : NULL, "classes",
+                         classes[0] ? classes : NULL, "vocabulary", words);
     ps_network_destroy(network);
     json_decref(config);
-    if (status == PS_OK) {
-        *out = about;
-    } else {
-        json_decref(about);
-        json_memory_failed(); /* that is said; the next document knows nothing of it */
-    }
+    free(names);
+    free(words);
     return status;
 }
 

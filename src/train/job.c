@@ -35,15 +35,11 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
         if (said_by_plan[i].given)
             return error_set(error, PS_USAGE, "%s: cannot be chosen beside a plan, which says it", said_by_plan[i].option);
     if (!options->plan && !options->network && !options->profile && launch_find().rank == 0)
-        return error_set(error, PS_USAGE, "nothing to train: give a `plan`, or a `network` and how many `workers`");
+        return error_set(error, PS_USAGE, "nothing to train: give a `network` or a `plan`");
     if (options->batch < 0 || options->batch > BATCH_MAX)
         return error_set(error, PS_USAGE, "`batch`: %d is not from 1 to %d", options->batch, BATCH_MAX);
-    if (options->steps < 0 || options->epochs < 0 || options->evaluate_every < 0 || options->warmup_steps < 0)
-        return error_set(error, PS_USAGE, "%s: must not be negative",
-                         options->steps < 0          ? "`steps`"
-                         : options->epochs < 0       ? "`epochs`"
-                         : options->warmup_steps < 0 ? "`warmup_steps`"
-                                                     : "`evaluate_every`");
+    if (options->steps < 0 || options->epochs < 0)
+        return error_set(error, PS_USAGE, "%s: must not be negative", options->steps < 0 ? "`steps`" : "`epochs`");
     if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "`clip`: %g is less than 0", options->clip);
     if (options->threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", options->threads);
     return PS_OK;

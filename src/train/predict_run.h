@@ -11,8 +11,8 @@ int predict_at_once(const struct job *job);
 bool predict_takes_links(const struct job *job);
 
 /* Samples per second of training over all segments, fill and drain of each included: with as many cores as this machine has
- * (without limit where the device only waits) and blocks that change hands for nothing; if the cluster is emulated or the processes
- * run on several hosts, with the cluster's links. NaN where the job has no profile. */
+ * (without limit where the device only waits) and blocks that change hands for nothing; if the cluster is emulated or the
+ * processes run on several hosts, with the cluster's links. NaN where the job has no profile. */
 enum ps_status predict_throughput(const struct job *job, const struct program_set *set, double *samples_per_s,
                                   struct ps_error *error);
 

@@ -346,6 +346,13 @@ static enum ps_status read_betas(const struct json_place *root, bool required, s
     return PS_OK;
 }
 
+static enum ps_status read_switch(const struct json_place *root, const char *field, int *value, struct ps_error *error) {
+    bool on = false;
+    TRY(json_get_bool(root, field, false, &on, error));
+    *value = on;
+    return PS_OK;
+}
+
 /* What the optimizer has is required: a default in place of a missing field would silently train otherwise. */
 static enum ps_status read_rule(const struct json_place *root, struct ps_train_options *options,
                                 struct ps_plan_options *planning, struct ps_error *error) {
@@ -370,8 +377,7 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
     }
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
     TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
-    TRY(json_get_bool(root, "lr_per_epoch", false, &options->lr_per_epoch, error));
-    options->clip = 0; /* where it is not written */
+    TRY(read_switch(root, "lr_per_epoch", &options->lr_per_epoch, error));
     TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
     TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
     TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
@@ -410,13 +416,13 @@ static enum ps_status read_options(const struct json_place *root, struct resumpt
     TRY(json_get_string(root, "lengths", false, &options->lengths, error));
     TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
     TRY(json_get_number(root, "checkpoint_minutes", false, 0, INFINITY, &options->checkpoint_minutes, error));
-    TRY(json_get_bool(root, "keep_best", false, &options->keep_best, error));
+    TRY(read_switch(root, "keep_best", &options->keep_best, error));
     TRY(json_get_string(root, "best_by", false, &options->best_by, error));
     TRY(json_get_int(root, "patience", false, 0, INT32_MAX, &options->patience, error));
     TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
-    TRY(json_get_bool(root, "emulate", false, &options->emulate, error));
+    TRY(read_switch(root, "emulate", &options->emulate, error));
     TRY(json_get_string(root, "seed", true, &seed, error));
     options->seed = strtoull(seed, NULL, 10);
     options->data = resumption->data;
@@ -429,8 +435,14 @@ static enum ps_status read_options(const struct json_place *root, struct resumpt
 #define TAKE(field)                                                                                                            \
     if (requested->field) options->field = requested->field
 
-/* What never touches the numbers. What carries the blocks is found out anew. */
-static void merge_manner(const struct ps_train_options *requested, struct ps_train_options *options) {
+/* All but plan and network. What carries the blocks is found out anew. */
+static void merge_options(const struct ps_train_options *requested, struct ps_train_options *options) {
+    train_options_merge(requested, options);
+    train_options_settle(options);
+    if (requested->steps || requested->epochs) {
+        options->steps = requested->steps;
+        options->epochs = requested->epochs;
+    }
     TAKE(data);
     TAKE(valid);
     TAKE(network);
@@ -438,44 +450,10 @@ static void merge_manner(const struct ps_train_options *requested, struct ps_tra
     TAKE(transport);
     TAKE(threads);
     TAKE(keep_checkpoints);
-    TAKE(emulate);
-    if (!isnan(requested->checkpoint_minutes)) options->checkpoint_minutes = requested->checkpoint_minutes;
     options->trace = requested->trace;
     options->tensorboard = requested->tensorboard;
     options->observer = requested->observer;
     options->out = options->resume = requested->resume;
-}
-
-/* What the steps from here on are to be trained with. */
-static void merge_settings(const struct ps_train_options *requested, struct ps_train_options *options) {
-    static const size_t numbers[] = {offsetof(struct ps_train_options, lr),
-                                     offsetof(struct ps_train_options, momentum),
-                                     offsetof(struct ps_train_options, dampening),
-                                     offsetof(struct ps_train_options, weight_decay),
-                                     offsetof(struct ps_train_options, beta1),
-                                     offsetof(struct ps_train_options, beta2),
-                                     offsetof(struct ps_train_options, eps),
-                                     offsetof(struct ps_train_options, clip),
-                                     offsetof(struct ps_train_options, label_smoothing)};
-    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
-        double value;
-        memcpy(&value, (const char *)requested + numbers[n], sizeof value);
-        if (!isnan(value)) memcpy((char *)options + numbers[n], &value, sizeof value);
-    }
-    if (requested->warmup_steps != -1) options->warmup_steps = requested->warmup_steps;
-    if (requested->steps || requested->epochs) {
-        options->steps = requested->steps;
-        options->epochs = requested->epochs;
-    }
-    TAKE(evaluate_every);
-    TAKE(checkpoint_every);
-    TAKE(keep_best);
-    TAKE(best_by);
-    TAKE(patience);
-    TAKE(lr_schedule);
-    TAKE(lr_per_epoch);
-    TAKE(decay_exclude);
-    TAKE(groups);
 }
 
 #undef TAKE
@@ -556,7 +534,7 @@ static void take_plan(const struct ps_train_options *requested, struct train_req
     merged->options.plan = requested->plan;
     merged->options.profile = requested->profile;
     merged->options.cluster = requested->cluster;
-    merged->options.emulate = requested->emulate;
+    merged->options.emulate = requested->emulate > 0;
 }
 
 /* ----------------------------------------------------------------- what the run left */
@@ -617,8 +595,7 @@ static enum ps_status merge(const struct ps_train_options *requested, int proces
                             struct ps_error *error) {
     struct ps_train_options *options = &resumption->request.options;
     char path[PATH_SIZE];
-    merge_manner(requested, options);
-    merge_settings(requested, options);
+    merge_options(requested, options);
     TRY(read_network(requested, resumption, error));
     if (requested->plan) {
         resumption->planned_anew = true;
@@ -696,10 +673,7 @@ enum ps_status resumption_parse(const char *text, size_t size, const struct ps_t
     static const char source[] = "the configuration from rank 0";
     TRY(json_parse(text, size, source, "penstock-config", &resumption->document, error));
     enum ps_status status = take_document(source, resumption, error);
-    if (status == PS_OK) {
-        merge_manner(requested, &resumption->request.options);
-        merge_settings(requested, &resumption->request.options);
-    }
+    if (status == PS_OK) merge_options(requested, &resumption->request.options);
     if (status == PS_OK) status = check_data(resumption, error);
     if (status != PS_OK) resumption_free(resumption);
     return status;

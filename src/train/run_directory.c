@@ -62,17 +62,20 @@ enum ps_status run_directory_open(const char *path, const struct resumption *bef
     return file_sync_directory(file_join(place, path, ".."), error);
 }
 
-/* Bytes of the lines that are whole and of no later step. */
-static size_t lines_up_to(const char *text, int64_t step) {
+/* *size: of the lines that are whole and of no later step. */
+static enum ps_status lines_up_to(const char *path, const char *text, int64_t step, size_t *size, struct ps_error *error) {
     const char *line = text, *end;
     for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        json_t *entry = json_load_text(line, (size_t)(end - line), 0, NULL);
+        const size_t length = (size_t)(end - line);
+        json_t *entry = NULL;
+        if (json_parse(line, length, path, NULL, &entry, NULL) == PS_OUT_OF_MEMORY) return error_memory(error, path, length);
         json_t *number = json_object_get(entry, "step");
         bool stays = json_is_integer(number) && json_integer_value(number) <= step;
         json_decref(entry);
         if (!stays) break;
     }
-    return (size_t)(line - text);
+    *size = (size_t)(line - text);
+    return PS_OK;
 }
 
 /* Opens the log of a run that goes on after `step`: what it wrote later comes again. */
@@ -81,9 +84,10 @@ static enum ps_status open_log_again(struct run_directory *directory, const char
     size_t size;
     if (file_exists(path)) {
         TRY(file_read(path, SIZE_MAX, &text, &size, error));
-        size_t stays = lines_up_to(text, step);
+        const enum ps_status status = lines_up_to(path, text, step, &size, error);
         free(text);
-        if (truncate(path, (off_t)stays) != 0) return cannot_write_log(directory, error);
+        TRY(status);
+        if (truncate(path, (off_t)size) != 0) return cannot_write_log(directory, error);
     }
     directory->log = fopen(path, "ae");
     return directory->log ? PS_OK : cannot_write_log(directory, error);

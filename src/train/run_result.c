@@ -137,10 +137,7 @@ json_t *run_document(const struct ps_run *run) {
     return root;
 }
 
-char *ps_run_json(const struct ps_run *run) {
-    json_t *root = run_document(run);
-    return root ? json_text(root) : NULL;
-}
+char *ps_run_json(const struct ps_run *run) { return json_text(run_document(run)); }
 
 /* A number, or '-' where it is not known. */
 static const char *shown(double number, const char *format, double factor, char out[32]) {

@@ -71,8 +71,10 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
     TRY(trainer_gather_figures_of_segment(trainer, error));
+    trainer->unevaluated = evaluates;
     if (evaluates) TRY(trainer_validate(trainer, &entry, error));
     if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
+    trainer->unevaluated = false;
     if (!trainer_coordinates(trainer)) return PS_OK;
     entry.elapsed_s = clock_now() - trainer->started_s;
     entry.worker = trainer->run->worker;
@@ -189,7 +191,15 @@ static void note_workers(struct ps_trainer *trainer) {
 
 /* ---------------------------------------------------------------------------- all */
 
+/* The evaluation in which the run was stopped, when it goes on. */
+static enum ps_status catch_up(struct ps_trainer *trainer, struct ps_error *error) {
+    if (!trainer->unevaluated) return PS_OK;
+    TRY(note_end(trainer, (double)trainer->step * trainer->job.batch / trainer->training_s, error));
+    return trainer_checkpoint(trainer, error);
+}
+
 static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
+    TRY(catch_up(trainer, error));
     int64_t left = trainer->lengths.steps - trainer->step, end = trainer->step + number_smaller(steps, left);
     while (trainer->step < end) {
         int64_t next;
@@ -224,9 +234,10 @@ static void judge_prediction(const struct ps_trainer *trainer) {
     const double factor = measured / predicted;
     if (!(factor > 0) || !isfinite(factor) || (factor < PREDICTION_OFF && factor > 1 / PREDICTION_OFF)) return;
     if (profile_cache_doubt(trainer->job.profile))
-        log_info("trained at %.4g samples/s where %.4g were predicted: the costs that are kept of this network will be measured "
-                 "anew the next time",
-                 measured, predicted);
+        log_info(
+            "trained at %.4g samples/s where %.4g were predicted: the costs that are kept of this network will be measured "
+            "anew the next time",
+            measured, predicted);
 }
 
 /* Ends the training for all its processes, and says what ended it to those that need to know. */

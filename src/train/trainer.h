@@ -49,6 +49,7 @@ struct ps_trainer {
     struct best_evaluation best;  /* at rank 0 */
     bool ends_early;              /* it trains no more: evaluations do not get better */
     bool stop_asked;              /* by the observer */
+    bool unevaluated;             /* an evaluation of the step is due, or runs */
     bool over;                    /* finished, or failed: it can only be destroyed */
     double stopping_s;            /* since when it is to stop; 0: it is not */
     struct process_memory start;  /* when the kernels were made, before the workers took their memory */
@@ -108,6 +109,11 @@ enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *e
 enum ps_status trainer_check_kept(struct ps_trainer *trainer, struct ps_error *error);
 /* PS_STOPPED once the caller wants it and the time is up that a segment has to reach its end; called at any time. */
 enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs, struct ps_error *error);
+/* PS_STOPPED once the caller wants it while an evaluation runs; and what follows when its workers are at rest. The evaluation
+ * has changed nothing, so one process keeps the step that it is at. Several would have to send what they have; they get the
+ * time in which an evaluation may end. */
+enum ps_status trainer_check_evaluation(struct ps_trainer *trainer, struct ps_error *error);
+enum ps_status trainer_end_evaluation(struct ps_trainer *trainer, enum ps_status status, struct ps_error *error);
 
 /* Is there to be a line of the log after this step? */
 bool trainer_line_due(const struct ps_trainer *trainer, int64_t step);

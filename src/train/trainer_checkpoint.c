@@ -57,6 +57,7 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
     struct checkpoint_state state = {
         .seed = trainer->options.seed,
         .step = trainer->step,
+        .unevaluated = trainer->unevaluated,
         .epoch_steps = trainer->lengths.epoch,
         .samples = trainer->data.count,
         .epoch = trainer->epoch,
@@ -340,8 +341,10 @@ enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *
                                           .samples_per_s = NAN};
     if (!trainer->request.options.resume) return PS_OK;
     trainer->step = trainer->checkpoint.state.step;
+    trainer->unevaluated = trainer->checkpoint.state.unevaluated;
     if (trainer_coordinates(trainer)) TRY(load(trainer, error));
     TRY(trainer_agree(trainer, &trainer->step, sizeof trainer->step, error));
+    TRY(trainer_agree(trainer, &trainer->unevaluated, sizeof trainer->unevaluated, error));
     return give_back(trainer, error);
 }
 
@@ -388,6 +391,21 @@ enum ps_status trainer_check_stop(struct ps_trainer *trainer, bool segment_runs,
     if (segment_runs && may_drain(trainer) && 1.5 * trainer->step_s > within_s) within_s = STOP_STEP_WITHIN_S;
     bool moment = segment_runs && trainer->writer.started && clock_now() - trainer->stopping_s < within_s;
     return moment ? PS_OK : stopped(trainer, segment_runs ? trainer->seen : 0, error);
+}
+
+enum ps_status trainer_check_evaluation(struct ps_trainer *trainer, struct ps_error *error) {
+    if (!is_to_stop(trainer)) return PS_OK;
+    const bool alone = trainer->processes->count == 1;
+    if (trainer->writer.started && !alone && clock_now() - trainer->stopping_s < STOP_WITHIN_S) return PS_OK;
+    return error_set(error, PS_STOPPED, "stopped on request");
+}
+
+enum ps_status trainer_end_evaluation(struct ps_trainer *trainer, enum ps_status status, struct ps_error *error) {
+    if (status != PS_STOPPED || !trainer_coordinates(trainer)) return status;
+    const bool alone = trainer->processes->count == 1;
+    if (trainer->writer.started && alone && trainer->kept_step != trainer->step)
+        TRY(take_state(trainer, &trainer->writer, error));
+    return stopped(trainer, 0, error);
 }
 
 /* -------------------------------------------------------------------------- what is next */

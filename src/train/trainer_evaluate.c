@@ -25,7 +25,7 @@
 
 /* What is evaluated at the moment. */
 struct trainer_evaluation {
-    const struct ps_trainer *trainer;
+    struct ps_trainer *trainer;
     const struct ps_programs *programs;
 };
 
@@ -44,11 +44,10 @@ static enum ps_status watch_evaluation(void *context, struct ps_error *error) {
     const struct trainer_evaluation *evaluation = context;
     const struct executor *executor = evaluation->trainer->executor;
     const int done = executor_state_of(executor, executor->first_here).next;
-    (void)error;
     /* The end is said once. */
-    if (done < evaluation->programs->worker[executor->first_here].count)
-        say_progress(evaluation, done);
-    return PS_OK;
+    if (done == evaluation->programs->worker[executor->first_here].count) return PS_OK;
+    say_progress(evaluation, done);
+    return trainer_check_evaluation(evaluation->trainer, error);
 }
 
 enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct ps_programs *programs, float *outputs,
@@ -58,7 +57,8 @@ enum ps_status trainer_run_evaluation(struct ps_trainer *trainer, const struct p
     /* Outputs come in pieces, whose caller says how many are done. */
     const bool says = !outputs && trainer_coordinates(trainer);
     if (says) say_progress(&evaluation, 0);
-    TRY(executor_run(trainer->executor, &segment, says ? watch_evaluation : NULL, &evaluation, error));
+    const enum ps_status status = executor_run(trainer->executor, &segment, says ? watch_evaluation : NULL, &evaluation, error);
+    TRY(trainer_end_evaluation(trainer, status, error));
     if (says) say_progress(&evaluation, programs->worker[trainer->executor->first_here].count);
     TRY(trainer_gather_segment(trainer, error));
     *sum = executor_evaluation(trainer->executor);
@@ -287,8 +287,9 @@ static enum ps_status gather_outputs(struct ps_trainer *trainer, struct outputs 
 }
 
 /* At rank 0, with the targets where the data have some. */
-static enum ps_status show_outputs(const struct ps_trainer *trainer, const struct outputs *outputs, const struct class_names *names,
-                                   const struct evaluation_watch *watch, struct ps_error *error) {
+static enum ps_status show_outputs(const struct ps_trainer *trainer, const struct outputs *outputs,
+                                   const struct class_names *names, const struct evaluation_watch *watch,
+                                   struct ps_error *error) {
     const struct ps_network *network = trainer->job.network;
     const struct samples *part = &outputs->part;
     struct loaded_batch targets = {0};
@@ -318,7 +319,8 @@ static enum ps_status show_outputs(const struct ps_trainer *trainer, const struc
 static enum ps_status predict_all(struct ps_trainer *trainer, struct outputs *outputs, const struct class_names *names,
                                   const struct evaluation_watch *watch, struct ps_error *error) {
     const struct samples *all = &trainer->valid;
-    const int64_t piece = outputs_of_micro_batch(trainer, outputs), wanted = OUTPUTS_AT_ONCE / piece, samples = trainer->job.samples;
+    const int64_t piece = outputs_of_micro_batch(trainer, outputs), wanted = OUTPUTS_AT_ONCE / piece,
+                  samples = trainer->job.samples;
     const int64_t most = (wanted > 1 ? wanted : 1) * samples;
     TRY(memory_new(&outputs->values, most * outputs->each, "predictions", error));
     for (int64_t first = 0; first < all->count; first += most) {
@@ -381,7 +383,7 @@ static enum ps_status write_sentences(struct ps_trainer *trainer, struct decodin
     struct segment segment = {.programs = trainer->programs.decoding, .decoding = decoding};
     bool ended = false;
     for (; decoding->position < decoding->positions && !ended; decoding->position++) {
-        TRY(trainer_check_stop(trainer, false, error));
+        TRY(trainer_end_evaluation(trainer, trainer_check_evaluation(trainer, error), error));
         TRY(executor_run(trainer->executor, &segment, NULL, NULL, error));
         TRY(share_tokens(trainer, decoding, error));
         ended = decoding_ended(decoding);

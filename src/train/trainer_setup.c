@@ -342,12 +342,10 @@ static enum ps_status check_requested(const struct ps_train_options *requested, 
     if (requested->tensorboard && !out)
         return error_set(error, PS_USAGE, "`tensorboard`: needs a run directory (`out`) to write to");
     if (requested->trace && !out) return error_set(error, PS_USAGE, "`trace`: needs a run directory (`out`) to write to");
-    if (requested->checkpoint_every < 0 || requested->keep_checkpoints < 0)
-        return error_set(error, PS_USAGE, "%s: must not be negative",
-                         requested->checkpoint_every < 0 ? "`checkpoint_every`" : "`keep_checkpoints`");
-    if (requested->keep_best && !out)
+    if (requested->keep_checkpoints < 0)
+        return error_set(error, PS_USAGE, "`keep_checkpoints`: %d is negative", requested->keep_checkpoints);
+    if (requested->keep_best > 0 && !out)
         return error_set(error, PS_USAGE, "`keep_best`: needs a run directory (`out`) to write to");
-    if (requested->patience < 0) return error_set(error, PS_USAGE, "`patience`: %d is negative", requested->patience);
     if (requested->checkpoint_every > 0 && !out)
         return error_set(error, PS_USAGE, "`checkpoint_every`: needs a run directory (`out`) to write to");
     return PS_OK;
@@ -369,11 +367,13 @@ static enum ps_status check_best(const struct ps_trainer *trainer, struct ps_err
     enum { LOSS, ACCURACY, PERPLEXITY, BLEU, NAMES };
     const struct ps_train_options *options = &trainer->options;
     const struct ps_network *network = trainer->job.network;
+    const struct ps_train_options *requested = &trainer->request.options;
     int by = options->best_by ? 0 : LOSS;
-    const char *option = options->keep_best      ? "keep_best"
-                         : options->patience > 0 ? "patience"
-                         : options->best_by      ? "best_by"
-                                                 : NULL;
+    const char *option = options->keep_best                                   ? "keep_best"
+                         : options->patience > 0                              ? "patience"
+                         : options->best_by                                   ? "best_by"
+                         : requested->resume && requested->evaluate_every > 0 ? "evaluate_every"
+                                                                              : NULL;
     if (!option) return PS_OK;
     if (!options->valid || !network)
         return error_set(error, PS_USAGE, "`%s`: there is nothing to evaluate on; give `valid`", option);
@@ -519,7 +519,9 @@ static enum ps_status start_directory(struct ps_trainer *trainer, struct ps_erro
         TRY(run_directory_open(trainer->options.out, &trainer->resumption, &trainer->directory, error));
     if (trainer->directory.path) TRY(trainer_sum_data(trainer, error));
     TRY(find_record(trainer, error));
-    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step, error));
+    /* The line of a step that was not evaluated comes after the evaluation. */
+    TRY(run_directory_start(&trainer->directory, &trainer->job, &trainer->resumption, trainer->step - trainer->unevaluated,
+                            error));
     const struct dataset *data = trainer->data.dataset;
     if (!data || !trainer->directory.path) return PS_OK;
     TRY(check_words(trainer, data->shape.words, error));
@@ -579,7 +581,8 @@ static enum ps_status open_evaluated(struct ps_trainer *trainer, struct ps_error
 static void forget_training(struct ps_train_options *options) {
     options->out = options->lr_schedule = options->lengths = options->groups = options->best_by = NULL;
     options->warmup_steps = options->evaluate_every = options->checkpoint_every = options->valid_bleu = options->epochs = 0;
-    options->lr_per_epoch = options->trace = options->keep_best = false;
+    options->lr_per_epoch = options->keep_best = 0;
+    options->trace = false;
     options->steps = 1;
 }
 
