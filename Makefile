@@ -51,7 +51,7 @@ SECONDS ?= 3600
 SEED ?= $(shell date +%s)
 torture: build
 	@build/release/tests/torture build/release/penstock build/release/tests/libfaulty.so --seconds $(SECONDS) --seed $(SEED) \
-	    --jobs $$((2 * $(JOBS))) --results bench/results/torture.txt $$(command -v mpirun >/dev/null && echo --mpirun mpirun) \
+	    --jobs $$((4 * $(JOBS))) --results bench/results/torture.txt $$(command -v mpirun >/dev/null && echo --mpirun mpirun) \
 	    $$(other=$(CURDIR)/build/release/tests/penstock_other; test -x $$other && \
 	    echo --other $$(sed -n 's/^OTHER_MPIRUN:FILEPATH=//p' build/release/CMakeCache.txt)=$$other)
 
@@ -74,7 +74,7 @@ FUZZ_CC ?= clang
 fuzz: setup
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) CC=$(FUZZ_CC) JOBS=$(JOBS) scripts/fuzz
 
-# tests/results/coverage.txt; `scripts/coverage 'src/plan/*.c'` then lists the lines.
+# bench/results/coverage.txt; `scripts/coverage 'src/plan/*.c'` then lists the lines.
 coverage: setup
 	@command -v gcovr >/dev/null || { echo "coverage: no gcovr; apt install gcovr or pip install gcovr has it" >&2; exit 1; }
 	$(call make-preset,coverage)
@@ -82,7 +82,7 @@ coverage: setup
 	-@ctest --preset coverage
 	@scripts/coverage
 
-# tests/results/mutants.txt; goes on with a campaign that was ended.
+# bench/results/mutants.txt; goes on with a campaign that was ended.
 COUNT ?= 300
 MUTANT_SEED ?= 1
 mutants: setup

@@ -17,9 +17,11 @@
 #include "data/loader.h"
 #include "data/vocabulary.h"
 #include "fuzz/targets.h"
+#include "report/page.h"
 #include "report/report.h"
 #include "search_support.h"
 #include "store/checkpoint.h"
+#include "train/run_directory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 /* Their allocator must be the first of the process. */
@@ -210,6 +212,34 @@ static void read_and_write(const uint8_t *data, size_t size) {
     if (lstat(link, &kind) != 0 || !S_ISLNK(kind.st_mode)) abort();
 }
 
+/* The log of a run that goes on after step 2 loses the line of step 3, and no other whatever happens. */
+static void go_on_with_log(const uint8_t *data, size_t size) {
+    static const char log[] = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n";
+    static const size_t stays = sizeof log / 3 * 2;
+    char path[4096];
+    struct ps_error error = {0};
+    struct run_directory directory = {.path = test_directory};
+    struct stat file;
+    json_t *lines = NULL;
+    const struct ps_train_options options = {.struct_size = sizeof options};
+    const struct job job = {.options = &options, .plan = plan};
+    const struct resumption before = {.document = json_null()};
+    const bool was = counting;
+    counting = false;
+    test_file_write(file_join(path, test_directory, "log.jsonl"), log, sizeof log - 1);
+    counting = was;
+    const enum ps_status status = run_directory_start(&directory, &job, &before, 2, &error);
+    run_directory_close(&directory);
+    if (stat(path, &file) != 0 || (file.st_size != stays && (status == PS_OK || file.st_size != sizeof log - 1))) abort();
+    if (status == PS_IO) error = (struct ps_error){0}; /* of a stream, which the C library has no memory for */
+    if (status != PS_IO) judge(status, &error);
+    const enum ps_status got = report_log_read(test_directory, &lines, &error);
+    if (got == PS_BAD_INPUT) abort(); /* its lines are whole */
+    judge(got, &error);
+    json_decref(lines);
+    (void)data, (void)size;
+}
+
 static void keep_arrays(const uint8_t *data, size_t size) {
     (void)data, (void)size;
     char path[4096];
@@ -320,7 +350,7 @@ static void export_run(const uint8_t *data, size_t size) {
 /* ---------------------------------------------------------------------- trials */
 
 /* Of many allocations these fail: all of the first, and as many of the rest at random. */
-enum { FIRST = 40, REST = 40 };
+enum { FIRST = 40, REST = 400 };
 
 static void try_work(const struct trial *work, uint64_t stream) {
     struct random_key key = test_key(stream);
@@ -335,6 +365,10 @@ static void try_work(const struct trial *work, uint64_t stream) {
         outstanding = 0;
         until_fault = at;
         work->run(work->data, work->size);
+        counting = false;
+        if (json_memory_failed())
+            fail_msg("%s: allocation %ld of %ld fails: the next document is refused", work->name, at, most);
+        counting = true;
         if (until_fault == 0 && outstanding == 0) continue;
         counting = false;
         fail_msg("%s: allocation %ld of %ld fails: %ld are left", work->name, at, most, outstanding);
@@ -383,6 +417,7 @@ static void test_works(void **state) {
                                   {"a batch", load_batch, NULL, 0},
                                   {"an export", export_run, NULL, 0},
                                   {"files", read_and_write, NULL, 0},
+                                  {"a log", go_on_with_log, NULL, 0},
                                   {"arrays", keep_arrays, NULL, 0},
                                   {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size},
                                   {"clusters", make_clusters, NULL, 0}};

@@ -42,6 +42,14 @@ static char *of_programs(void) { return ps_programs_json(programs); }
 static char *of_simulation(void) { return ps_simulation_json(simulation); }
 static char *of_simulation_table(void) { return ps_simulation_table(simulation); }
 
+static char *of_report(void) {
+    const struct ps_report_options options = {
+        .struct_size = sizeof options, .plan = plan, .profile = profile, .cluster = cluster};
+    char *text = ps_report_json(&options, &test_error);
+    test_error = (struct ps_error){0};
+    return text;
+}
+
 static char *of_header(void) {
     static const int64_t shape[] = {6, 1, 5, 5};
     static const float values[150];
@@ -65,8 +73,8 @@ static char *of_parsed(void) {
     return NULL;
 }
 
-static char *(*const makers[])(void) = {of_network,  of_profile,    of_cluster,          of_plan,   of_plan_table,
-                                        of_programs, of_simulation, of_simulation_table, of_header, of_parsed};
+static char *(*const makers[])(void) = {of_network,    of_profile,          of_cluster, of_plan,   of_plan_table, of_programs,
+                                        of_simulation, of_simulation_table, of_report,  of_header, of_parsed};
 
 static int setup(void **state) {
     test_directory_set_up(state);

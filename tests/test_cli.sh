@@ -58,6 +58,8 @@ refused 2 "--workers and --cluster contradict each other" plan --profile f --wor
 refused 2 "--memory and --cluster contradict each other" plan --profile f --cluster c --memory 1GiB
 refused 2 "--memory: '12 apples' is not a size" plan --memory "12 apples"
 refused 2 "--memory: '0' is out of range" plan --memory 0
+refused 2 "--memory: '12' is so many bytes; add a unit, as in 12GiB" plan --memory 12
+refused 2 "--memory: '16' is so many bytes; add a unit, as in 16GiB" compare --profile f --memory 12GiB,16
 refused 2 "--bandwidth: '100' is not a rate" plan --bandwidth 100
 refused 2 "--latency: '-1us' is not a time" plan --latency=-1us
 refused 2 "--method: 'unifrom' is not known; did you mean 'uniform'" plan --method unifrom
@@ -93,6 +95,9 @@ case $? in
 2) grep -q 'limit of the stack is 64 KiB' err || complain "a small stack: not said" ;;
 *) complain "a small stack: ends badly" ;;
 esac
+said=$( (ulimit -f 0 && exec "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o limited.json) 2>&1)
+[ $? = 5 ] || complain "a limit of files' sizes: ends badly"
+case $said in *limited.json*"File too large"*) ;; *) complain "a limit of files' sizes: not said: $said" ;; esac
 refused 2 "--lr: 'nan' is not understood" train --lr nan
 refused 2 "--lr: '-1' is out of range" train --lr=-1
 refused 2 "--betas: '0.9' is not understood" train --betas 0.9
@@ -111,6 +116,7 @@ refused 2 "'pln' is not a command; did you mean 'plan'" help pln
 done_by --version && says "^penstock [0-9]+\.[0-9]+"
 for command in models profile plan program simulate train evaluate predict compare export cluster check report; do
     done_by $command --help && says "^Usage: penstock $command" && says "^Example:"
+    sed '/^Example/,$d' out | grep -Eq '^ .{100}' && complain "$command: lines of more than 100 columns"
     done_by help $command && says "^Usage: penstock $command" && says "^Example:"
 done
 
@@ -151,7 +157,20 @@ refused 3 "zero.txt: not a text file" program --check zero.txt
 mkdir no-data
 refused 3 "no-data" train --model lenet5 --workers 1 --data idx:no-data --steps 1
 refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idxx:no-data --steps 1
-refused 3 "no-data" evaluate --run no-data --data synthetic:images
+refused 3 "--run: no-data holds no run$" evaluate --run no-data --data synthetic:images
+refused 3 "--run: no-data holds no run$" predict --run no-data --data synthetic:images
+: >pictures.npz
+printf 'PK\003\004' >weights.pt
+mkdir -p folder
+refused 2 "data 'pictures.npz': the format must stand before it, as in npz:pictures.npz" train --model lenet5 --data pictures.npz
+refused 2 "data 'folder': the format must stand before it, as in FORMAT:folder" train --model lenet5 --data folder
+refused 3 "weights.pt: line 1" train --model weights.pt --data synthetic:images
+grep -q '^networks come as ONNX' err || complain "does not say what networks come as"
+refused 2 "--freeze: no parameter has a name like 'cnov1.\*'" train --model lenet5 --data synthetic:images --freeze 'cnov1.*'
+refused 2 "--freeze: no parameter has a name like 'fc9.\*'" train --model lenet5 --data synthetic:images --freeze 'fc1.*,fc9.*'
+grep -q '^there are conv1.weight, conv1.bias, conv2.weight, .* and 2 others$' err || complain "does not say which parameters there are"
+refused 2 "--groups: no parameter has a name like 'fc9.\*'" train --model lenet5 --data synthetic:images --groups 'fc9.*:lr=1'
+refused 2 "nothing to train: give a --model or a --plan" train --data synthetic:images
 refused 7 "no-data" export --run no-data -o weights
 
 begins "networks"
@@ -254,6 +273,8 @@ done_by plan --profile heavy.csv --workers 9 --method auto --replicate && says "
 done_by train --profile heavy.csv --device clock --workers 3 --method auto --replicate --steps 6
 refused 2 "--replicate: schedule 1f1b-star has no replicas; these have: naive," plan --profile heavy.csv --workers 4 \
     --method pipedream-paper --replicate --schedule 1f1b-star
+refused 2 "--micro-batches: 3 of a mini-batch; data parallelism on 4 workers needs at least 4" plan --profile heavy.csv --workers 4 \
+    --method data-parallel --replicate --weights sync --micro-batches 3
 refused 2 "--replicate: weights 2bw" plan --profile heavy.csv --workers 4 --method data-parallel --replicate --weights 2bw
 done_by plan --profile heavy.csv --workers 4 --method bipartition-paper --schedule zb-h1 -o split.json &&
     says "neither run nor simulated"
@@ -312,12 +333,13 @@ taskset -c "$first" "$PENSTOCK" compare --profile measured.json --workers 2 --me
 begins "costs that a run does not agree with"
 kept=$directory/kept
 # once RUN: a run whose costs are kept in a place of its own, and which is stopped when it has trained for four seconds
+# Whole seconds of training, without what lies between the steps.
+trained_s() { sed -n 's/.*"training_s": \([0-9]*\).*/\1/p' "$1/log.jsonl" 2>/dev/null | tail -n 1 | grep . || echo 0; }
 once() {
     : >err
     XDG_CACHE_HOME=$kept "$PENSTOCK" train --model lenet5,input=16 --workers 1 --schedule 1f1b --weights sync --micro-batches 1 \
         --batch 16 --data synthetic:images,samples=32 --device reference --steps 100000000 --checkpoint-every 100000000 --out "$1" >out 2>err &
-    while kill -0 $! 2>/dev/null && ! grep -q "^info: epoch 1," err; do sleep 0.1; done
-    sleep 4
+    while kill -0 $! 2>/dev/null && [ "$(trained_s "$1")" -lt 3 ]; do sleep 0.1; done
     kill -TERM $!
     wait $!
     [ $? -eq 75 ] || complain "a run that is stopped: status $?"
@@ -433,7 +455,7 @@ done_by evaluate --init merged.safetensors --model lenet5 --data synthetic:image
 cmp -s by-run merged || complain "export --lora merged: other weights than the run's"
 refused 2 "--lora: needs --model" train --plan plan.json --lora target=fc1 --data synthetic:images --steps 1
 refused 2 "no network with adapters" export --run run --lora merged -o x.safetensors
-refused 2 "nothing: no parameter of lenet5" check --model lenet5 --freeze nothing
+refused 2 "--freeze: no parameter has a name like 'nothing'" check --model lenet5 --freeze nothing
 "$PENSTOCK" check --model lenet5 --tolerance 1e-12 >out 2>err
 [ $? -eq 1 ] && grep -q "above the tolerance" err && says "conv1.weight" || complain "check: a difference has status 1"
 refused 3 "no/such.npz" check --model lenet5 --against no/such.npz

@@ -80,8 +80,11 @@ learned() {
         awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) kept[i] = $i !~ /_s$|directory/ }
                  { line = ""; for (i = 1; i <= NF; i++) if (kept[i]) line = line "," $i; print line }'
 }
-done_by "$@" -q --out whole
+done_by "$@" -q --svg curves.svg --out whole
+grep -q 'fill="none" stroke-width=' curves.svg || complain "no curves"
 cmp -s out whole.txt || complain "the table of rows that were kept is another"
+done_by "$@" -q --json --out whole
+[ "$(grep -c '"best_epoch_spread"' out)" = 6 ] || complain "not the mean epoch of the best in each combination"
 sed 's/"[^"]*"//g' whole/rows.csv | head -n 1 | grep -q ',best,' || complain "no column of the best"
 
 begins "killed at random moments"

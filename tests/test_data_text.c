@@ -271,6 +271,22 @@ static void test_damaged_pairs(void **state) {
                   "are translations, but the network reads running text");
 }
 
+/* Two inputs of tokens, numbered by one vocabulary: another size of the second is refused, whether it is smaller or larger. */
+static void test_two_inputs(void **state) {
+    (void)state;
+    struct ps_input inputs[] = {{"first", "i32", 1, {4}, 9}, {"second", "i32", 1, {4}, 9}};
+    struct dataset_shape wanted = text_shape;
+    struct samples samples;
+    wanted.inputs = inputs;
+    wanted.input_count = 2;
+    wanted.vocabulary = 9;
+    write_file("two.tsv", "1\tgood film\tbad film\n");
+    assert_ok(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples));
+    samples_close(&samples);
+    for (inputs[1].vocabulary = 8; inputs[1].vocabulary <= 10; inputs[1].vocabulary += 2)
+        assert_status(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "have one vocabulary");
+}
+
 static void test_real_data(void **state) {
     (void)state;
     char path[4096], spec[4200];
@@ -285,10 +301,10 @@ static void test_real_data(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reviews),         cmocka_unit_test(test_foreign_files),
-                                       cmocka_unit_test(test_damaged_reviews), cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_given_tokens),    cmocka_unit_test(test_pieces),
-                                       cmocka_unit_test(test_parting_kept),    cmocka_unit_test(test_words_needed),
-                                       cmocka_unit_test(test_damaged_pairs),   cmocka_unit_test(test_real_data)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_foreign_files), cmocka_unit_test(test_damaged_reviews),
+        cmocka_unit_test(test_pairs),        cmocka_unit_test(test_given_tokens),  cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_parting_kept), cmocka_unit_test(test_words_needed),  cmocka_unit_test(test_damaged_pairs),
+        cmocka_unit_test(test_two_inputs),   cmocka_unit_test(test_real_data)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -21,6 +21,7 @@ for page in documents/man/*.1; do
         [ ! -s err ] || complain "$page: groff warns"
         [ "$command" = penstock ] || [ "$(grep -c . page)" -gt 30 ] || complain "$page: is short"
     fi
+    grep -q '^\.SH EXIT STATUS' "$page" || complain "$page: no exit statuses"
     [ "$command" = penstock ] && continue
     for option in $("$PENSTOCK" "$command" --help | sed -n 's/^  \(-., \|    \)--\([a-z0-9-]*\).*/\2/p'); do
         grep -qF "\\-\\-$(printf %s "$option" | sed 's/-/\\-/g')\\fR" "$page" || complain "$page: --$option is missing"

@@ -48,6 +48,11 @@ check "cmake" "$CMAKE" -S . -B build -DCMAKE_PREFIX_PATH="$PWD/prefix" -DCMAKE_C
 check "example by CMake" "$CMAKE" --build build
 check "example of CMake" learns build/example
 
+check "cmake of the examples" "$CMAKE" -S prefix/share/doc/libpenstock-dev/examples -B examples -DCMAKE_PREFIX_PATH="$PWD/prefix" \
+    -DCMAKE_C_COMPILER="$CC"
+check "examples by CMake" "$CMAKE" --build examples
+check "an example that was installed" examples/example_plan
+
 check "install again" "$CMAKE" --install "$PENSTOCK_BUILD" --prefix "$PWD/second"
 check "uninstall" make -C "$PENSTOCK_SOURCE" uninstall BUILD="$PENSTOCK_BUILD" PREFIX="$PWD/second"
 check "nothing is left" test -z "$(find second ! -type d)"

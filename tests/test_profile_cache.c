@@ -182,7 +182,7 @@ static void test_bounded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_damaged), cmocka_unit_test(test_doubted),
-                                       cmocka_unit_test(test_bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_doubted), cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

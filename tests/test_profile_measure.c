@@ -26,6 +26,33 @@ static struct ps_profile *measure(const struct ps_network *model, int64_t memory
     return profile;
 }
 
+struct shown {
+    double done, total;
+};
+
+/* What is done grows from call to call and never exceeds the whole. */
+static void see_progress(void *context, const char *what, double done, double total, const char *detail) {
+    struct shown *shown = context;
+    (void)detail;
+    assert_string_equal(what, "profiling");
+    assert_true(done >= shown->done && done <= total);
+    *shown = (struct shown){done, total};
+}
+
+static void progress(void **state) {
+    (void)state;
+    struct shown shown = {0, 0};
+    struct ps_network *model;
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &shown, .progress = see_progress};
+    assert_ok(ps_network_open("lenet5", &model, &test_error));
+    assert_ok(ps_log_to(&sink, &test_error));
+    struct ps_profile *profile = measure(model, 0);
+    assert_ok(ps_log_to(NULL, &test_error));
+    assert_true(shown.total > 0 && shown.done == shown.total);
+    ps_profile_destroy(profile);
+    ps_network_destroy(model);
+}
+
 static void lenet5(void **state) {
     (void)state;
     struct ps_network *model;
@@ -59,11 +86,10 @@ static void lenet5(void **state) {
 }
 
 /* What the table says of a stage is what the stage says of itself. */
-static void sizes_agree(void **state) {
-    (void)state;
+static void check_sizes(const char *network) {
     struct ps_network *model;
     struct device *device;
-    assert_ok(ps_network_open("lenet5", &model, &test_error));
+    assert_ok(ps_network_open(network, &model, &test_error));
     struct ps_profile *profile = measure(model, 0);
     assert_ok(device_open("reference", &(struct device_options){.threads = 1}, &device, &test_error));
     const struct cost_table *table = &profile->tables[1];
@@ -78,6 +104,12 @@ static void sizes_agree(void **state) {
     device_close(device);
     ps_profile_destroy(profile);
     ps_network_destroy(model);
+}
+
+static void sizes_agree(void **state) {
+    (void)state;
+    check_sizes("lenet5");
+    check_sizes("lenet5,precision=bf16");
 }
 
 /* Layer by layer or a few at once, across cuts with several values: the same sizes, and a time for every layer. */
@@ -215,8 +247,13 @@ static void wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet5),        cmocka_unit_test(sizes_agree), cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph),   cmocka_unit_test(cuts),        cmocka_unit_test(usual_background_load),
+        cmocka_unit_test(lenet5),
+        cmocka_unit_test(progress),
+        cmocka_unit_test(sizes_agree),
+        cmocka_unit_test(in_pieces),
+        cmocka_unit_test(clock_graph),
+        cmocka_unit_test(cuts),
+        cmocka_unit_test(usual_background_load),
         cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,7 @@ done_by report four flush -o both.html
 done_by report flush -o flush.html
 done_by report four --json
 grep -q '"format": "penstock-report"' out || complain "no document"
+[ "$(grep -c '"stash_bytes":' out)" = "$(sed -n 's/.*"layer_count": \([0-9]*\).*/\1/p' out)" ] || complain "not every layer"
 done_by report --plan four/plan.json --profile four/profile.json --against four/trace.json -o plan.html
 "$PENSTOCK" report four -o - >out 2>err && cmp -s out four.html || complain "standard output is another page"
 

@@ -220,7 +220,7 @@ static void test_network(void **state) {
     assert_ok(ps_network_open("lenet5", &again, &test_error));
     assert_true(network->hash != again->hash);
     assert_int_equal(ps_network_info(network).parameters, ps_network_info(again).parameters - (6 * 25 + 6) - (16 * 150 + 16));
-    assert_status(ps_network_freeze(again, "conv*,fc9.*", &test_error), PS_USAGE, "fc9.*: no parameter of lenet5");
+    assert_status(ps_network_freeze(again, "conv*,fc9.*", &test_error), PS_USAGE, "no parameter has a name like 'fc9.*'");
     assert_ok(ps_network_freeze(again, "conv*", &test_error));
     assert_true(network->hash == again->hash);
     assert_ok(network_create_split(network, "conv2:5", &split, &test_error));

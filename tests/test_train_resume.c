@@ -278,8 +278,8 @@ static void test_refusals(void **state) {
     assert_status(training_run(&options, &run, &test_error), PS_USAGE,
                   "has a mini-batch of 24 samples (3 micro-batches of 8), not 12");
     options = resume_options(copy), options.o.trace = true;
-    options.o.checkpoint_every = -1;
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: must not be negative");
+    options.o.checkpoint_every = -2; /* -1: not said */
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: -2 is negative");
     options = prepare(base, "nowhere", plan_path, unused);
     options.o.out = NULL;
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`checkpoint_every`: needs a run directory");

@@ -117,6 +117,7 @@ static void test_run_directory(void **state) {
     json_t *summary = load(file_join(path, out, "summary.json"));
     assert_true(number(summary, "valid_accuracy") == info.valid_accuracy && number(summary, "step") == 30);
     assert_int_equal(json_array_size(json_object_get(summary, "workers")), 3);
+    assert_true(number(summary, "process_peak_bytes") > 0);
     json_decref(summary);
     json_t *config = load(file_join(path, out, "config.json"));
     assert_string_equal(json_string_value(json_object_get(config, "data")), learner.data);
@@ -185,11 +186,15 @@ static void test_model_to_run(void **state) {
         struct ps_run *run;
         assert_ok(training_run(&options, &run, &test_error));
         assert_true(ps_run_info(run).predicted_samples_per_s > 0 && ps_run_info(run).samples_per_s > 0);
+        int busy = 0;
         for (int w = 0; w < 3; w++) {
             struct ps_run_worker worker = ps_run_worker(run, w);
-            assert_true(worker.measured_bytes > 0 && worker.busy_s > 0);
+            /* Where a cut costs more than it gains, by times measured here, the plan leaves workers idle. */
+            assert_int_equal(worker.measured_bytes > 0, worker.busy_s > 0);
             assert_int_equal(worker.planned_bytes, worker.measured_bytes);
+            busy += worker.busy_s > 0;
         }
+        assert_true(busy > 0);
         ps_run_destroy(run);
     }
 }
