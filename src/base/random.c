@@ -13,6 +13,9 @@
 #include <string.h>
 
 #include "base/vector.h"
+#ifdef VECTOR_CLONED
+#include <immintrin.h>
+#endif
 
 /* One round for counter c and key k, in scalars, so that a loop around it can be vectorised. */
 static inline void philox_round(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0, uint32_t k1) {
@@ -60,7 +63,7 @@ void random_block(struct random_key key, uint64_t index, uint32_t words[4]) {
 }
 
 /* philox for consecutive counters: lane i adds i to the first word, which must not overflow. */
-static VECTOR_CLONES void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4][RANDOM_LANES]) {
+static void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4][RANDOM_LANES]) {
     const uint32_t first = counter[0], second = counter[1], third = counter[2], fourth = counter[3], left_key = key[0],
                    right_key = key[1];
 #pragma omp simd
@@ -71,9 +74,54 @@ static VECTOR_CLONES void philox_lanes(const uint32_t counter[4], const uint32_t
     }
 }
 
+#ifdef VECTOR_CLONED
+/*
+ * The same with each word of a counter in 64 bits, whose upper halves may hold anything. Thus a multiplication of halves is one
+ * instruction, which MULTIPLY names: of plain C, compilers make several multiplications of 64 bits.
+ */
+#define DEFINE_LANES(name, feature, bytes, MULTIPLY)                                                                           \
+    typedef uint64_t name##_longs __attribute__((vector_size(bytes)));                                                         \
+    typedef uint32_t name##_words __attribute__((vector_size(bytes / 2)));                                                     \
+    __attribute__((target(feature))) static void name(const uint32_t counter[4], const uint32_t key[2],                        \
+                                                      uint32_t words[4][RANDOM_LANES]) {                                       \
+        enum { COUNT = bytes / 8 };                                                                                            \
+        const name##_longs none = {0}, left = none + 0xD2511F53u, right = none + 0xCD9E8D57u;                                  \
+        name##_longs first = none + counter[0];                                                                                \
+        for (int i = 0; i < COUNT; i++) first[i] += (uint64_t)i;                                                               \
+        for (int lane = 0; lane < RANDOM_LANES; lane += COUNT, first += COUNT) {                                               \
+            name##_longs c0 = first, c1 = none + counter[1], c2 = none + counter[2], c3 = none + counter[3];                   \
+            uint32_t k0 = key[0], k1 = key[1];                                                                                 \
+            for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {                                   \
+                const name##_longs l = MULTIPLY(c0, left), r = MULTIPLY(c2, right);                                            \
+                c0 = r >> 32 ^ c1 ^ k0;                                                                                        \
+                c2 = l >> 32 ^ c3 ^ k1;                                                                                        \
+                c1 = r;                                                                                                        \
+                c3 = l;                                                                                                        \
+            }                                                                                                                  \
+            const name##_longs results[4] = {c0, c1, c2, c3};                                                                  \
+            for (int w = 0; w < 4; w++) {                                                                                      \
+                const name##_words lower = __builtin_convertvector(results[w], name##_words);                                  \
+                memcpy(words[w] + lane, &lower, sizeof lower);                                                                 \
+            }                                                                                                                  \
+        }                                                                                                                      \
+    }
+#define MULTIPLY_512(a, b) (wide_lanes_longs) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#define MULTIPLY_256(a, b) (half_lanes_longs) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+DEFINE_LANES(wide_lanes, "avx512f", 64, MULTIPLY_512)
+DEFINE_LANES(half_lanes, "avx2", 32, MULTIPLY_256)
+#endif
+
 void random_blocks(struct random_key key, uint64_t first, uint32_t words[4][RANDOM_LANES]) {
     assert(first % RANDOM_LANES == 0);
-    philox_lanes((const uint32_t[4]){low(first), high(first), key.word[2], key.word[3]}, key.word, words);
+    const uint32_t counter[4] = {low(first), high(first), key.word[2], key.word[3]};
+#ifdef VECTOR_CLONED
+    if (__builtin_cpu_supports("avx512f"))
+        wide_lanes(counter, key.word, words);
+    else if (__builtin_cpu_supports("avx2"))
+        half_lanes(counter, key.word, words);
+    else
+#endif
+        philox_lanes(counter, key.word, words);
 }
 
 float random_uniform(struct random_key key, uint64_t index) {

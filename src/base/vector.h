@@ -13,6 +13,7 @@
  * that matches only this CPU, and a newer one would use the default. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(PENSTOCK_NO_CLONES)
 #define VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define VECTOR_CLONED
 #else
 #define VECTOR_CLONES
 #endif
