@@ -126,12 +126,28 @@ static int case_large_image(struct builder *b, struct draw *d) {
     return add_one(b, ids[draw(d, 0, 5)], &a, build_input(b, draw(d, 40, 90), draw(d, 20, 30), draw(d, 9, 13)));
 }
 
+/* So many channels that convolutions are products of matrices, for small images wholly and for larger ones partly. */
+static int case_many_channels(struct builder *b, struct draw *d) {
+    struct attributes a = draw_wide_window(d);
+    if (draw(d, 0, 2) == 0) a.stride_h = a.stride_w = 1;
+    if (draw(d, 0, 2) == 0) a.kernel_h = a.kernel_w = 1, a.pad_h = a.pad_w = a.pad_extra_h = a.pad_extra_w = 0;
+    a.channels = draw(d, 32, 70);
+    a.bias = draw(d, 0, 1) == 1;
+    const int side = draw(d, 0, 1) == 0 ? 3 : 11,
+              x = build_input(b, draw(d, 32, 70), draw(d, 5, 5 + side), draw(d, 7, 5 + side)),
+              node = add_one(b, OPERATOR_CONVOLUTION, &a, x);
+    if (draw(d, 0, 1) == 0) build_relu(b, node, "relu");
+    return node;
+}
+
 static void test_bf16_large(void **state) {
     (void)state;
     static const struct test_case large[] = {{"large attention", case_large_attention, false},
-                                             {"large image", case_large_image, false}};
+                                             {"large image", case_large_image, false},
+                                             {"many channels", case_many_channels, false}};
     struct device *reference = chain_device("reference"), *device = chain_device("cpu");
     for (uint64_t r = 0; r < 16; r++) compare_bf16(device, reference, &large[r % 4 != 0], 91000 + r);
+    for (uint64_t r = 0; r < 32; r++) compare_bf16(device, reference, &large[2], 92000 + r);
     device_close(device);
     device_close(reference);
 }

@@ -10,12 +10,14 @@
  * images do not get the layout that oneDNN 3.x would choose.
  *
  * In bf16 (convolutions alone) the weights have the layout of their gradient, too, which is f32. The forward and the gradient
- * of the input read pairs of bf16 that lie together, so both reorder the weights.
+ * of the input read pairs of bf16 that lie together, so both reorder the weights. Small images and kernels of 1 x 1 are
+ * computed by products instead, the former partly (tap_products.c).
  */
 #include <string.h>
 
 #include "base/memory.h"
 #include "compute/cpu/depthwise.h"
+#include "compute/cpu/tap_products.h"
 #include "compute/cpu/taps.h"
 
 enum {
@@ -37,7 +39,9 @@ struct convolution {
     int64_t rounded_bytes;                /* of x in bf16, at the start of the workspace, where it is given in f32 */
     int64_t reordered_bytes[WEIGHTS + 1]; /* by primitive: of the reordered weights, after x */
     struct taps *taps;                    /* computes the gradient of the weights instead, where not NULL */
-    bool depthwise;                       /* so does depthwise_gradient */
+    struct tap_products *products;        /* computes `use` instead */
+    enum tap_use use;
+    bool depthwise; /* so does depthwise_gradient */
 };
 
 static void release(struct kernel *kernel) {
@@ -46,6 +50,7 @@ static void release(struct kernel *kernel) {
     layout_release(&c->canonical);
     layout_release(&c->own);
     taps_destroy(c->taps);
+    tap_products_destroy(c->products);
 }
 
 /* Weights (O, C, kernel_h, kernel_w), or (groups, O / groups, C / groups, kernel_h, kernel_w), which is the same memory. */
@@ -127,6 +132,7 @@ static void find_narrow_layout(struct draft *draft, const struct convolution *c,
     plans->own = plans->canonical;
     dnnl_format_tag_t tag = grouped ? dnnl_goihw : dnnl_oihw;
     draft->type = TYPE_F32;
+    if (c->use != TAP_NOTHING) plans->own = weights_layout(draft, c, tag = dnnl_hwio);
     for (int i = 0; i < 3 && !kernel_shares(&c->kernel, 0) && plans->own == plans->canonical; i++) {
         const struct layout *layout = weights_layout(draft, c, known[grouped][i]);
         if (draft_differ(draft, layout, made)) continue;
@@ -180,7 +186,8 @@ static void make_gradient(struct draft *draft, struct convolution *c, const stru
     const struct attributes *a = &c->kernel.node->attributes;
     const bool narrow = cpu_is_narrow(&c->kernel);
     c->depthwise = is_depthwise(c) && !narrow;
-    if (!c->turned && in->type == c->kernel.node->shape.type && taps_fit(c->kernel.node, in, c->kernel.samples)) {
+    if (c->use != TAP_NOTHING) return;
+    if (!c->turned && !narrow && taps_fit(c->kernel.node, in, c->kernel.samples)) {
         c->taps = taps_make(draft, c->kernel.node, in, c->kernel.samples, plans->own);
         return;
     }
@@ -197,26 +204,44 @@ static void make_gradient(struct draft *draft, struct convolution *c, const stru
     c->reordered_bytes[WEIGHTS] = make_reorder(draft, made, plans->own, made, &c->primitives[WEIGHT_REORDER]);
 }
 
-static void make(struct draft *draft, struct convolution *c, const struct shape *in) {
-    const bool narrow = cpu_is_narrow(&c->kernel);
-    struct plans plans = narrow ? make_narrow_plans(draft, c) : make_plans(draft, c);
-    const struct layout *copy = narrow ? plans.copy : plans.own;
-    bool bias = has_bias(c);
-    draft_primitive(draft, plans.forward, "forward",
-                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
+/* The convolutions of oneDNN, forward and backward, with what reorders the weights for them. */
+static void make_convolutions(struct draft *draft, struct convolution *c, const struct plans *plans) {
+    const struct layout *copy = cpu_is_narrow(&c->kernel) ? plans->copy : plans->own;
+    draft_primitive(draft, plans->forward, "forward",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, has_bias(c) ? DNNL_ARG_BIAS : 0, 0},
                     &c->primitives[FORWARD]);
-    draft_primitive(draft, plans.input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
+    draft_primitive(draft, plans->input, "backward", (int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0},
                     &c->primitives[INPUT]);
-    const struct layout *wanted = draft_layout_of(draft, plans.forward, DNNL_ARG_WEIGHTS);
+    const struct layout *wanted = draft_layout_of(draft, plans->forward, DNNL_ARG_WEIGHTS);
     c->reordered_bytes[FORWARD] = make_reorder(draft, copy, wanted, wanted, &c->primitives[FORWARD_REORDER]);
-    wanted = draft_layout_of(draft, plans.input, DNNL_ARG_WEIGHTS);
+    wanted = draft_layout_of(draft, plans->input, DNNL_ARG_WEIGHTS);
     c->reordered_bytes[INPUT] = make_reorder(draft, copy, wanted, wanted, &c->primitives[INPUT_REORDER]);
+}
+
+/* What computes with products of matrices; nothing for weights that other nodes have in canonical order. */
+static enum tap_use use_of(const struct convolution *c) {
+    if (c->turned || !cpu_is_narrow(&c->kernel) || kernel_shares(&c->kernel, 0)) return TAP_NOTHING;
+    return tap_products_use(c->kernel.node, kernel_input(&c->kernel, 0));
+}
+
+static void make(struct draft *draft, struct convolution *c, const struct shape *in) {
+    struct plans plans;
+    c->use = use_of(c);
     c->rounded_bytes = cpu_rounded_bytes(&c->kernel, 0);
+    if (c->use == TAP_ALL) {
+        plans = (struct plans){.canonical = canonical_layout(draft, c), .own = weights_layout(draft, c, dnnl_hwio)};
+    } else {
+        plans = cpu_is_narrow(&c->kernel) ? make_narrow_plans(draft, c) : make_plans(draft, c);
+        make_convolutions(draft, c, &plans);
+    }
+    if (c->use != TAP_NOTHING)
+        c->products = tap_products_make(draft, c->kernel.node, in, c->kernel.samples, c->kernel.fuses_relu);
     make_gradient(draft, c, &plans, in);
     draft_keep(draft, plans.canonical, &c->canonical);
     draft_keep(draft, plans.own, &c->own);
     c->kernel.parameter_bytes[0] = layout_bytes(plans.own);
     c->kernel.workspace_bytes = c->taps != NULL ? taps_workspace(c->taps) : 0;
+    if (c->products != NULL) c->kernel.workspace_bytes = tap_products_workspace(c->products);
     for (int p = 0; p < PRIMITIVES; p++) {
         static const int user[] = {FORWARD, INPUT, WEIGHTS, FORWARD, INPUT, WEIGHTS};
         int64_t needed = c->rounded_bytes + c->reordered_bytes[user[p]] + c->primitives[p].scratchpad_bytes;
@@ -243,12 +268,15 @@ static bool native(const struct kernel *kernel) {
     if (!cpu_multiplies_narrow(kernel)) return false;
     c = (struct convolution){.kernel = *kernel, .in = kernel_input(kernel, 0)->dim, .out = kernel->node->shape.dim};
     const struct attributes *a = &kernel->node->attributes;
+    c.use = use_of(&c);
+    if (c.use == TAP_ALL) return true;
     if (is_depthwise(&c) && a->kernel_h * a->kernel_w > 9) return false;
     draft_start(&draft, kernel->device, kernel->node);
     const struct plans plans = make_narrow_plans(&draft, &c);
-    const bool slow = draft_slow(&draft, plans.forward) || draft_slow(&draft, plans.input) || draft_slow(&draft, plans.weights);
+    const bool slow = draft_slow(&draft, plans.forward) || draft_slow(&draft, plans.input) || draft_slow(&draft, plans.weights),
+               wrong = a->dilation_h > 1 && c.use == TAP_NOTHING && draft_has_tiles(&draft, plans.weights);
     struct ps_error ignored;
-    return draft_finish(&draft, &ignored) == PS_OK && !slow;
+    return draft_finish(&draft, &ignored) == PS_OK && !slow && !wrong;
 }
 
 /* The weights as FORWARD or INPUT reads them; its scratchpad begins behind them. */
@@ -309,16 +337,21 @@ static void sum_pixels(const struct convolution *c, const struct kernel_call *ca
 /* ------------------------------------------------------------- convolution */
 
 static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
+    struct convolution *c = (struct convolution *)kernel;
+    if (c->use == TAP_ALL) return tap_products_forward(c->products, call);
     const float *x = cpu_rounded(kernel, 0, call->input[0], call->workspace);
-    return run_forward((struct convolution *)kernel, call, x, call->weights[1], call->output);
+    return run_forward(c, call, x, call->weights[1], call->output);
 }
 
 static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
-    return run_input((struct convolution *)kernel, call, call->output_gradient, call->input_gradient[0]);
+    struct convolution *c = (struct convolution *)kernel;
+    if (c->use == TAP_ALL) return tap_products_input(c->products, call);
+    return run_input(c, call, call->output_gradient, call->input_gradient[0]);
 }
 
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct convolution *c = (struct convolution *)kernel;
+    if (c->products != NULL) return tap_products_weights(c->products, call);
     if (c->taps != NULL) return taps_run(c->taps, call);
     TRY(run_weights(c, call, cpu_rounded(kernel, 0, call->input[0], call->workspace), call->output_gradient));
     if (c->depthwise) sum_pixels(c, call);

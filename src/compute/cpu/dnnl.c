@@ -146,18 +146,25 @@ struct window window_of(const struct attributes *a) {
                            .dilation = {a->dilation_h - 1, a->dilation_w - 1}};
 }
 
-/* The attributes of every primitive: the caller's scratchpad and, on request, a factor and a ReLU on the result. NULL once
- * something failed. */
-static dnnl_primitive_attr_t start_scaled_plan(struct draft *draft, float scale, bool relu) {
+/* What becomes of a primitive's result, in this order. */
+struct after {
+    float scale; /* factor; 1 */
+    bool added;  /* to what is there */
+    bool relu;
+};
+
+/* The attributes of every primitive: the caller's scratchpad and what becomes of the result. NULL once something failed. */
+static dnnl_primitive_attr_t start_plan_with(struct draft *draft, struct after wanted) {
     if (draft->status != dnnl_success) return NULL;
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t after = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-    if (status == dnnl_success && (relu || scale != 1)) {
+    if (status == dnnl_success && (wanted.relu || wanted.added || wanted.scale != 1)) {
         status = dnnl_post_ops_create(&after);
-        if (status == dnnl_success && scale != 1) status = dnnl_append(after, dnnl_eltwise_linear, scale);
-        if (status == dnnl_success && relu) status = dnnl_append(after, dnnl_eltwise_relu, 0);
+        if (status == dnnl_success && wanted.scale != 1) status = dnnl_append(after, dnnl_eltwise_linear, wanted.scale);
+        if (status == dnnl_success && wanted.added) status = dnnl_append_sum(after);
+        if (status == dnnl_success && wanted.relu) status = dnnl_append(after, dnnl_eltwise_relu, 0);
         if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
         dnnl_post_ops_destroy(after);
     }
@@ -169,7 +176,9 @@ static dnnl_primitive_attr_t start_scaled_plan(struct draft *draft, float scale,
     return attributes;
 }
 
-static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) { return start_scaled_plan(draft, 1, relu); }
+static dnnl_primitive_attr_t start_plan(struct draft *draft, bool relu) {
+    return start_plan_with(draft, (struct after){.scale = 1, .relu = relu});
+}
 
 /* Records the plan that a call created, or its failure. */
 static dnnl_primitive_desc_t take_plan(struct draft *draft, dnnl_primitive_attr_t attributes, dnnl_status_t status,
@@ -254,19 +263,29 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
     return take_plan(draft, attributes, status, plan);
 }
 
-dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
-                                    const struct layout *product) {
-    return draft_product_finished(draft, left, right, NULL, product, 1, false);
-}
-
-dnnl_primitive_desc_t draft_product_finished(struct draft *draft, const struct layout *left, const struct layout *right,
-                                             const struct layout *bias, const struct layout *product, float scale, bool relu) {
-    dnnl_primitive_attr_t attributes = start_scaled_plan(draft, scale, relu);
+static dnnl_primitive_desc_t plan_product(struct draft *draft, const struct layout *left, const struct layout *right,
+                                          const struct layout *bias, const struct layout *product, struct after after) {
+    dnnl_primitive_attr_t attributes = start_plan_with(draft, after);
     if (attributes == NULL) return NULL;
     dnnl_primitive_desc_t plan = NULL;
     dnnl_status_t status = dnnl_matmul_primitive_desc_create(&plan, draft->device->engine, descriptor(left), descriptor(right),
                                                              descriptor(bias), descriptor(product), attributes);
     return take_plan(draft, attributes, status, plan);
+}
+
+dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
+                                    const struct layout *product) {
+    return plan_product(draft, left, right, NULL, product, (struct after){.scale = 1});
+}
+
+dnnl_primitive_desc_t draft_product_added(struct draft *draft, const struct layout *left, const struct layout *right,
+                                          const struct layout *product) {
+    return plan_product(draft, left, right, NULL, product, (struct after){.scale = 1, .added = true});
+}
+
+dnnl_primitive_desc_t draft_product_finished(struct draft *draft, const struct layout *left, const struct layout *right,
+                                             const struct layout *bias, const struct layout *product, float scale, bool relu) {
+    return plan_product(draft, left, right, bias, product, (struct after){.scale = scale, .relu = relu});
 }
 
 dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *from, const struct layout *to) {

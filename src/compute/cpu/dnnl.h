@@ -107,7 +107,10 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
 /* product = left right, all matrices, or stacks of as many. */
 dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                     const struct layout *product);
-/* The same with a bias (1 x columns of the product; NULL: none), times a factor, with a ReLU on the result. */
+/* product += left right */
+dnnl_primitive_desc_t draft_product_added(struct draft *draft, const struct layout *left, const struct layout *right,
+                                          const struct layout *product);
+/* product = left right with a bias (1 x columns of the product; NULL: none), times a factor, with a ReLU on the result. */
 dnnl_primitive_desc_t draft_product_finished(struct draft *draft, const struct layout *left, const struct layout *right,
                                              const struct layout *bias, const struct layout *product, float scale, bool relu);
 dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *from, const struct layout *to);

@@ -16,6 +16,10 @@ static inline dnnl_status_t dnnl_append(dnnl_post_ops_t operations, dnnl_alg_kin
     return dnnl_post_ops_append_eltwise(operations, kind, alpha, 0);
 }
 
+static inline dnnl_status_t dnnl_append_sum(dnnl_post_ops_t operations) {
+    return dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef);
+}
+
 #else
 
 typedef const dnnl_memory_desc_t *const_dnnl_memory_desc_t;
@@ -25,6 +29,8 @@ static inline const_dnnl_memory_desc_t dnnl_descriptor(const dnnl_memory_desc_t 
 static inline dnnl_status_t dnnl_append(dnnl_post_ops_t operations, dnnl_alg_kind_t kind, float alpha) {
     return dnnl_post_ops_append_eltwise(operations, 1, kind, alpha, 0);
 }
+
+static inline dnnl_status_t dnnl_append_sum(dnnl_post_ops_t operations) { return dnnl_post_ops_append_sum(operations, 1); }
 
 static inline dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t *made, int rank, const dnnl_dims_t dims,
                                                              dnnl_data_type_t type, dnnl_format_tag_t tag) {
