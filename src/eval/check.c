@@ -32,7 +32,7 @@ struct ps_check {
     double tolerance, loss_error, output_error, worst, loss, wanted_loss;
     struct entry *gradients, *statistics;
     int gradient_count, statistic_count;
-    const char *worst_name;
+    const char *worst_name, *device, *against; /* against: a file, or the other device */
 };
 
 /* What a step computes; arrays are the arena's. Parameters lie one after the other in the graph's order and canonical order:
@@ -525,6 +525,10 @@ static enum ps_status run_check(const struct ps_network *network, const struct p
         TRY(compute(network, "reference", threads, 1, &batch, arena, &other, error));
         TRY(want_answer(network->graph, &batch, &other, arena, &wanted, error));
     }
+    const char *against = file ? options->against : "reference";
+    check->device = arena_copy(&check->arena, device, strlen(device) + 1, 1);
+    check->against = arena_copy(&check->arena, against, strlen(against) + 1, 1);
+    TRY(arena_status(&check->arena, "a check", error));
     return compare(check, network, &batch, &got, &wanted, error);
 }
 
@@ -614,7 +618,7 @@ static void add_entries(struct text *out, const char *kind, const struct entry *
 
 char *ps_check_table(const struct ps_check *check) {
     struct text rows = {0};
-    text_add(&rows, "value\trelative error\n");
+    text_add(&rows, "value\trelative error of %s against %s\n", check->device, check->against);
     text_add(&rows, "loss %.7g\t%.2e\n", check->loss, check->loss_error);
     if (!isnan(check->output_error)) text_add(&rows, "output\t%.2e\n", check->output_error);
     add_entries(&rows, "gradient", check->gradients, check->gradient_count);
