@@ -4,7 +4,8 @@
  * derivative are loops over rows.
  *
  * In bf16 the products are oneDNN's, too, some heads at a time, so that their scores stay in the cache: these and the gradients
- * of p are f32; p, d and ds are rounded for the products that read them. Only p is kept, in bf16.
+ * of p are f32; p, d and ds are rounded for the products that read them. Only p is kept, in bf16. oneDNN's fast products want
+ * the heads of a part to fill their rows, so where these have other features, too, the heads are copied.
  *
  * Inner: the weights p (N, heads, Tq, Tk); with a cap as much again, for the scores as fractions of it. Workspace: as much for
  * the scores' gradients; with dropout as much again for the dropped weights d; where heads share keys, the gradients of keys or
@@ -110,7 +111,24 @@ static float *part_scores(const struct kernel_call *call) { return call->workspa
 static uint16_t *part_rounded(const struct attention *attention, const struct kernel_call *call) {
     return (uint16_t *)(void *)(part_scores(call) + memory_align(score_bytes(&attention->part)) / sizeof(float));
 }
-static size_t part_workspace(const struct attention *attention) { return 2 * memory_align(score_bytes(&attention->part)); }
+/* Copies of a part's heads for a product; 0 bytes where the heads fill the rows of all values. */
+enum { LEFT, RIGHT, RESULT, COPIES };
+static size_t copy_bytes(const struct attention *attention) {
+    const struct attention_shape *s = &attention->part, *all = &attention->shape;
+    const int64_t positions = s->queries > s->keys ? s->queries : s->keys, key = s->each[ATTENTION_KEY],
+                  value = s->each[ATTENTION_VALUE], most = key > value ? key : value;
+    if (s->features == all->features && memcmp(s->stride, all->stride, sizeof s->stride) == 0) return 0;
+    return memory_align((size_t)(s->samples * positions * s->heads * most) * sizeof(uint16_t));
+}
+
+static uint16_t *part_copy(const struct attention *attention, const struct kernel_call *call, int copy) {
+    const size_t before = 2 * memory_align(score_bytes(&attention->part)) + (size_t)copy * copy_bytes(attention);
+    return (uint16_t *)(void *)((char *)call->workspace + before);
+}
+
+static size_t part_workspace(const struct attention *attention) {
+    return 2 * memory_align(score_bytes(&attention->part)) + COPIES * copy_bytes(attention);
+}
 
 /* The parts of the workspace before oneDNN's: the scores' gradients, the dropped weights, the gradients of shared heads. */
 static size_t shared_start(const struct attention *attention) {
@@ -133,13 +151,15 @@ static int64_t largest_part(int64_t count, int64_t limit) {
     return part;
 }
 
-/* Samples, or heads of one, whose scores fit into half a megabyte. */
+/* Samples, or heads of one, whose scores fit into half a megabyte; their rows have these heads alone. */
 static struct attention_shape narrow_part(const struct attention_shape *s) {
     enum { PART_FLOATS = 1 << 17 };
     struct attention_shape part = *s;
     const int64_t head = s->queries * s->keys;
     part.samples = largest_part(s->samples, PART_FLOATS / (head * s->heads));
     if (part.samples == 1) part.heads = part.key_heads = largest_part(s->heads, PART_FLOATS / head);
+    for (int p = 0; p < ATTENTION_PARTS; p++) part.stride[p] = part.heads * part.each[p];
+    part.features = part.stride[ATTENTION_VALUE];
     return part;
 }
 
@@ -404,24 +424,62 @@ static enum ps_status for_parts(const struct attention *attention, const struct 
     return PS_OK;
 }
 
-static const uint16_t *part_input(const struct attention *attention, const struct kernel_call *call, struct part part,
-                                  enum attention_part of) {
-    const struct attention_shape *s = &attention->shape;
-    return (const uint16_t *)(const void *)call->input[attention_input(s, of)] +
-           attention_offset(s, of, part.sample, 0, part.head);
-}
+/* What a product of a part reads or writes: scores, or rows of a value, in which the part's heads lie side by side. */
+struct operand {
+    void *at;
+    size_t rows, features, stride; /* in numbers; 0 for scores */
+};
 
-static uint16_t *part_gradient(const struct attention *attention, const struct kernel_call *call, struct part part,
-                               enum attention_part of) {
-    const struct attention_shape *s = &attention->shape;
-    uint16_t *gradient = (uint16_t *)(void *)call->input_gradient[attention_input(s, of)];
-    return gradient != NULL ? gradient + attention_offset(s, of, part.sample, 0, part.head) : NULL;
+/* Of queries, keys, values or their gradients, at NULL where there is none. */
+static struct operand operand_of(const struct attention *attention, const float *const *values, struct part part,
+                                 enum attention_part of) {
+    const struct attention_shape *s = &attention->shape, *p = &attention->part;
+    uint16_t *value = (uint16_t *)(uintptr_t)values[attention_input(s, of)];
+    if (value != NULL) value += attention_offset(s, of, part.sample, 0, part.head);
+    const int64_t positions = of == ATTENTION_QUERY ? s->queries : s->keys;
+    return (struct operand){value, (size_t)(p->samples * positions), (size_t)p->stride[of], (size_t)s->stride[of]};
 }
 
 /* Of the output, or its gradient. */
-static size_t part_output(const struct attention *attention, struct part part) {
-    const struct attention_shape *s = &attention->shape;
-    return (size_t)(part.sample * s->queries * s->features + part.head * s->each[ATTENTION_VALUE]);
+static struct operand operand_of_output(const struct attention *attention, const float *value, struct part part) {
+    const struct attention_shape *s = &attention->shape, *p = &attention->part;
+    const int64_t offset = part.sample * s->queries * s->features + part.head * s->each[ATTENTION_VALUE];
+    return (struct operand){(uint16_t *)(uintptr_t)value + offset, (size_t)(p->samples * s->queries), (size_t)p->features,
+                            (size_t)s->features};
+}
+
+static struct operand operand_of_scores(const void *scores) { return (struct operand){.at = (void *)(uintptr_t)scores}; }
+
+struct copying {
+    const uint16_t *from;
+    uint16_t *to;
+    size_t from_stride, to_stride, features;
+};
+
+static void copy_part(const void *context, size_t first, size_t end) {
+    const struct copying *c = context;
+    for (size_t row = first; row < end; row++)
+        memcpy(c->to + row * c->to_stride, c->from + row * c->from_stride, c->features * sizeof *c->to);
+}
+
+/* Where a product finds, or leaves, its operand: in place if the part's heads fill the rows, else in a copy. */
+static void *place_of(const struct attention *attention, const struct kernel_call *call, int copy, struct operand operand,
+                      bool reads) {
+    if (operand.stride == operand.features) return operand.at;
+    const struct copying copying = {operand.at, part_copy(attention, call, copy), operand.stride, operand.features,
+                                    operand.features};
+    if (reads) device_parallel(attention->kernel.device, operand.rows, 16, copy_part, &copying);
+    return copying.to;
+}
+
+static enum ps_status multiply_part(const struct attention *attention, enum product product, const struct kernel_call *call,
+                                    struct operand left, struct operand right, struct operand result) {
+    void *to = place_of(attention, call, RESULT, result, false);
+    TRY(multiply(attention, product, call, place_of(attention, call, LEFT, left, true),
+                 place_of(attention, call, RIGHT, right, true), to));
+    const struct copying copying = {to, result.at, result.features, result.stride, result.features};
+    if (to != result.at) device_parallel(attention->kernel.device, result.rows, 16, copy_part, &copying);
+    return PS_OK;
 }
 
 /* The weights by which the values are multiplied: with dropout made of those that are kept, where there is room. */
@@ -446,32 +504,36 @@ static struct rows part_rows(const struct attention *attention, const struct ker
 }
 
 static enum ps_status narrow_forward(const struct attention *attention, const struct kernel_call *call, struct part part) {
-    TRY(multiply(attention, SCORES, call, part_input(attention, call, part, ATTENTION_QUERY),
-                 part_input(attention, call, part, ATTENTION_KEY), part_scores(call)));
+    const struct operand query = operand_of(attention, call->input, part, ATTENTION_QUERY),
+                         key = operand_of(attention, call->input, part, ATTENTION_KEY),
+                         value = operand_of(attention, call->input, part, ATTENTION_VALUE);
+    TRY(multiply_part(attention, SCORES, call, query, key, operand_of_scores(part_scores(call))));
     struct rows rows = part_rows(attention, call, part);
     rows.rounded = (uint16_t *)(void *)call->inner + part.score;
     device_parallel(attention->kernel.device, row_count(&attention->part), 8, softmax_part, &rows);
-    return multiply(attention, OUTPUT, call, part_weights(attention, call, part),
-                    part_input(attention, call, part, ATTENTION_VALUE),
-                    (uint16_t *)(void *)call->output + part_output(attention, part));
+    return multiply_part(attention, OUTPUT, call, operand_of_scores(part_weights(attention, call, part)), value,
+                         operand_of_output(attention, call->output, part));
 }
 
 static enum ps_status narrow_backward(const struct attention *attention, const struct kernel_call *call, struct part part) {
-    uint16_t *query = part_gradient(attention, call, part, ATTENTION_QUERY),
-             *key = part_gradient(attention, call, part, ATTENTION_KEY),
-             *value = part_gradient(attention, call, part, ATTENTION_VALUE);
-    const uint16_t *dy = (const uint16_t *)(const void *)call->output_gradient + part_output(attention, part);
+    const float *const *gradients = (const float *const *)call->input_gradient;
+    const struct operand query = operand_of(attention, gradients, part, ATTENTION_QUERY),
+                         key = operand_of(attention, gradients, part, ATTENTION_KEY),
+                         value = operand_of(attention, gradients, part, ATTENTION_VALUE),
+                         dy = operand_of_output(attention, call->output_gradient, part);
     struct rows rows = part_rows(attention, call, part);
     rows.d = part_weights(attention, call, part);
     rows.rounded = part_rounded(attention, call);
-    if (value != NULL) TRY(multiply(attention, VALUE_GRADIENT, call, rows.d, dy, value));
-    if (query == NULL && key == NULL) return PS_OK;
-    TRY(multiply(attention, WEIGHT_GRADIENT, call, dy, part_input(attention, call, part, ATTENTION_VALUE), rows.scores));
+    if (value.at != NULL) TRY(multiply_part(attention, VALUE_GRADIENT, call, operand_of_scores(rows.d), dy, value));
+    if (query.at == NULL && key.at == NULL) return PS_OK;
+    TRY(multiply_part(attention, WEIGHT_GRADIENT, call, dy, operand_of(attention, call->input, part, ATTENTION_VALUE),
+                      operand_of_scores(rows.scores)));
     device_parallel(attention->kernel.device, row_count(&attention->part), 8, narrow_gradient_part, &rows);
-    if (query != NULL)
-        TRY(multiply(attention, QUERY_GRADIENT, call, rows.rounded, part_input(attention, call, part, ATTENTION_KEY), query));
-    if (key == NULL) return PS_OK;
-    return multiply(attention, KEY_GRADIENT, call, rows.rounded, part_input(attention, call, part, ATTENTION_QUERY), key);
+    const struct operand ds = operand_of_scores(rows.rounded);
+    if (query.at != NULL)
+        TRY(multiply_part(attention, QUERY_GRADIENT, call, ds, operand_of(attention, call->input, part, ATTENTION_KEY), query));
+    if (key.at == NULL) return PS_OK;
+    return multiply_part(attention, KEY_GRADIENT, call, ds, operand_of(attention, call->input, part, ATTENTION_QUERY), key);
 }
 
 /* --------------------------------------------------------------------- both */
