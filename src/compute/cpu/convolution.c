@@ -165,7 +165,7 @@ static struct plans make_narrow_plans(struct draft *draft, const struct convolut
     back.weights = gradient;
     plans.weights = draft_convolution(draft, PASS_WEIGHTS, &back, &window, false, plans.forward);
     find_narrow_layout(draft, c, draft_layout_of(draft, plans.weights, DNNL_ARG_DIFF_WEIGHTS), &plans);
-    if (a->groups > 1 || !small_images(c) || draft_has_tiles(draft, plans.forward)) return plans;
+    if (a->groups > 1 || !small_images(c) || cpu_has_tiles()) return plans;
     arrays.weights = weights_layout(draft, c, dnnl_OIhw8i16o2i);
     dnnl_primitive_desc_t blocked = draft_convolution(draft, PASS_FORWARD, &arrays, &window, c->kernel.fuses_relu, NULL);
     if (!draft_slow(draft, blocked)) plans.forward = blocked;
@@ -187,7 +187,7 @@ static void make_gradient(struct draft *draft, struct convolution *c, const stru
     const bool narrow = cpu_is_narrow(&c->kernel);
     c->depthwise = is_depthwise(c) && !narrow;
     if (c->use != TAP_NOTHING) return;
-    if (!c->turned && !narrow && taps_fit(c->kernel.node, in, c->kernel.samples)) {
+    if (!c->turned && in->type == c->kernel.node->shape.type && taps_fit(c->kernel.node, in, c->kernel.samples)) {
         c->taps = taps_make(draft, c->kernel.node, in, c->kernel.samples, plans->own);
         return;
     }
@@ -274,7 +274,7 @@ static bool native(const struct kernel *kernel) {
     draft_start(&draft, kernel->device, kernel->node);
     const struct plans plans = make_narrow_plans(&draft, &c);
     const bool slow = draft_slow(&draft, plans.forward) || draft_slow(&draft, plans.input) || draft_slow(&draft, plans.weights),
-               wrong = a->dilation_h > 1 && c.use == TAP_NOTHING && draft_has_tiles(&draft, plans.weights);
+               wrong = a->dilation_h > 1 && c.use == TAP_NOTHING && cpu_has_tiles();
     struct ps_error ignored;
     return draft_finish(&draft, &ignored) == PS_OK && !slow && !wrong;
 }

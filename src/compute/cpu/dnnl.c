@@ -48,6 +48,10 @@ bool cpu_multiplies_bf16(void) {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 
+bool cpu_has_tiles(void) {
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
+}
+
 /* -------------------------------------------------------------- primitives */
 
 enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *device, const void *const *addresses,
@@ -308,10 +312,6 @@ static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_
 
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
     return strncmp(code_of(draft, plan), "ref", 3) == 0;
-}
-
-bool draft_has_tiles(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
-    return strstr(code_of(draft, plan), "amx") != NULL;
 }
 
 bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan) {

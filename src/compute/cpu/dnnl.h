@@ -21,6 +21,8 @@ struct cpu_device {
 
 /* Has the processor instructions that multiply bf16 and sum in f32? oneDNN does without them, too, but slower than in f32. */
 bool cpu_multiplies_bf16(void);
+/* Does it multiply tiles of bf16 (AMX), several times as fast as vectors? */
+bool cpu_has_tiles(void);
 
 /* How an array lies in memory, and the type of its elements. */
 struct layout {
@@ -117,9 +119,6 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
 
 /* Whether the plan is oneDNN's slow reference code. */
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan);
-
-/* Whether the plan uses AMX. */
-bool draft_has_tiles(const struct draft *draft, const_dnnl_primitive_desc_t plan);
 
 /* Whether the plan is oneDNN's plain product, which allocates memory while it runs. */
 bool draft_is_plain(const struct draft *draft, const_dnnl_primitive_desc_t plan);

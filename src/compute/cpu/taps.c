@@ -1,5 +1,5 @@
 /*
- * Gradient of a convolution's weights in f32, one position of the kernel (a tap) at a time.
+ * Gradient of a convolution's weights one position of the kernel (a tap) at a time.
  *
  * oneDNN's own gradient of the weights goes through the images one by one and writes all weights for each: on small images with
  * many channels (4 x 4, 2 x 2 at the end of a VGG) that traffic dominates. Here each tap (kh, kw) is one matrix product over
@@ -26,6 +26,7 @@ struct range {
 struct taps {
     struct cpu_device *device;
     const struct attributes *attributes;
+    enum number_type type; /* of x and dy */
     int64_t samples, channels, height, width, out_channels, out_height, out_width;
     struct primitive *products;                           /* one per tap; not created where the tap never lies in the image */
     struct primitive reorder;                             /* from (kh, kw, C, O) to the kernel's layout */
@@ -55,24 +56,26 @@ bool taps_fit(const struct node *node, const struct shape *input, int samples) {
 static void make_product(struct draft *draft, struct taps *t, int kh, int kw) {
     int64_t k = t->samples * tap_rows(t, kh).count * tap_columns(t, kw).count;
     if (k == 0) return;
+    draft->type = t->type;
     const struct layout *left = draft_layout(draft, 2, (int64_t[]){t->channels, k}, dnnl_ba);
     const struct layout *right = draft_layout(draft, 2, (int64_t[]){k, t->out_channels}, dnnl_ab);
+    draft->type = TYPE_F32;
     const struct layout *product = draft_layout(draft, 2, (int64_t[]){t->channels, t->out_channels}, dnnl_ab);
     draft_primitive(draft, draft_product(draft, left, right, product), "gradient of the weights",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &t->products[kh * t->attributes->kernel_w + kw]);
 }
 
-static int64_t carve(int64_t *end, int64_t floats) {
+static int64_t carve(int64_t *end, int64_t elements, enum number_type type) {
     int64_t offset = *end;
-    *end += (int64_t)memory_align((size_t)floats * sizeof(float));
+    *end += (int64_t)memory_align((size_t)elements * number_types[type].bytes);
     return offset;
 }
 
 static void plan_workspace(struct taps *t, int tap_count) {
     int64_t columns = t->width < t->out_width ? t->width : t->out_width, end = 0, scratchpad = t->reorder.scratchpad_bytes;
-    t->x = carve(&end, t->height * t->samples * columns * t->channels);
-    t->dy = carve(&end, t->out_height * t->samples * columns * t->out_channels);
-    t->gradient = carve(&end, tap_count * t->channels * t->out_channels);
+    t->x = carve(&end, t->height * t->samples * columns * t->channels, t->type);
+    t->dy = carve(&end, t->out_height * t->samples * columns * t->out_channels, t->type);
+    t->gradient = carve(&end, tap_count * t->channels * t->out_channels, TYPE_F32);
     t->scratchpad = end;
     for (int i = 0; i < tap_count; i++) {
         if (t->products[i].scratchpad_bytes > scratchpad) scratchpad = t->products[i].scratchpad_bytes;
@@ -93,8 +96,10 @@ struct taps *taps_make(struct draft *draft, const struct node *node, const struc
         return NULL;
     }
     const int64_t *in = input->dim, *out = node->shape.dim;
-    *t = (struct taps){draft->device, a, samples, in[0], in[1], in[2], out[0], out[1], out[2], .products = products};
+    *t = (struct taps){draft->device, a,      node->shape.type,    samples, in[0], in[1], in[2], out[0],
+                       out[1],        out[2], .products = products};
     for (int tap = 0; tap < tap_count; tap++) make_product(draft, t, tap / a->kernel_w, tap % a->kernel_w);
+    draft->type = TYPE_F32;
     const struct layout *plain = draft_layout(draft, 4, (int64_t[]){out[0], in[0], a->kernel_h, a->kernel_w}, dnnl_hwio);
     draft_primitive(draft, draft_reorder(draft, plain, own), "gradient of the weights", (int[]){DNNL_ARG_FROM, DNNL_ARG_TO, 0},
                     &t->reorder);
@@ -138,7 +143,8 @@ static void gather(const struct taps *t, const struct gather *gather) {
 static enum ps_status run_column(struct taps *t, const struct kernel_call *call, int kw) {
     char *base = call->workspace;
     struct range columns = tap_columns(t, kw);
-    const size_t x_pixel = (size_t)t->channels * sizeof(float), dy_pixel = (size_t)t->out_channels * sizeof(float);
+    const size_t size = number_types[t->type].bytes, x_pixel = (size_t)t->channels * size,
+                 dy_pixel = (size_t)t->out_channels * size;
     const size_t row_pixels = (size_t)(t->samples * columns.count);
     char *x = base + t->x, *dy = base + t->dy;
     int64_t first = columns.first + kw - t->attributes->pad_w;
@@ -169,7 +175,7 @@ enum ps_status taps_run(struct taps *t, const struct kernel_call *call) {
     TRY(primitive_run(&t->reorder, t->device, addresses, base + t->scratchpad, call->error));
     if (t->attributes->bias) {
         size_t rows = (size_t)(t->samples * t->out_height * t->out_width);
-        cpu_sum_rows(&t->device->device, rows, (size_t)t->out_channels, TYPE_F32, call->output_gradient, call->gradients[1]);
+        cpu_sum_rows(&t->device->device, rows, (size_t)t->out_channels, t->type, call->output_gradient, call->gradients[1]);
     }
     return PS_OK;
 }
