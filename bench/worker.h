@@ -76,6 +76,7 @@ static inline void take_memory(struct worker *w, struct ps_error *error) {
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
     check(memory_block_take(&w->memory, (size_t)total, "a worker", error), error);
+    memory_block_prefer_large_pages(&w->memory);
     w->weights = carve(w, stage_copy_bytes(&s));
     w->master = stage_master_bytes(&s) > 0 ? carve(w, stage_master_bytes(&s)) : NULL;
     w->gradients = carve(w, stage_gradient_bytes(&s));

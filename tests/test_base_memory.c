@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/memory.h"
@@ -61,6 +63,24 @@ static void takes_pieces(void **state) {
     assert_null(arena.newest);
 }
 
+/* A block that prefers large pages is like any other: zeroed, of the same size, and after it was touched all in memory. */
+static void prefers_large_pages(void **state) {
+    (void)state;
+    enum { BYTES = 5 << 20, PAGES_MAX = BYTES / 4096 };
+    unsigned char resident[PAGES_MAX];
+    struct ps_error error = {0};
+    struct memory_block block;
+    assert_int_equal(memory_block_take(&block, BYTES, "a block", &error), PS_OK);
+    memory_block_prefer_large_pages(&block);
+    memory_block_touch(&block);
+    assert_int_equal(block.size, BYTES);
+    assert_int_equal(mincore(block.base, BYTES, (void *)resident), 0);
+    for (size_t page = 0; page < BYTES / (size_t)sysconf(_SC_PAGESIZE); page++) assert_true(resident[page] & 1);
+    for (size_t i = 0; i < BYTES; i++) assert_int_equal(block.base[i], 0);
+    memory_block_release(&block);
+    memory_block_prefer_large_pages(&block); /* of nothing */
+}
+
 static void remembers_refusal(void **state) {
     (void)state;
     struct arena arena = {0};
@@ -79,6 +99,6 @@ static void remembers_refusal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(makes_and_grows), cmocka_unit_test(takes_pieces),
-                                       cmocka_unit_test(remembers_refusal)};
+                                       cmocka_unit_test(prefers_large_pages), cmocka_unit_test(remembers_refusal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

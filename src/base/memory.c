@@ -58,6 +58,14 @@ enum ps_status memory_block_take(struct memory_block *block, size_t size, const 
     return PS_OK;
 }
 
+void memory_block_prefer_large_pages(struct memory_block *block) {
+#ifdef MADV_HUGEPAGE
+    if (block->size > 0) madvise(block->base, block->size, MADV_HUGEPAGE); /* a system without them refuses; nothing changes */
+#else
+    (void)block;
+#endif
+}
+
 void *memory_block_carve(struct memory_block *block, size_t bytes) {
     assert(block->base != NULL && memory_align(bytes) <= block->size - block->used);
     void *piece = block->base + block->used;

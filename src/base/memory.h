@@ -37,6 +37,9 @@ struct memory_block {
 
 /* Allocates `size` bytes (0 is fine), zeroed; pages that are never touched use no memory. PS_OUT_OF_MEMORY names the size. */
 enum ps_status memory_block_take(struct memory_block *block, size_t size, const char *what, struct ps_error *error);
+/* Lets the system back the block by large pages (Linux's transparent huge pages), whose addresses processors translate faster.
+ * For a block that will be used in full: each large page, which lies within the block, uses memory as a whole. */
+void memory_block_prefer_large_pages(struct memory_block *block);
 /* The next `bytes` (rounded up) of the block; asserts that they fit: sizes are computed in advance, so a failure is a bug. */
 void *memory_block_carve(struct memory_block *block, size_t bytes);
 /* Touches every page of the block without changing it, so that no page fault occurs later. */

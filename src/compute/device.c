@@ -34,7 +34,11 @@ void device_close(struct device *device) {
 enum ps_status device_take(struct device *device, struct memory_block *block, size_t size, const char *what,
                            struct ps_error *error) {
     void *base;
-    if (device_in_host(device)) return memory_block_take(block, size, what, error);
+    if (device_in_host(device)) {
+        TRY(memory_block_take(block, size, what, error));
+        memory_block_prefer_large_pages(block);
+        return PS_OK;
+    }
     TRY(device->type->memory->take(device, memory_align(size), what, &base, error));
     *block = (struct memory_block){.base = base, .size = memory_align(size)};
     return PS_OK;
