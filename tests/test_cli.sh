@@ -304,6 +304,7 @@ done_by compare --profile even.csv --workers 4 --json -q && says_json compare &&
 begins "the cores that a plan counts"
 first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
 done_by profile --model lenet5,input=16 --micro-batch 16 --repeats 5 --busy 1 -q -o measured.json
+refused 2 "'lenet99' is not known" compare --train --model lenet99 --profile measured.json --data synthetic:images --workers 2
 # here COMMAND...: the figure that it gives of a plan for two workers on one core
 here() { taskset -c "$first" "$PENSTOCK" "$@" --profile measured.json --json 2>err | figure; }
 figure() { sed -n '/"throughput_samples_per_s"/{s/.*: *//;s/,.*//;p;q;}'; }

@@ -172,11 +172,7 @@ enum ps_status training_open(const struct train_arguments *arguments, struct tra
     *training = (struct training){.options = arguments->options};
     if (arguments->options.evaluate_every > 0 && arguments->valid == NULL && arguments->options.resume == NULL)
         return message_set(error, PS_USAGE, "--evaluate-every: there is nothing to evaluate on; give --valid");
-    enum ps_status status = open_objects(arguments, training, error);
-    if (status != PS_OK) {
-        training_close(training);
-        return status;
-    }
+    CHECK(open_objects(arguments, training, error));
     struct ps_train_options *options = &training->options;
     options->plan = training->plan;
     options->profile = training->profile;
@@ -219,10 +215,13 @@ static enum ps_status train(const struct train_arguments *arguments, struct ps_r
     struct training training;
     stop_on_signals();
     enum ps_status status = training_open(arguments, &training, error);
-    if (status != PS_OK) return launch_fail(arguments->options.transport, status, error);
-    training.options.observer = &observer;
-    status = ps_train(&training.options, run, error);
-    if (status == PS_OK) warn_unkept(&unkept);
+    if (status == PS_OK) {
+        training.options.observer = &observer;
+        status = ps_train(&training.options, run, error);
+        if (status == PS_OK) warn_unkept(&unkept);
+    } else {
+        status = launch_fail(arguments->options.transport, status, error);
+    }
     training_close(&training);
     return status;
 }

@@ -27,7 +27,8 @@ extern const struct argument_group training_length_group, training_rate_group, t
 
 void training_defaults(struct train_arguments *arguments);
 
-/* The options with what the paths and specs name; the arguments stay as long as they. */
+/* The options with what the paths and specs name; the arguments stay as long as they. What was opened is to be closed also
+ * where something could not be. */
 struct training {
     struct ps_train_options options;
     struct ps_plan *plan;
