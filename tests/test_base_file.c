@@ -241,6 +241,26 @@ static void directories(void **state) {
     assert_status(file_sync_directory(path, &test_error), PS_IO, "cannot sync");
 }
 
+/* A text that memory ran out for does not become half a file. */
+static void writes_whole_texts(void **state) {
+    (void)state;
+    char path[4096], *read;
+    size_t size;
+    struct text text = {0};
+    file_join(path, test_directory, "text");
+    text_add(&text, "%d, ", 1);
+    text_add(&text, "%d", 2);
+    assert_ok(file_write_text(path, &text, "numbers", &test_error));
+    text.failed = true;
+    assert_status(file_write_text(path, &text, "numbers", &test_error), PS_OUT_OF_MEMORY, "numbers");
+    text.length = 0;
+    assert_status(file_write_text(path, &text, "numbers", &test_error), PS_OUT_OF_MEMORY, "numbers");
+    assert_ok(file_read(path, 64, &read, &size, &test_error));
+    assert_string_equal(read, "1, 2");
+    free(read);
+    text_free(&text);
+}
+
 static void joins(void **state) {
     (void)state;
     char out[4096];
@@ -261,6 +281,7 @@ int main(void) {
         cmocka_unit_test(reads_regular_files),
         cmocka_unit_test(unpacks),
         cmocka_unit_test(directories),
+        cmocka_unit_test(writes_whole_texts),
         cmocka_unit_test(joins),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -363,6 +363,8 @@ static void test_refused(void **state) {
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": 1}"), "must be an object, parameters by name"},
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": 1}}"),
          "initial.weight: must be an object with one field"},
+        {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"parameters\": {\"wieght\": \"b\"}}"),
+         "did you mean 'weight'"},
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": {\"normal\": true}}}"),
          "normal: must be a number"},
         {"[[[[", "line 1"},

@@ -184,6 +184,38 @@ static void how_many(void **state) {
     }
 }
 
+/* Of two cuts at the same place the one that fewer bytes cross remains, and of two alike the later one; a cut of
+ * the first plan does in any case. */
+static void cheapest_cuts(void **state) {
+    (void)state;
+    enum { LAYERS = 1200 };
+    static const int64_t bytes[][2] = {{64, 128}, {128, 64}, {64, 64}};
+    static const int remaining[] = {0, 1, 1};
+    struct plan_stage stages[] = {{.last = LAYERS / 2}, {.first = LAYERS / 2 + 1, .last = LAYERS - 1}};
+    const struct ps_plan near = {.stage_count = 2, .stages = stages};
+    struct ps_cluster *cluster = make_cluster(2, 0, 0);
+    for (size_t c = 0; c < sizeof remaining / sizeof *remaining; c++) {
+        struct ps_profile *profile = chain(test_key(c), LAYERS), *grouped;
+        for (int l = 0; l < LAYERS; l++) {
+            struct layer_cost *layer = &profile->tables[0].layers[l];
+            if (l % 2 == 1) layer->time = (struct layer_times){0};
+            if (l < LAYERS - 1) layer->size.output_bytes = bytes[c][l % 2];
+        }
+        assert_ok(search_group(profile, cluster, 0, NULL, &grouped, &test_error));
+        const struct cost_table *table = &grouped->tables[0];
+        for (int g = 0; g < table->layer_count - 1; g++) assert_int_equal(cost_table_last(table, g) % 2, remaining[c]);
+        ps_profile_destroy(grouped);
+        assert_ok(search_group(profile, cluster, 0, &near, &grouped, &test_error));
+        table = &grouped->tables[0];
+        bool remains = false;
+        for (int g = 0; g < table->layer_count; g++) remains = remains || cost_table_last(table, g) == LAYERS / 2;
+        assert_true(remains);
+        ps_profile_destroy(grouped);
+        ps_profile_destroy(profile);
+    }
+    ps_cluster_destroy(cluster);
+}
+
 /* A refusal names layers, not groups. */
 static void refusals_name_layers(void **state) {
     (void)state;
@@ -238,8 +270,9 @@ static void between_modules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good),       cmocka_unit_test(every_method),
-        cmocka_unit_test(how_many),         cmocka_unit_test(refusals_name_layers), cmocka_unit_test(between_modules),
+        cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good), cmocka_unit_test(every_method),
+        cmocka_unit_test(how_many),         cmocka_unit_test(cheapest_cuts),  cmocka_unit_test(refusals_name_layers),
+        cmocka_unit_test(between_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -255,6 +255,11 @@ enum ps_status file_write(const char *path, const void *data, size_t size, struc
     return file_write_pieces(path, &(struct file_piece){data, size}, 1, error);
 }
 
+enum ps_status file_write_text(const char *path, const struct text *text, const char *what, struct ps_error *error) {
+    TRY(text_status(text, what, error));
+    return file_write(path, text->data, text->length, error);
+}
+
 enum ps_status file_create(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 /* Reads all of `path` into memory (free()), terminated with a 0 byte that `size` does not count. Missing: PS_BAD_INPUT; larger
  * than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, and `limit` applies to the unpacked size. PS_IO: the
@@ -21,6 +22,8 @@ enum ps_status file_map(const char *path, struct file_map *map, struct ps_error 
 void file_unmap(struct file_map *map);
 /* Writes and renames; a failure is PS_IO and leaves an old file unchanged. */
 enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error);
+/* As file_write; of a text that memory ran out for nothing, which is text_status(). */
+enum ps_status file_write_text(const char *path, const struct text *text, const char *what, struct ps_error *error);
 /* A piece of a file's contents; pieces are written in order. */
 struct file_piece {
     const void *data;

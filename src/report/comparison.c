@@ -257,8 +257,7 @@ enum ps_status ps_comparison_write_csv(const struct ps_comparison *comparison, c
     if (!document || !columns || json_memory_failed()) out.failed = true;
     json_decref(columns);
     json_decref(document);
-    enum ps_status status = text_status(&out, "a comparison as CSV", error);
-    if (status == PS_OK) status = file_write(path, out.data, out.length, error);
+    enum ps_status status = file_write_text(path, &out, "a comparison as CSV", error);
     text_free(&out);
     return status;
 }

@@ -268,8 +268,7 @@ enum ps_status ps_comparison_write_svg(const struct ps_comparison *comparison, c
     text_add(&out, "%s</svg>\n", body ? body : "");
     if (!body) out.failed = true;
     free(body);
-    enum ps_status status = text_status(&out, "a picture", error);
-    if (status == PS_OK) status = file_write(path, out.data, out.length, error);
+    enum ps_status status = file_write_text(path, &out, "a picture", error);
     text_free(&out);
     return status;
 }

@@ -247,8 +247,7 @@ enum ps_status ps_report_csv(const char *run, const char *path, struct ps_error 
     }
     json_decref(columns);
     json_decref(lines);
-    status = text_status(&out, "a log as CSV", error);
-    if (status == PS_OK) status = file_write(path, out.data, out.length, error);
+    status = file_write_text(path, &out, "a log as CSV", error);
     text_free(&out);
     return status;
 }

@@ -702,8 +702,7 @@ enum ps_status ps_report_write(const struct ps_report_options *options, const ch
     text_add_raw(&page, (const char *)page_head, page_head_size);
     enum ps_status status = add_data(root, &page, error);
     text_add_raw(&page, (const char *)page_tail, page_tail_size);
-    if (status == PS_OK) status = text_status(&page, "a report", error);
-    if (status == PS_OK) status = file_write(path, page.data, page.length, error);
+    if (status == PS_OK) status = file_write_text(path, &page, "a report", error);
     text_free(&page);
     return status;
 }

@@ -27,6 +27,8 @@ struct grid {
     struct ps_compare_options lists;
     /* "auto", the partitioners, and the planners with schedules of their own, if no methods are given. */
     const char **runnable;
+    size_t runnable_room;
+    int runnable_count;
     int workers; /* of the cluster, or from the options */
 };
 
@@ -44,18 +46,20 @@ static enum ps_status check_names(const struct ps_compare_options *lists, struct
     return PS_OK;
 }
 
+static enum ps_status add_runnable(struct grid *grid, const char *name, struct ps_error *error) {
+    TRY(memory_grow(&grid->runnable, &grid->runnable_room, grid->runnable_count + 1, "a comparison", error));
+    grid->runnable[grid->runnable_count++] = name;
+    return PS_OK;
+}
+
 static enum ps_status fill_grid(const struct compare_request *request, struct grid *grid, struct ps_error *error) {
     const struct ps_compare_options *options = &request->options;
     struct ps_compare_options *lists = &grid->lists;
-    int partitioners = 0, planners = 0, methods = 0;
-    while (partitioner_table[partitioners]) partitioners++;
-    while (planner_table[planners]) planners++;
-    size_t room = (size_t)partitioners + (size_t)planners + 1;
-    TRY(memory_new(&grid->runnable, room, "a comparison", error));
-    grid->runnable[methods++] = "auto";
-    for (int m = 0; m < partitioners; m++) grid->runnable[methods++] = partitioner_table[m]->name;
-    for (int p = 0; p < planners; p++)
-        if (planner_table[p]->own_schedule && !planner_table[p]->baseline) grid->runnable[methods++] = planner_table[p]->name;
+    TRY(add_runnable(grid, "auto", error));
+    for (int m = 0; partitioner_table[m]; m++) TRY(add_runnable(grid, partitioner_table[m]->name, error));
+    for (int p = 0; planner_table[p]; p++)
+        if (planner_table[p]->own_schedule && !planner_table[p]->baseline)
+            TRY(add_runnable(grid, planner_table[p]->name, error));
     grid->workers = options->cluster ? options->cluster->workers : request->machines.workers;
     *lists = *options;
 #define FILL(list, count, one)                                                                                                 \
@@ -70,7 +74,7 @@ static enum ps_status fill_grid(const struct compare_request *request, struct gr
 #undef FILL
     if (lists->method_count == 0) {
         lists->methods = grid->runnable;
-        lists->method_count = methods;
+        lists->method_count = grid->runnable_count;
     }
     return PS_OK;
 }

@@ -148,7 +148,7 @@ static void add_loss(const struct ps_trainer *trainer, const struct process_loss
 
 void trainer_explain_failure(struct ps_trainer *trainer, struct ps_error *error) {
     struct process_loss loss;
-    if (!error || error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
+    if (error->status != PS_WORKER_LOST || !find_loss(trainer, &loss)) return;
     if (!processes_is_reporter(trainer->processes)) return;
     processes_drain(trainer->processes, LAST_WORDS_S);
     char place[160];
