@@ -380,13 +380,14 @@ static const float *input_of(const struct attention_shape *s, const struct kerne
 
 /* Dropout of the weights of so many samples, which begin at this row. Random numbers are counted over all heads of a sample. */
 static void drop(const struct attention *attention, const struct kernel_call *call, int64_t row, int64_t samples, int64_t count,
-                 const float *from, float *to) {
+                 enum number_type type, const void *from, void *to) {
     const struct attention_shape *s = &attention->shape;
     const float rate = attention->kernel.node->attributes.rate;
     const int64_t runs = s->heads < s->all_heads ? samples : 1, each = count / runs;
+    const size_t bytes = (size_t)each * number_types[type].bytes;
     for (int64_t n = 0; n < runs; n++)
         cpu_drop(attention->kernel.device, call->key, rate, (size_t)attention_place(s, row + n * s->heads * s->queries),
-                 (size_t)each, from + n * each, to + n * each);
+                 (size_t)each, type, (const char *)from + (size_t)n * bytes, (char *)to + (size_t)n * bytes);
 }
 
 /* The weights by which the values are multiplied: with dropout those in the workspace after the scores' gradients. */
@@ -394,7 +395,7 @@ static const float *drop_weights(const struct attention *attention, const struct
     float rate = attention->kernel.node->attributes.rate;
     if (!call->training || rate == 0) return call->inner;
     float *dropped = (float *)((char *)call->workspace + memory_align(score_bytes(&attention->shape)));
-    drop(attention, call, 0, attention->shape.samples, attention_scores(&attention->shape), call->inner, dropped);
+    drop(attention, call, 0, attention->shape.samples, attention_scores(&attention->shape), TYPE_F32, call->inner, dropped);
     return dropped;
 }
 
@@ -485,14 +486,10 @@ static enum ps_status multiply_part(const struct attention *attention, enum prod
 /* The weights by which the values are multiplied: with dropout made of those that are kept, where there is room. */
 static const uint16_t *part_weights(const struct attention *attention, const struct kernel_call *call, struct part part) {
     const uint16_t *kept = (const uint16_t *)(const void *)call->inner + part.score;
-    const float rate = attention->kernel.node->attributes.rate;
-    const size_t count = (size_t)attention_scores(&attention->part);
-    if (!call->training || rate == 0) return kept;
-    float *plain = part_scores(call);
+    if (!call->training || attention->kernel.node->attributes.rate == 0) return kept;
     uint16_t *dropped = part_rounded(attention, call);
-    numbers_convert(count, TYPE_F32, plain, TYPE_BF16, kept);
-    drop(attention, call, (int64_t)part.score / attention->shape.keys, attention->part.samples, (int64_t)count, plain, plain);
-    numbers_convert(count, TYPE_BF16, dropped, TYPE_F32, plain);
+    drop(attention, call, (int64_t)part.score / attention->shape.keys, attention->part.samples,
+         attention_scores(&attention->part), TYPE_BF16, kept, dropped);
     return dropped;
 }
 

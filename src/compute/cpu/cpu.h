@@ -58,9 +58,10 @@ static inline int64_t largest_scratchpad(const struct primitive *primitives, int
     return most;
 }
 
-/* Dropout (operators/dropout.c) by `key` of `count` elements that have the numbers from `first` on; `from` may be `to`. */
-void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, const float *from,
-              float *to);
+/* Dropout (operators/dropout.c) by `key` of `count` elements of the type, f32 or bf16, that have the numbers from `first` on;
+ * `from` may be `to`. */
+void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, enum number_type type,
+              const void *from, void *to);
 
 /* Elements [first, first + count) of a value in the type of another. */
 static inline void cpu_convert(size_t count, const struct shape *to_shape, float *to, const struct shape *from_shape,

@@ -11,8 +11,9 @@
 enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
 
 struct dropout {
-    const float *from;
-    float *to;
+    enum number_type type;
+    const void *from;
+    void *to;
     struct random_key key;
     float rate, scale;
     size_t start, least; /* added to the range of drop_range; elements before this one are left alone */
@@ -21,7 +22,7 @@ struct dropout {
 /* A whole group: element 4 i + j has word j of block i. */
 static VECTOR_CLONES void drop_group(uint32_t words[4][RANDOM_LANES], uint32_t least, float scale, const float *from,
                                      float *to) {
-    uint32_t word[GROUP];
+    _Alignas(64) uint32_t word[GROUP];
     for (int i = 0; i < RANDOM_LANES; i++)
         for (int j = 0; j < 4; j++) word[4 * i + j] = words[j][i];
 #pragma omp simd
@@ -32,20 +33,26 @@ static void drop_part(const void *context, size_t first, size_t end) {
     const struct dropout *d = context;
     /* The smallest word with which an element is kept: random_uniform is the upper 24 bits. */
     const uint32_t least = (uint32_t)ceil((double)d->rate * 0x1p24) << 8;
-    uint32_t words[4][RANDOM_LANES];
+    const size_t bytes = number_types[d->type].bytes;
+    _Alignas(64) uint32_t words[4][RANDOM_LANES];
     for (size_t i = first; i < end; i += GROUP) {
+        const size_t skip = i < d->least ? d->least - i : 0, last = end - i < GROUP ? end - i : GROUP;
+        const char *from = (const char *)d->from + i * bytes;
+        char *to = (char *)d->to + i * bytes;
         random_blocks(d->key, i / 4, words);
-        if (i >= d->least && end - i >= GROUP) {
-            drop_group(words, least, d->scale, d->from + i, d->to + i);
-            continue;
+        if (d->type == TYPE_F32 && skip == 0 && last == GROUP) {
+            drop_group(words, least, d->scale, (const float *)(const void *)from, (float *)(void *)to);
+        } else if (skip < last) {
+            _Alignas(64) float group[GROUP] = {0};
+            numbers_convert(last - skip, TYPE_F32, group + skip, d->type, from + skip * bytes);
+            drop_group(words, least, d->scale, group, group);
+            numbers_convert(last - skip, d->type, to + skip * bytes, TYPE_F32, group + skip);
         }
-        for (size_t j = i < d->least ? d->least - i : 0; j < GROUP && i + j < end; j++)
-            d->to[i + j] = words[j % 4][j / 4] >= least ? d->from[i + j] * d->scale : 0;
     }
 }
 
-static struct dropout dropout_of(struct random_key key, float rate, const float *from, float *to) {
-    return (struct dropout){.from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
+static struct dropout dropout_of(struct random_key key, float rate, enum number_type type, const void *from, void *to) {
+    return (struct dropout){.type = type, .from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
 }
 
 static void drop_range(const void *context, size_t first, size_t end) {
@@ -53,23 +60,25 @@ static void drop_range(const void *context, size_t first, size_t end) {
     drop_part(d, d->start + first, d->start + end);
 }
 
-void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, const float *from,
-              float *to) {
-    const size_t start = first / GROUP * GROUP;
-    struct dropout dropout = dropout_of(key, rate, (const float *)((uintptr_t)from - first * sizeof *from),
-                                        (float *)((uintptr_t)to - first * sizeof *to));
+void cpu_drop(const struct device *device, struct random_key key, float rate, size_t first, size_t count, enum number_type type,
+              const void *from, void *to) {
+    const size_t start = first / GROUP * GROUP, before = first * number_types[type].bytes;
+    struct dropout dropout =
+        dropout_of(key, rate, type, (const void *)((uintptr_t)from - before), (void *)((uintptr_t)to - before));
     dropout.start = start;
     dropout.least = first;
     device_parallel(device, first - start + count, 4096, drop_range, &dropout);
 }
 
-static void apply(const struct kernel *kernel, const struct kernel_call *call, const float *from, float *to, size_t first,
+static void apply(const struct kernel *kernel, const struct kernel_call *call, const void *from, void *to, size_t first,
                   size_t end) {
-    const struct dropout dropout = dropout_of(call->key, kernel->node->attributes.rate, from, to);
+    const enum number_type type = kernel->node->shape.type;
+    const struct dropout dropout = dropout_of(call->key, kernel->node->attributes.rate, type, from, to);
+    const size_t bytes = number_types[type].bytes;
     if (call->training && dropout.rate != 0)
         drop_part(&dropout, first, end);
     else if (to != from)
-        memcpy(to + first, from + first, (end - first) * sizeof *to);
+        memcpy((char *)to + first * bytes, (const char *)from + first * bytes, (end - first) * bytes);
 }
 
 static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
@@ -82,6 +91,6 @@ static void backward(const struct kernel *kernel, const struct kernel_call *call
 
 const struct kernel_class cpu_dropout = {
     .piecewise = true,
-    .forward_loop = {OVER_ELEMENTS, forward, 4096},
-    .backward_input_loop = {OVER_ELEMENTS, backward, 4096},
+    .forward_loop = {OVER_ELEMENTS, forward, 4096, .typed = true},
+    .backward_input_loop = {OVER_ELEMENTS, backward, 4096, .typed = true},
 };
