@@ -85,16 +85,20 @@ static void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint3
     __attribute__((target(feature))) static void name(const uint32_t counter[4], const uint32_t key[2],                        \
                                                       uint32_t words[4][RANDOM_LANES]) {                                       \
         enum { COUNT = bytes / 8 };                                                                                            \
+        uint64_t keys[10][2];                                                                                                  \
+        for (uint32_t round = 0; round < 10; round++) {                                                                        \
+            keys[round][0] = key[0] + round * 0x9E3779B9u;                                                                     \
+            keys[round][1] = key[1] + round * 0xBB67AE85u;                                                                     \
+        }                                                                                                                      \
         const name##_longs none = {0}, left = none + 0xD2511F53u, right = none + 0xCD9E8D57u;                                  \
         name##_longs first = none + counter[0];                                                                                \
         for (int i = 0; i < COUNT; i++) first[i] += (uint64_t)i;                                                               \
         for (int lane = 0; lane < RANDOM_LANES; lane += COUNT, first += COUNT) {                                               \
             name##_longs c0 = first, c1 = none + counter[1], c2 = none + counter[2], c3 = none + counter[3];                   \
-            uint32_t k0 = key[0], k1 = key[1];                                                                                 \
-            for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {                                   \
+            for (int round = 0; round < 10; round++) {                                                                         \
                 const name##_longs l = MULTIPLY(c0, left), r = MULTIPLY(c2, right);                                            \
-                c0 = r >> 32 ^ c1 ^ k0;                                                                                        \
-                c2 = l >> 32 ^ c3 ^ k1;                                                                                        \
+                c0 = r >> 32 ^ c1 ^ keys[round][0];                                                                            \
+                c2 = l >> 32 ^ c3 ^ keys[round][1];                                                                            \
                 c1 = r;                                                                                                        \
                 c3 = l;                                                                                                        \
             }                                                                                                                  \
