@@ -373,6 +373,13 @@ static bool same_stages(const struct planner_answer *a, const struct planner_ans
     return a->stage_count == b->stage_count && memcmp(a->stages, b->stages, (size_t)a->stage_count * sizeof *a->stages) == 0;
 }
 
+/* That there is no other plan is no failure. */
+static enum ps_status without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error) {
+    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
+    if (status != PS_OK && error) *error = *refusal;
+    return status;
+}
+
 /* Cuts by other costs. A schedule holds a limited number of micro-batches, so long transfers can make workers wait that the
  * objective supposes busy: cuts that transfer less are tried, too. */
 static enum ps_status try_variants(const struct search *search, const struct planner *planner,
@@ -396,8 +403,7 @@ static enum ps_status try_variants(const struct search *search, const struct pla
             status = make_plan(search, planner, problem, choice, &answers[v], &made, &refusal);
             if (status == PS_OK) take_faster(planner, made, plan);
         }
-        if (status == PS_NO_PLAN || status == PS_USAGE) status = PS_OK;
-        if (status != PS_OK && error) *error = refusal;
+        status = without_refusals(status, &refusal, error);
     }
     for (int v = 0; v < VARIANTS; v++) planner_answer_free(&answers[v]);
     return status;
@@ -422,9 +428,7 @@ static enum ps_status try_chain(const struct search *search, const struct planne
         else
             ps_plan_destroy(made);
     }
-    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
-    if (status != PS_OK && error) *error = refusal;
-    return status;
+    return without_refusals(status, &refusal, error);
 }
 
 static enum ps_status improve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
