@@ -267,6 +267,21 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
     return take_plan(draft, attributes, status, plan);
 }
 
+/* oneDNN's name of the plan's implementation; "" where it has none. */
+static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
+    const char *name = NULL;
+    if (draft->status != dnnl_success) return "";
+    dnnl_status_t status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name);
+    return status == dnnl_success && name != NULL ? name : "";
+}
+
+/* With AMX, oneDNN 2.6's products of bf16 end the program by an illegal instruction for some sizes where this many products are
+ * summed: one fewer than a multiple of what a tile takes (63, or 799). */
+static bool is_illegal(const struct draft *draft, const struct layout *left, const_dnnl_primitive_desc_t plan) {
+    enum { TILE = 32 };
+    return cpu_has_tiles() && dnnl_side(descriptor(left), 0) % TILE == TILE - 1 && strstr(code_of(draft, plan), "amx") != NULL;
+}
+
 static dnnl_primitive_desc_t plan_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                           const struct layout *bias, const struct layout *product, struct after after) {
     dnnl_primitive_attr_t attributes = start_plan_with(draft, after);
@@ -274,6 +289,11 @@ static dnnl_primitive_desc_t plan_product(struct draft *draft, const struct layo
     dnnl_primitive_desc_t plan = NULL;
     dnnl_status_t status = dnnl_matmul_primitive_desc_create(&plan, draft->device->engine, descriptor(left), descriptor(right),
                                                              descriptor(bias), descriptor(product), attributes);
+    if (status == dnnl_success && is_illegal(draft, left, plan)) {
+        dnnl_primitive_desc_destroy(plan);
+        status = dnnl_next_matmul(&plan, draft->device->engine, descriptor(left), descriptor(right), descriptor(bias),
+                                  descriptor(product), attributes);
+    }
     return take_plan(draft, attributes, status, plan);
 }
 
@@ -300,14 +320,6 @@ dnnl_primitive_desc_t draft_reorder(struct draft *draft, const struct layout *fr
     dnnl_status_t status =
         dnnl_reorder_primitive_desc_create(&plan, descriptor(from), engine, descriptor(to), engine, attributes);
     return take_plan(draft, attributes, status, plan);
-}
-
-/* oneDNN's name of the plan's implementation; "" where it has none. */
-static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
-    const char *name = NULL;
-    if (draft->status != dnnl_success) return "";
-    dnnl_status_t status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&name);
-    return status == dnnl_success && name != NULL ? name : "";
 }
 
 bool draft_slow(const struct draft *draft, const_dnnl_primitive_desc_t plan) {

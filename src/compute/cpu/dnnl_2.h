@@ -20,6 +20,23 @@ static inline dnnl_status_t dnnl_append_sum(dnnl_post_ops_t operations) {
     return dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef);
 }
 
+static inline int64_t dnnl_side(const_dnnl_memory_desc_t descriptor, int from_last) {
+    const dnnl_dims_t *sides;
+    int rank;
+    dnnl_memory_desc_query(descriptor, dnnl_query_ndims_s32, &rank);
+    dnnl_memory_desc_query(descriptor, dnnl_query_dims, (void *)&sides);
+    return (*sides)[rank - 1 - from_last];
+}
+
+/* A product by the next best code after the one that dnnl_matmul_primitive_desc_create takes. */
+static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const_dnnl_memory_desc_t left,
+                                             const_dnnl_memory_desc_t right, const_dnnl_memory_desc_t bias,
+                                             const_dnnl_memory_desc_t product, const_dnnl_primitive_attr_t attributes) {
+    dnnl_status_t status = dnnl_matmul_primitive_desc_create(plan, engine, left, right, bias, product, attributes);
+    if (status == dnnl_success) status = dnnl_primitive_desc_next_impl(*plan);
+    return status;
+}
+
 #else
 
 typedef const dnnl_memory_desc_t *const_dnnl_memory_desc_t;
@@ -151,6 +168,24 @@ static inline dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_des
     dnnl_matmul_desc_t d;
     dnnl_status_t status = dnnl_matmul_desc_init(&d, left, right, bias, product);
     return dnnl_plan_described(status, plan, engine, &d, NULL, attributes);
+}
+
+static inline int64_t dnnl_side(const_dnnl_memory_desc_t descriptor, int from_last) {
+    return descriptor->dims[descriptor->ndims - 1 - from_last];
+}
+
+static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const_dnnl_memory_desc_t left,
+                                             const_dnnl_memory_desc_t right, const_dnnl_memory_desc_t bias,
+                                             const_dnnl_memory_desc_t product, const_dnnl_primitive_attr_t attributes) {
+    dnnl_matmul_desc_t d;
+    dnnl_primitive_desc_iterator_t iterator;
+    dnnl_status_t status = dnnl_matmul_desc_init(&d, left, right, bias, product);
+    if (status == dnnl_success) status = dnnl_primitive_desc_iterator_create(&iterator, &d, attributes, engine, NULL);
+    if (status != dnnl_success) return status;
+    status = dnnl_primitive_desc_iterator_next(iterator);
+    *plan = status == dnnl_success ? dnnl_primitive_desc_iterator_fetch(iterator) : NULL;
+    dnnl_primitive_desc_iterator_destroy(iterator);
+    return status;
 }
 
 #endif

@@ -16,7 +16,8 @@
  * takes most of the time, and products with the zeros outside of the image are too many: only kernels of 1 x 1 are products
  * then.
  *
- * oneDNN 2.6's gradient of the weights in bf16 is wrong for dilated rows with AMX: these are always products.
+ * oneDNN 2.6's convolutions in bf16 are wrong for some kernels of 1 x 1, and its gradient of the weights for dilated rows with
+ * AMX: these are products, too, whatever their sizes.
  */
 #include "compute/cpu/tap_products.h"
 
@@ -42,13 +43,13 @@ enum tap_use tap_products_use(const struct node *node, const struct shape *input
     const struct attributes *a = &node->attributes;
     const int64_t pixels = node->shape.dim[1] * node->shape.dim[2];
     if (a->groups > 1 || input->type != TYPE_BF16) return TAP_NOTHING;
-    if (a->dilation_h > 1 && cpu_has_tiles()) return TAP_GRADIENT;
-    if (input->dim[0] < CHANNELS || node->shape.dim[0] < CHANNELS) return TAP_NOTHING;
     if (a->kernel_h * a->kernel_w == 1) { /* each pixel of y is one of x */
         const bool padded = a->pad_h > 0 || a->pad_w > 0 || a->pad_extra_h > 0 || a->pad_extra_w > 0;
         return padded ? TAP_NOTHING : TAP_ALL;
     }
     if (!cpu_has_tiles()) return TAP_NOTHING;
+    if (a->dilation_h > 1) return TAP_GRADIENT;
+    if (input->dim[0] < CHANNELS || node->shape.dim[0] < CHANNELS) return TAP_NOTHING;
     if (pixels <= PIXELS_ALL && a->stride_h == 1 && a->stride_w == 1) return TAP_ALL;
     return pixels <= PIXELS_GRADIENT ? TAP_GRADIENT : TAP_NOTHING;
 }
