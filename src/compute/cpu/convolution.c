@@ -130,17 +130,16 @@ static struct plans make_plans(struct draft *draft, const struct convolution *c)
     return plans;
 }
 
-/* The layout of the weights in bf16: that in which their gradient `made` comes, in f32 and in bf16; canonical order where it is
- * none of these. */
+/* The layout of the weights in bf16: that in which their gradient comes, in f32 and in bf16. Where oneDNN makes it, in the
+ * layout `made`, that may be none of these: then canonical order. */
 static void find_narrow_layout(struct draft *draft, const struct convolution *c, const struct layout *made,
                                struct plans *plans) {
     static const dnnl_format_tag_t known[2][3] = {{dnnl_OIhw16i16o, dnnl_IOhw16i16o, dnnl_Ohwi16o},
                                                   {dnnl_gOIhw16i16o, dnnl_gOhwi16o, dnnl_Goihw16g}};
     const bool grouped = c->kernel.node->attributes.groups > 1;
-    plans->own = plans->canonical;
-    dnnl_format_tag_t tag = grouped ? dnnl_goihw : dnnl_oihw;
+    dnnl_format_tag_t tag = c->use != TAP_NOTHING ? dnnl_hwio : grouped ? dnnl_goihw : dnnl_oihw;
     draft->type = TYPE_F32;
-    if (c->use != TAP_NOTHING) plans->own = weights_layout(draft, c, tag = dnnl_hwio);
+    plans->own = c->use != TAP_NOTHING ? weights_layout(draft, c, tag) : plans->canonical;
     for (int i = 0; i < 3 && !kernel_shares(&c->kernel, 0) && plans->own == plans->canonical; i++) {
         const struct layout *layout = weights_layout(draft, c, known[grouped][i]);
         if (draft_differ(draft, layout, made)) continue;
