@@ -27,6 +27,9 @@ grep -q '>a b</text>' "$work/plot.svg" || fail "no legend"
 [ "$(grep -c 'stroke-dasharray' "$work/plot.svg")" = 2 ] || fail "not two dashed lines, of the legend and of the figure"
 [ "$(grep -c '<path class="s".*M.*M' "$work/plot.svg")" = 1 ] || fail "a line is not broken where a point is missing"
 
+printf 'apart\npanel one\nfrom 10\nline a\n1 11\n2 20\npanel two\nline a\n1 11\n2 20\n' | awk -f bench/papers/plot.awk >"$work/plot.svg"
+[ "$(grep -c '>0</text>' "$work/plot.svg")" = 1 ] || fail "both panels begin at 0, or neither does"
+
 "$PENSTOCK" profile --model resnet50 --device gpu:v100 --micro-batch 1 -q -o "$work/resnet50.json" >/dev/null
 awk -f bench/papers/chain.awk "$work/resnet50.json" >"$work/resnet50.chain"
 [ "$(head -n 1 "$work/resnet50.chain")" = "20 0" ] || fail "ResNet-50 is not a chain of 16 blocks and four more layers"

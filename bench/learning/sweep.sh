@@ -15,6 +15,7 @@
 #   JOBS (1)         trainings at a time
 #   RATES            learning rates instead of the task's, for tuning
 #   SLOWER           divides the task's learning rates (use another RESULTS then, so that tables do not mix)
+#   EPOCHS           instead of the task's; where the rate falls in a step, it does so after two thirds of them (another RESULTS, too)
 #   PRECISION        (bf16) of the network; its results have a name of their own
 #   TABLE            (no) only train; (only) only print the table
 #
@@ -119,6 +120,7 @@ train_missing() {
 sweep() {
     mkdir -p "$results"
     [ -z "${PRECISION:-}" ] || name=${name}_$PRECISION model=$model,precision=$PRECISION
+    [ -z "${EPOCHS:-}" ] || length=$(echo "$length" | sed "s/--epochs [0-9]*/--epochs $EPOCHS/; s/step:[0-9]*/step:$((2 * EPOCHS / 3))/")
     [ "${TABLE:-}" = only ] || train_missing
     [ "${TABLE:-}" = no ] || {
         echo "$name: $model, 4 workers, batch $batch, $length"

@@ -3,6 +3,7 @@
 #   networks   name, network, optimizer, the paper's largest batches of GPipe/PipeDream/2BW/SpecTrain/XPipe/PipeOptim (Table V)
 #   methods    name, schedule, weights, micro-batches
 #   speed NAME NETWORK OPTIMIZER BATCH SCHEDULE WEIGHTS MICRO_BATCHES   simulated samples a second
+#   accuracies   Table IV: network and data, the small network that stands for it (bench/learning), optimizer, best accuracy by method
 #   predictions   if set, predictions are passes of their own that take so many times as long
 networks='alexnet alexnet,input=224,classes=200 sgdm 1250/1240/1260/1260/1250/1260
 resnet101 resnet101,input=224,classes=200 sgdm 86/86/86/90/86/86
@@ -18,6 +19,12 @@ PipeDream 1f1b-async stash 1
 SpecTrain 1f1b-async spectrain 1
 XPipe 1f1b-async xpipe 1
 PipeOptim 1f1b-async pipeoptim 1'
+accuracies='AlexNet, Tiny-ImageNet|lenet5_cifar10|sgdm|51.93|43.99|45.00|50.14|39.24|49.23
+ResNet-101, Tiny-ImageNet|resnet_tiny_imagenet|sgdm|67.64|67.72|67.47|67.81|67.22|67.84
+Residual LSTM, IMDb|residual_lstm_imdb|adamw|85.65|84.82|85.13|-|86.20|86.38
+VGG-16, CIFAR-100|vgg_cifar10|adamw|67.05|66.61|66.66|-|67.22|67.91
+Residual LSTM, IMDb|residual_lstm_imdb|adam|85.64|85.52|85.48|-|86.57|85.52
+GNMT-8, WMT16 (BLEU)|gnmt8_multi30k|adam|21.22|21.04|21.03|-|21.06|21.29'
 speed() {
     [ -s "$work/$1.$4.json" ] || {
         "$penstock" profile --model "$2" --device gpu:p100 --micro-batch "$4" -q -o "$work/modelled.json" >/dev/null

@@ -1,6 +1,7 @@
 # Draws a figure as SVG, in the style of Penstock's timelines. Standard input:
 #   title TEXT          x TEXT          y TEXT          columns N (panels in a row)
-#   size WIDTH HEIGHT   of a panel      from Y, to Y    ends of the y axis; else 0 and what the figures need
+#   size WIDTH HEIGHT   of a panel
+#   from Y, to Y        ends of the y axis, after `panel` of that one's; else 0 and what the figures need
 #   apart               each panel has axes of its own
 #   panel TITLE [@ X]   begins another panel, with a text of its own at its x axis
 #   line NAME [dashed|points] [LIKE]    begins a series; with LIKE it has the colour of the series of that name
@@ -19,13 +20,12 @@ function text(x, y, s, more) {
 function number(v) { return v == int(v) ? sprintf("%d", v) : sprintf("%.4g", v) }
 BEGIN {
     split("#3b74c0 #d9822b #3f8f57 #a355c9 #e0575b #b0a04a #4c566a #2aa198", palette, " ")
-    columns = 4; width = 220; height = 150; from = 0
+    columns = 4; width = 220; height = 150; panels = 0
 }
 $1 == "title" || $1 == "x" || $1 == "y" { key = $1; sub(/^[a-z]+ /, ""); label[key] = $0; next }
 $1 == "columns" { columns = $2; next }
 $1 == "size" { width = $2; height = $3; next }
-$1 == "from" { from = $2; next }
-$1 == "to" { to = $2; next }
+$1 == "from" || $1 == "to" { end[$1, panels] = $2; next }
 $1 == "apart" { apart = 1; next }
 $1 == "panel" { sub(/^panel /, ""); name[++panels] = $0; if (split($0, part, / @ /) > 1) { name[panels] = part[1]; below[panels] = part[2] } next }
 $1 == "line" || $1 == "bars" {
@@ -48,8 +48,11 @@ NF >= 2 {
         if (any[p] == 1 || px[series, n] > highs[p]) highs[p] = px[series, n]
     }
 }
-function axes(p) {
-    to = given != "" ? given : tops[p] * 1.05
+function end_of(which, p, usual) { return (which, p) in end ? end[which, p] : (which, 0) in end ? end[which, 0] : usual }
+function axes(panel,  p) {
+    p = apart ? panel : 0
+    from = end_of("from", panel, 0)
+    to = end_of("to", panel, tops[p] * 1.05)
     if (to <= from) to = from + 1
     low = lows[p]; high = highs[p]
     if (barred || words) { low -= 0.6; high += 0.6 }
@@ -58,7 +61,6 @@ function axes(p) {
     xstep = nice(high - low); if (!words && xstep < 1 && high - low >= 4) xstep = 1
 }
 END {
-    given = to
     for (s = 1; s <= series; s++) if (style[s] == "bars") { bars[of[s]]++; barred = 1; slot[s] = bars[of[s]] }
     if (columns > panels) columns = panels
     left = 56; head = 34 + 20 * int((entries + 5) / 6)
@@ -83,7 +85,7 @@ END {
         if (x > all_w - 130) { x = 12; y += 18 }
     }
     for (p = 1; p <= panels; p++) {
-        axes(apart ? p : 0)
+        axes(p)
         ox = left + ((p - 1) % columns) * (width + left); oy = head + titles + int((p - 1) / columns) * (height + 44 + titles)
         if (titles) text(ox, oy - 6, name[p], " font-weight=\"bold\"")
         printf "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"#fbfcfd\" stroke=\"#d8dee9\"/>\n", ox, oy, width, height

@@ -5,14 +5,8 @@
 set -eu
 cd "$(dirname "$0")/../../.."
 . bench/common.sh
-cat >"$work/paper" <<'END'
-AlexNet, Tiny-ImageNet|lenet5_cifar10|sgdm|51.93|43.99|45.00|50.14|39.24|49.23
-ResNet-101, Tiny-ImageNet|resnet_tiny_imagenet|sgdm|67.64|67.72|67.47|67.81|67.22|67.84
-Residual LSTM, IMDb|residual_lstm_imdb|adamw|85.65|84.82|85.13|-|86.20|86.38
-VGG-16, CIFAR-100|vgg_cifar10|adamw|67.05|66.61|66.66|-|67.22|67.91
-Residual LSTM, IMDb|residual_lstm_imdb|adam|85.64|85.52|85.48|-|86.57|85.52
-GNMT-8, WMT16 (BLEU)|gnmt8_multi30k|adam|21.22|21.04|21.03|-|21.06|21.29
-END
+. bench/papers/pipeoptim.sh
+echo "$accuracies" >"$work/paper"
 awk -v plot="$work/plot" '
     BEGIN { split("sync stash 2bw spectrain xpipe pipeoptim", policy); split("GPipe PipeDream 2BW SpecTrain XPipe PipeOptim", method)
         printf "%-33s %-6s", "network, data", "rule"
