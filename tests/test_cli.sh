@@ -159,6 +159,8 @@ refused 3 "no-data" train --model lenet5 --workers 1 --data idx:no-data --steps 
 refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idxx:no-data --steps 1
 refused 3 "--run: no-data holds no run$" evaluate --run no-data --data synthetic:images
 refused 3 "--run: no-data holds no run$" predict --run no-data --data synthetic:images
+refused 7 "--run: no-data holds no run$" evaluate --run no-data --data synthetic:images --workers 2
+refused 7 "--run: no-data holds no run$" predict --run no-data --data synthetic:images --workers 2
 : >pictures.npz
 printf 'PK\003\004' >weights.pt
 mkdir -p folder

@@ -283,6 +283,7 @@ refusals() {
     refused 3 "no such directory" 3 train --model $model --data idx:/nowhere
     refused 7 "nowhere holds no run" 3 train --resume nowhere
     grep -aq "rank 0, on .*, reads and writes run directories" err || complain "$mpirun: --resume does not say where it looks"
+    refused 7 "--run: nowhere holds no run" 2 evaluate --run nowhere --data synthetic:images
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     # The deeper network normalises such steps away.

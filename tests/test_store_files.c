@@ -134,7 +134,7 @@ static enum ps_status read_it(enum reader reader) {
         options.planning = &planning;
         options.machines = &machines;
         options.resume = run;
-        status = resumption_open(&options, 1, &resumption, &test_error);
+        status = resumption_open(&options, "resume", 1, &resumption, &test_error);
         if (status == PS_OK) resumption_free(&resumption);
         break;
     }

@@ -648,20 +648,20 @@ static enum ps_status check_data(const struct resumption *resumption, struct ps_
     return PS_OK;
 }
 
-static enum ps_status open_resumption(const struct ps_train_options *requested, int processes, struct resumption *resumption,
-                                      struct ps_error *error) {
+static enum ps_status open_resumption(const struct ps_train_options *requested, const char *option, int processes,
+                                      struct resumption *resumption, struct ps_error *error) {
     char path[PATH_SIZE];
     file_join(path, requested->resume, "config.json");
-    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "`resume`: %s holds no run", requested->resume);
+    if (!file_exists(path)) return error_set(error, PS_NO_CHECKPOINT, "`%s`: %s holds no run", option, requested->resume);
     TRY(json_read_file(path, "penstock-config", &resumption->document, error));
     TRY(take_document(path, resumption, error));
     TRY(merge(requested, processes, resumption, error));
     return check_data(resumption, error);
 }
 
-enum ps_status resumption_open(const struct ps_train_options *requested, int processes, struct resumption *resumption,
-                               struct ps_error *error) {
-    enum ps_status status = open_resumption(requested, processes, resumption, error);
+enum ps_status resumption_open(const struct ps_train_options *requested, const char *option, int processes,
+                               struct resumption *resumption, struct ps_error *error) {
+    enum ps_status status = open_resumption(requested, option, processes, resumption, error);
     if (status != PS_OK) resumption_free(resumption);
     return status;
 }

@@ -28,9 +28,10 @@ struct resumption {
 
 /* Reads `requested->resume`'s configuration and merges what the requested change into it; `resumption` must stay where it is,
  * and the strings of its options live as long as it and `requested`. Where there are several `processes` the plan is made anew
- * unless it is for so many workers. PS_NO_CHECKPOINT: there is no run; PS_BAD_INPUT: its configuration is damaged. */
-enum ps_status resumption_open(const struct ps_train_options *requested, int processes, struct resumption *resumption,
-                               struct ps_error *error);
+ * unless it is for so many workers. PS_NO_CHECKPOINT: there is no run, and the message names the `option` of the caller's that
+ * gave it; PS_BAD_INPUT: its configuration is damaged. */
+enum ps_status resumption_open(const struct ps_train_options *requested, const char *option, int processes,
+                               struct resumption *resumption, struct ps_error *error);
 /* The configuration as text (free()), NULL when memory ran out, and the same from it in a process that is given the plan. */
 char *resumption_text(const struct resumption *resumption);
 enum ps_status resumption_parse(const char *text, size_t size, const struct ps_train_options *requested,

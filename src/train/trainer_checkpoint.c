@@ -246,7 +246,8 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
 /* -------------------------------------------------------------------------- going on */
 
 static enum ps_status find_checkpoint(struct ps_trainer *trainer, struct ps_error *error) {
-    TRY(resumption_open(&trainer->request.options, trainer->processes->count, &trainer->resumption, error));
+    const char *option = trainer->only_evaluates ? "run" : "resume";
+    TRY(resumption_open(&trainer->request.options, option, trainer->processes->count, &trainer->resumption, error));
     if (!trainer->only_evaluates)
         TRY(run_directory_open(trainer->request.options.resume, &trainer->resumption, &trainer->directory, error));
     return checkpoint_choose(trainer->request.options.resume, trainer->which, &trainer->checkpoint, error);
