@@ -605,11 +605,12 @@ struct ps_run_process {
 
 struct ps_run_worker {
     int64_t planned_bytes, measured_bytes;
-    double busy_s;
+    double busy_s; /* computing in training, in all steps of the run: also in those before it was resumed, unless that changed
+                      the number of workers */
     /* Where weights are predicted: |predicted - what came true| / |what came true| over the last segment, and the same of the
      * newest weights at the time, which `latest` would have used. NaN: not predicted, or not measured. */
     double prediction_error, newest_error;
-    int64_t sent_bytes, received_bytes; /* to and from other workers in training, since the run was started or resumed */
+    int64_t sent_bytes, received_bytes; /* to and from other workers in training; of the same steps as busy_s */
 };
 
 /* After a segment. */

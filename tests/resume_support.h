@@ -141,12 +141,24 @@ static inline json_t *read_summary(const char *run_dir) {
     return summary;
 }
 
+/* A figure of a worker in the summary. */
+static inline double worker_figure(const json_t *summary, size_t worker, const char *field) {
+    const json_t *value = json_object_get(json_array_get(json_object_get(summary, "workers"), worker), field);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
 static inline void assert_same_summary(const char *one, const char *other) {
     static const char *const fields[] = {"step", "epoch", "loss", "accuracy", "valid_loss", "valid_accuracy", "lr"};
     json_t *a = read_summary(one), *b = read_summary(other);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         assert_non_null(json_object_get(a, fields[i]));
         assert_true(json_equal(json_object_get(a, fields[i]), json_object_get(b, fields[i])));
+    }
+    /* What went before counts. */
+    for (size_t w = 0; w < json_array_size(json_object_get(a, "workers")); w++) {
+        assert_true(worker_figure(a, w, "sent_bytes") == worker_figure(b, w, "sent_bytes"));
+        assert_true(worker_figure(a, w, "received_bytes") == worker_figure(b, w, "received_bytes"));
     }
     json_decref(a);
     json_decref(b);

@@ -114,11 +114,11 @@ static void test_stopped_itself(void **state) {
 
 /* Seconds that the first worker computes for in one step under the watchdog. */
 static double busy_in_step(struct ps_trainer *trainer, double patience_s) {
-    double before_s = trainer->executor->workers[0].busy_s;
+    double before_s = trainer->executor->workers[0].totals.busy_s;
     trainer->executor->watchdog.patience_s = patience_s;
     struct segment segment = {.programs = trainer->programs.entries[0].programs, .training = true};
     assert_ok(executor_run(trainer->executor, &segment, NULL, NULL, &test_error));
-    return trainer->executor->workers[0].busy_s - before_s;
+    return trainer->executor->workers[0].totals.busy_s - before_s;
 }
 
 /* Layers that take many times the patience of the watchdog (on most machines: it looks twenty times a second), on a device that

@@ -99,12 +99,17 @@ finished() {
     done
 }
 
+# What each worker of RUN has sent and received, in all steps; of a summary, also how long it was busy.
+traffic() { grep -oE '"(sent|received)_bytes": [0-9]+' "$1/summary.json"; }
+totals() { grep -oE '"(busy_s|sent_bytes|received_bytes)": [0-9.e-]+' "$1"; }
+
 # undisturbed TEXT: the run has ended, and as if nothing had been.
 undisturbed() {
     until_so test -e ended
     wait
     [ "$(cat ended)" = 0 ] && [ "$(sum run)" = "$(sum async)" ] || complain "$mpirun: $1: status $(cat ended), or other weights"
     grep -q 'with a worker less' err && complain "$mpirun: $1: a worker was given up"
+    [ -n "$(traffic run)" ] && [ "$(traffic run)" = "$(traffic async)" ] || complain "$mpirun: $1: $(traffic run | tr '\n' ' ')"
     echo "$mpirun: $1, $struck times"
 }
 
@@ -227,6 +232,9 @@ library() {
     # shellcheck disable=SC2086
     over 3 train --plan async.json $data --steps $steps --checkpoint-every 2 --out run -q
     [ $status -eq 0 ] && [ "$(sum run)" = "$(sum async)" ] || complain "$mpirun: checkpoints are not those of threads"
+    over 3 train --resume run --json -q
+    [ $status -eq 0 ] && [ "$(totals out | wc -l)" -eq 9 ] && [ "$(totals out)" = "$(totals run/summary.json)" ] ||
+        complain "$mpirun: other totals of a run that had ended: status $status, $(totals out | tr '\n' ' ')"
     by_hand
     elsewhere
     lengths

@@ -57,6 +57,8 @@ static const struct change {
     {STATE, "figures.loss", "\"low\"", "figures.loss: must be a number"},
     {STATE, "training_s", "-1", "training_s: -1 is"},
     {STATE, "busy_s", "{}", "busy_s: must be an array"},
+    {STATE, "sent_bytes", "{}", "sent_bytes: must be an array"},
+    {STATE, "received_bytes", "3", "received_bytes: must be an array"},
     {STATE, "stages", "3", "stages: must be an array"},
     {STATE, "stages.0", "3", "stages[0]: must be an object"},
     {STATE, "stages.1.updates", "-1", "stages[1].updates: -1 is"},

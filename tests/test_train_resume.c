@@ -167,6 +167,9 @@ static void test_other_plans(void **state) {
     trained_free(&b);
     json_t *summary = read_summary(copy);
     assert_int_equal(json_array_size(json_object_get(summary, "workers")), 2);
+    /* What three have exchanged says nothing of two. */
+    for (size_t w = 0; w < 2; w++)
+        assert_true(worker_figure(summary, w, "sent_bytes") == worker_figure(summary, 1 - w, "received_bytes"));
     json_decref(summary);
 }
 

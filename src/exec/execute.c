@@ -207,7 +207,7 @@ static enum ps_status record_work(struct executor *executor, struct worker *work
         record_forward(executor, work->stage);
     if (action == ACTION_UPDATE) record_sum(executor, worker, work, started_s);
     if (action == ACTION_UPDATE && last) record_update(executor, work->stage, instruction->micro_batch, done_s);
-    worker->busy_s += done_s - started_s;
+    worker->totals.busy_s += done_s - started_s;
     record_event(worker, &(struct timeline_event){
                              .instruction = *instruction,
                              .worker = worker->number,
@@ -424,7 +424,7 @@ static void wait_for_own_sum(const struct call *call, const struct transport_sha
 static void count_traffic(const struct call *call) {
     const struct executor *executor = call->executor;
     if (executor->segment.training)
-        traffic_count_add(&call->worker->traffic, executor->segment.programs, call->worker->number, call->instruction,
+        traffic_count_add(&call->worker->totals.traffic, executor->segment.programs, call->worker->number, call->instruction,
                           &call->stage->sizes);
 }
 

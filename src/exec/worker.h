@@ -78,6 +78,13 @@ struct work {
     struct stage_result result;     /* of a forward of the last stage */
 };
 
+/* What a worker has done in training since the run began, also before it was resumed; under another number of workers these
+ * begin at zero. */
+struct worker_totals {
+    double busy_s;
+    struct traffic_count traffic;
+};
+
 struct worker {
     struct arena arena; /* of its tables */
     int number;
@@ -91,9 +98,8 @@ struct worker {
     struct work work[RUN_AHEAD + 1]; /* a ring: the window, and the one being enqueued */
     int64_t enqueued, settled;       /* computations enqueued; of them, known to be done */
     void *staging;                /* the host's, where input is prepared for a device that has memory of its own; else NULL */
-    double busy_s;                /* in training segments */
-    struct traffic_count traffic; /* likewise */
-    double slower;                /* emulated: the factor by which each computation is lengthened; 1: none */
+    struct worker_totals totals;
+    double slower; /* emulated: the factor by which each computation is lengthened; 1: none */
     struct recorder recorder;
 };
 

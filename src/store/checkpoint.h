@@ -70,7 +70,7 @@ struct checkpoint_state {
     struct log_entry figures; /* of the last segment that was evaluated, elapsed time as of now; its step 0: there was none */
     double training_s;        /* see ps_run_info.samples_per_s */
     int workers;
-    double *busy_s; /* per worker */
+    struct worker_totals *totals; /* per worker */
 };
 
 /* One stage as it was cut then. */

@@ -128,6 +128,6 @@ enum ps_status checkpoint_choose(const char *run_dir, const char *which, struct 
 
 void checkpoint_free(struct checkpoint *checkpoint) {
     free(checkpoint->stages);
-    free(checkpoint->state.busy_s);
+    free(checkpoint->state.totals);
     *checkpoint = (struct checkpoint){0};
 }

@@ -60,19 +60,24 @@ json_t *checkpoint_state_document(const struct checkpoint_state *state, const st
     char seed[32];
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)state->seed);
-    json_t *busy = json_array();
-    for (int w = 0; w < state->workers; w++) json_array_append_new(busy, json_real(state->busy_s[w]));
+    json_t *busy = json_array(), *sent = json_array(), *received = json_array();
+    for (int w = 0; w < state->workers; w++) {
+        json_array_append_new(busy, json_real(state->totals[w].busy_s));
+        json_array_append_new(sent, json_integer(state->totals[w].traffic.sent));
+        json_array_append_new(received, json_integer(state->totals[w].traffic.received));
+    }
     json_t *best = NULL;
     if (state->best.step > 0)
         best = json_pack("{s:I, s:I, s:s, s:f}", "step", (json_int_t)state->best.step, "evaluations_since",
                          (json_int_t)state->best.since, "by", state->best.by, "value", state->best.value);
-    return json_pack("{s:s, s:i, s:o*, s:o*, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o}", "format",
+    return json_pack("{s:s, s:i, s:o*, s:o*, s:s, s:s*, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o}", "format",
                      "penstock-state", "version", 1, "best", best, "unevaluated", state->unevaluated ? json_true() : NULL,
                      "model", state->model, "network", state->network[0] ? state->network : NULL, "seed", seed, "step",
                      (json_int_t)state->step, "epoch_steps", (json_int_t)state->epoch_steps, "samples",
                      (json_int_t)state->samples, "epoch_so_far", sum_document(&state->epoch), "line_so_far",
                      sum_document(&state->line), "figures", figures_document(&state->figures), "training_s", state->training_s,
-                     "busy_s", busy, "stages", stages_document(stages, stage_count));
+                     "busy_s", busy, "sent_bytes", sent, "received_bytes", received, "stages",
+                     stages_document(stages, stage_count));
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -116,14 +121,24 @@ static enum ps_status read_stages(const struct json_place *root, struct checkpoi
     return PS_OK;
 }
 
-static enum ps_status read_busy(const struct json_place *root, struct checkpoint_state *state, struct ps_error *error) {
-    struct json_place busy;
-    size_t count;
-    TRY(json_field(root, "busy_s", true, &busy, error));
-    TRY(json_array_length(&busy, &count, error));
-    TRY(memory_new(&state->busy_s, count + 1, "a checkpoint's workers", error));
-    state->workers = (int)count;
-    for (size_t w = 0; w < count; w++) state->busy_s[w] = json_number_value(json_array_get(busy.value, w));
+/* Of earlier versions' files only `busy_s` is known. */
+static enum ps_status read_totals(const struct json_place *root, struct checkpoint_state *state, struct ps_error *error) {
+    static const char *const names[] = {"busy_s", "sent_bytes", "received_bytes"};
+    enum { BUSY, SENT, RECEIVED, LISTS };
+    struct json_place lists[LISTS];
+    size_t count[LISTS];
+    for (int l = 0; l < LISTS; l++) {
+        TRY(json_field(root, names[l], l == BUSY, &lists[l], error));
+        if (lists[l].value) TRY(json_array_length(&lists[l], &count[l], error));
+    }
+    TRY(memory_new(&state->totals, count[BUSY] + 1, "a checkpoint's workers", error));
+    state->workers = (int)count[BUSY];
+    for (size_t w = 0; w < count[BUSY]; w++) {
+        struct worker_totals *totals = &state->totals[w];
+        totals->busy_s = json_number_value(json_array_get(lists[BUSY].value, w));
+        totals->traffic.sent = json_integer_value(json_array_get(lists[SENT].value, w));
+        totals->traffic.received = json_integer_value(json_array_get(lists[RECEIVED].value, w));
+    }
     return PS_OK;
 }
 
@@ -173,7 +188,7 @@ static enum ps_status read_document(const struct json_place *root, struct checkp
     TRY(read_best(root, &state->best, error));
     TRY(read_figures(root, &state->figures, error));
     TRY(json_get_number(root, "training_s", true, 0, INFINITY, &state->training_s, error));
-    TRY(read_busy(root, state, error));
+    TRY(read_totals(root, state, error));
     return read_stages(root, checkpoint, error);
 }
 

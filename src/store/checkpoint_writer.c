@@ -114,7 +114,7 @@ enum ps_status checkpoint_writer_start(const struct checkpoint_writer_options *o
     remove_unfinished(parent);
     TRY(file_sync_directory(options->run_dir, error));
     size_t workers = (size_t)options->plan->workers;
-    TRY(memory_new(&writer->state.busy_s, workers, "a checkpoint", error));
+    TRY(memory_new(&writer->state.totals, workers, "a checkpoint", error));
     TRY(checkpoint_image_create(options->executor, options->plan, &writer->image, error));
     pthread_mutex_init(&writer->lock, NULL);
     pthread_cond_init(&writer->changed, NULL);
@@ -151,10 +151,10 @@ enum ps_status checkpoint_writer_take(struct checkpoint_writer *writer, const st
     TRY(checkpoint_writer_wait(writer, error));
     double started_s = clock_now();
     TRY(checkpoint_image_take(&writer->image, error));
-    double *busy_s = writer->state.busy_s;
-    memcpy(busy_s, state->busy_s, (size_t)state->workers * sizeof *busy_s);
+    struct worker_totals *totals = writer->state.totals;
+    memcpy(totals, state->totals, (size_t)state->workers * sizeof *totals);
     writer->state = *state;
-    writer->state.busy_s = busy_s;
+    writer->state.totals = totals;
     pthread_mutex_lock(&writer->lock);
     writer->busy = true;
     pthread_cond_broadcast(&writer->changed);
@@ -174,6 +174,6 @@ void checkpoint_writer_free(struct checkpoint_writer *writer) {
         pthread_mutex_destroy(&writer->lock);
     }
     checkpoint_image_free(&writer->image);
-    free(writer->state.busy_s);
+    free(writer->state.totals);
     *writer = (struct checkpoint_writer){0};
 }

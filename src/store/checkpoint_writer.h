@@ -20,7 +20,7 @@ struct checkpoint_writer {
     int keep;
     bool keep_best;
     struct checkpoint_image image;
-    struct checkpoint_state state; /* of the checkpoint in writing; busy_s is its own */
+    struct checkpoint_state state; /* of the checkpoint in writing; the totals are its own */
     double stall_s;                /* time that the trainer spent here */
     int64_t written;
     pthread_t thread;

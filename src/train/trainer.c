@@ -70,7 +70,8 @@ static enum ps_status note_point(struct ps_trainer *trainer, const struct log_en
 static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s, struct ps_error *error) {
     struct log_entry entry = trainer_epoch_entry(trainer, samples_per_s);
     bool evaluates = segment_end_evaluates(&trainer->lengths, trainer->step);
-    TRY(trainer_gather_figures_of_segment(trainer, error));
+    TRY(trainer_gather_predictions(trainer, error));
+    TRY(trainer_gather_totals(trainer, error));
     trainer->unevaluated = evaluates;
     if (evaluates) TRY(trainer_validate(trainer, &entry, error));
     if (evaluates) TRY(trainer_translate(trainer, &entry.valid_bleu, error));
@@ -184,7 +185,6 @@ static void note_workers(struct ps_trainer *trainer) {
     for (int number = trainer->executor->first_here; number < trainer->executor->end_here; number++) {
         const struct worker *worker = &trainer->executor->workers[number];
         trainer->run->worker[number].measured_bytes = worker_memory_taken(worker);
-        trainer->run->worker[number].busy_s = worker->busy_s;
     }
     note_process(trainer);
 }
@@ -213,6 +213,7 @@ static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct 
 static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error) {
     note_workers(trainer);
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
+    TRY(trainer_gather_totals(trainer, error));
     TRY(trainer_gather_figures(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     note_figures(trainer);

@@ -158,9 +158,10 @@ enum ps_status trainer_gather_needs(struct ps_trainer *trainer,
 enum ps_status trainer_gather_records(struct ps_trainer *trainer, struct ps_error *error);
 /* After a segment: rank 0 waits until all have finished it and knows what they saw. */
 enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_error *error);
-/* After a segment of training: rank 0 gets to know how good each worker's predictions were, and what it has sent and received.
- */
-enum ps_status trainer_gather_figures_of_segment(struct ps_trainer *trainer, struct ps_error *error);
+/* After a segment of training: rank 0 gets to know how good each worker's predictions were. */
+enum ps_status trainer_gather_predictions(struct ps_trainer *trainer, struct ps_error *error);
+/* What each worker has done so far, to rank 0: into its workers and the run's figures. */
+enum ps_status trainer_gather_totals(struct ps_trainer *trainer, struct ps_error *error);
 /* After the last: figures of all workers, and what they remember for the trace, to rank 0. */
 enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_error *error);
 

@@ -70,10 +70,10 @@ static enum ps_status take_state(struct ps_trainer *trainer, struct checkpoint_w
     memcpy(state.model, trainer->job.plan->model, sizeof state.model);
     memcpy(state.network, trainer->job.plan->network, sizeof state.network);
     state.figures.elapsed_s = clock_now() - trainer->started_s;
-    TRY(memory_new(&state.busy_s, executor->worker_count, "a checkpoint", error));
-    for (int number = 0; number < executor->worker_count; number++) state.busy_s[number] = executor->workers[number].busy_s;
+    TRY(memory_new(&state.totals, executor->worker_count, "a checkpoint", error));
+    for (int number = 0; number < executor->worker_count; number++) state.totals[number] = executor->workers[number].totals;
     enum ps_status status = checkpoint_writer_take(writer, &state, error);
-    free(state.busy_s);
+    free(state.totals);
     if (status == PS_OK && writer == &trainer->writer) {
         trainer->kept_step = trainer->step;
         trainer->saved_s = clock_now();
@@ -232,6 +232,7 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
         return error_set(error, PS_USAGE, "run_dir: must be said, as the training has no directory of its own");
     /* The others send what they have while rank 0 finds out whether it can write. */
     *fatal = trainer->processes->count > 1;
+    TRY(trainer_gather_totals(trainer, error));
     if (!run_dir || (own && strcmp(run_dir, own) == 0)) {
         *fatal = true;
         return save_here(trainer, error);
@@ -311,9 +312,6 @@ static void take_figures(struct ps_trainer *trainer) {
     trainer->ends_early = trainer->options.patience > 0 && trainer->best.since >= trainer->options.patience;
     trainer->figures = state->figures;
     trainer->training_s = state->training_s;
-    /* How long who was busy means nothing under another number of workers. */
-    for (int number = 0; state->workers == trainer->executor->worker_count && number < state->workers; number++)
-        if (executor_has(trainer->executor, number)) trainer->executor->workers[number].busy_s = state->busy_s[number];
     log_info("going on from %s, step %lld of %lld", trainer->checkpoint.directory, (long long)state->step,
              (long long)trainer->lengths.steps);
 }
@@ -327,6 +325,21 @@ static enum ps_status load(struct ps_trainer *trainer, struct ps_error *error) {
     memory_trim(); /* of its files, before the next one's image is taken */
     if (!trainer->only_evaluates) take_figures(trainer);
     return PS_OK;
+}
+
+/* What each worker had done, to all processes; under another number of workers it means nothing. */
+static enum ps_status give_totals(struct ps_trainer *trainer, struct ps_error *error) {
+    const struct checkpoint_state *state = &trainer->checkpoint.state;
+    struct executor *executor = trainer->executor;
+    const size_t size = (size_t)executor->worker_count * sizeof(struct worker_totals);
+    struct worker_totals *totals;
+    TRY(memory_new(&totals, executor->worker_count, "figures", error));
+    if (trainer_coordinates(trainer) && state->workers == executor->worker_count) memcpy(totals, state->totals, size);
+    enum ps_status status = trainer_agree(trainer, totals, size, error);
+    for (int number = 0; status == PS_OK && number < executor->worker_count; number++)
+        executor->workers[number].totals = totals[number];
+    free(totals);
+    return status;
 }
 
 enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *error) {
@@ -346,6 +359,7 @@ enum ps_status trainer_resume_take(struct ps_trainer *trainer, struct ps_error *
     if (trainer_coordinates(trainer)) TRY(load(trainer, error));
     TRY(trainer_agree(trainer, &trainer->step, sizeof trainer->step, error));
     TRY(trainer_agree(trainer, &trainer->unevaluated, sizeof trainer->unevaluated, error));
+    if (!trainer->only_evaluates) TRY(give_totals(trainer, error));
     return give_back(trainer, error);
 }
 
@@ -416,6 +430,12 @@ struct order {
     char saves, ends;
 };
 
+/* The figures of all workers are known at the end of a segment, but not at that of a piece. */
+static enum ps_status save_piece(struct ps_trainer *trainer, struct ps_error *error) {
+    TRY(trainer_gather_totals(trainer, error));
+    return trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error);
+}
+
 enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *steps, struct ps_error *error) {
     const bool stops = is_to_stop(trainer);
     struct order order = {.steps = most, .ends = trainer->ends_early};
@@ -424,8 +444,7 @@ enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *s
         order.saves = trainer->writer.started && trainer->kept_step != trainer->step && (stops || is_time(trainer));
     }
     TRY(trainer_agree(trainer, &order, sizeof order, error));
-    if (order.saves)
-        TRY(trainer_coordinates(trainer) ? take_state(trainer, &trainer->writer, error) : send_stages(trainer, error));
+    if (order.saves) TRY(save_piece(trainer, error));
     *steps = order.steps;
     trainer->ends_early = order.ends;
     return stops ? stopped(trainer, 0, error) : PS_OK;

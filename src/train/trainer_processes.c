@@ -332,15 +332,13 @@ enum ps_status trainer_gather_segment(struct ps_trainer *trainer, struct ps_erro
 
 /* ------------------------------------------------------------ figures of a segment */
 
-/* What was seen of a worker's predictions since this was asked last, and what it has sent and received so far. */
-struct seen_segment {
+/* What was seen of a worker's predictions since this was asked last. */
+struct seen_predictions {
     double predicted_off, newest_off, size;
-    struct traffic_count traffic;
-    double busy_s;
 };
 
-static struct seen_segment take_segment(struct worker *worker) {
-    struct seen_segment seen = {.traffic = worker->traffic, .busy_s = worker->busy_s};
+static struct seen_predictions take_predictions(struct worker *worker) {
+    struct seen_predictions seen = {0};
     for (int i = 0; i < worker->stage_count; i++) {
         struct prediction_watch *watch = &worker->stages[i].update.watch;
         prediction_watch_settle(watch);
@@ -352,32 +350,51 @@ static struct seen_segment take_segment(struct worker *worker) {
     return seen;
 }
 
-static void note_segment(struct ps_trainer *trainer, const struct seen_segment *seen) {
+static void note_predictions(struct ps_trainer *trainer, const struct seen_predictions *seen) {
     for (int number = 0; number < trainer->executor->worker_count; number++) {
         struct ps_run_worker *figures = &trainer->run->worker[number];
         bool some = seen[number].size > 0;
         figures->prediction_error = some ? sqrt(seen[number].predicted_off / seen[number].size) : NAN;
         figures->newest_error = some ? sqrt(seen[number].newest_off / seen[number].size) : NAN;
-        figures->sent_bytes = seen[number].traffic.sent;
-        figures->received_bytes = seen[number].traffic.received;
-        figures->busy_s = seen[number].busy_s;
     }
 }
 
-enum ps_status trainer_gather_figures_of_segment(struct ps_trainer *trainer, struct ps_error *error) {
+enum ps_status trainer_gather_predictions(struct ps_trainer *trainer, struct ps_error *error) {
     struct executor *executor = trainer->executor;
     struct processes *processes = trainer->processes;
-    struct seen_segment *seen;
+    struct seen_predictions *seen;
     enum ps_status status = PS_OK;
     TRY(memory_new(&seen, executor->worker_count, "figures", error));
     for (int number = executor->first_here; number < executor->end_here; number++)
-        seen[number] = take_segment(&executor->workers[number]);
+        seen[number] = take_predictions(&executor->workers[number]);
     if (processes->count > 1) {
-        struct seen_segment own = seen[processes->rank];
+        struct seen_predictions own = seen[processes->rank];
         status = processes_gather(processes, &own, sizeof own, seen, error);
     }
-    if (status == PS_OK) note_segment(trainer, seen);
+    if (status == PS_OK) note_predictions(trainer, seen);
     free(seen);
+    return status;
+}
+
+enum ps_status trainer_gather_totals(struct ps_trainer *trainer, struct ps_error *error) {
+    struct executor *executor = trainer->executor;
+    struct processes *processes = trainer->processes;
+    struct worker_totals *totals;
+    enum ps_status status = PS_OK;
+    TRY(memory_new(&totals, executor->worker_count, "figures", error));
+    for (int number = 0; number < executor->worker_count; number++) totals[number] = executor->workers[number].totals;
+    if (processes->count > 1) {
+        struct worker_totals own = totals[processes->rank];
+        status = processes_gather(processes, &own, sizeof own, totals, error);
+    }
+    for (int number = 0; status == PS_OK && trainer_coordinates(trainer) && number < executor->worker_count; number++) {
+        struct ps_run_worker *figures = &trainer->run->worker[number];
+        executor->workers[number].totals = totals[number];
+        figures->busy_s = totals[number].busy_s;
+        figures->sent_bytes = totals[number].traffic.sent;
+        figures->received_bytes = totals[number].traffic.received;
+    }
+    free(totals);
     return status;
 }
 
@@ -451,7 +468,6 @@ enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_erro
         }
         memcpy(&figures, data, sizeof figures);
         trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
-        trainer->run->worker[rank].busy_s = figures.worker.busy_s;
         trainer->run->process[rank] = figures.process;
         enum ps_status status =
             take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
