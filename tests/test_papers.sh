@@ -29,6 +29,7 @@ grep -q '>a b</text>' "$work/plot.svg" || fail "no legend"
 
 printf 'apart\npanel one\nfrom 10\nline a\n1 11\n2 20\npanel two\nline a\n1 11\n2 20\n' | awk -f bench/papers/plot.awk >"$work/plot.svg"
 [ "$(grep -c '>0</text>' "$work/plot.svg")" = 1 ] || fail "both panels begin at 0, or neither does"
+! grep -q '>1.2</text>' "$work/plot.svg" || fail "whole numbers of x have fractions between them"
 
 "$PENSTOCK" profile --model resnet50 --device gpu:v100 --micro-batch 1 -q -o "$work/resnet50.json" >/dev/null
 awk -f bench/papers/chain.awk "$work/resnet50.json" >"$work/resnet50.chain"

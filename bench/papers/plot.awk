@@ -44,6 +44,7 @@ NF >= 2 {
     py[series, n] = $2
     for (p = 0; p <= panels; p += panels) {
         if ($2 != "-" && $2 > tops[p]) tops[p] = $2
+        if ($1 != int($1)) broken[p] = 1
         if (!any[p]++ || px[series, n] < lows[p]) lows[p] = px[series, n]
         if (any[p] == 1 || px[series, n] > highs[p]) highs[p] = px[series, n]
     }
@@ -58,7 +59,7 @@ function axes(panel,  p) {
     if (barred || words) { low -= 0.6; high += 0.6 }
     if (high <= low) high = low + 1
     step = nice(to - from)
-    xstep = nice(high - low); if (!words && xstep < 1 && high - low >= 4) xstep = 1
+    xstep = nice(high - low); if (!words && xstep < 1 && (high - low >= 4 || !broken[p])) xstep = 1
 }
 END {
     for (s = 1; s <= series; s++) if (style[s] == "bars") { bars[of[s]]++; barred = 1; slot[s] = bars[of[s]] }

@@ -25,7 +25,7 @@ awk -F '[|\t]' -v policies="$POLICIES" -v seeds=" $seeds " -v plot="$work/plot" 
         split("GPipe PipeDream 2BW SpecTrain XPipe PipeOptim Vanilla", method, " ")
         drawn = split("3a lenet5_cifar10 sgdm 3b resnet_tiny_imagenet sgdm 4a vgg_cifar10 adamw 4c residual_lstm_imdb adamw " \
             "5a residual_lstm_imdb adam 5b gnmt8_multi30k adam 7a vgg_cifar10 adamw 7b resnet_tiny_imagenet sgdm 7c residual_lstm_imdb adam", draw, " ")
-        printf "%-33s %-9s", "network, data", "optimizer"
+        printf "%s\n\n%-33s %-9s", "accuracy in %, mean over seeds:" seeds, "network, data", "optimizer"
         for (m = 1; m <= methods; m++) printf " %9s", method[m]
         print "" }
     FILENAME ~ /\.tsv$/ { # policy, optimizer, rate, seed, best accuracy, those of all epochs
