@@ -284,6 +284,12 @@ refusals() {
     refused 7 "nowhere holds no run" 3 train --resume nowhere
     grep -aq "rank 0, on .*, reads and writes run directories" err || complain "$mpirun: --resume does not say where it looks"
     refused 7 "--run: nowhere holds no run" 2 evaluate --run nowhere --data synthetic:images
+    # As srun starts it where Slurm speaks another language than the library.
+    SLURM_JOB_ID=1 SLURM_JOBID=1 SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_NODELIST=here SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 \
+        timeout -k 5 200 "$program" train --model $model --data synthetic:images,samples=96 >out 2>err
+    status=$?
+    [ $status -eq 2 ] && [ "$(grep -ac '^penstock: .*srun' err)" -eq 1 ] && grep -aq '^srun --mpi=pmix starts' err ||
+        complain "$mpirun: srun without PMI: status $status"
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     # The deeper network normalises such steps away.

@@ -75,6 +75,20 @@ arguments="--model lenet5 --data synthetic:images --workers 2 --schedule 1f1b --
 timeout 200 srun --mpi=pmix -n 2 penstock train $arguments --steps 4 --out short >out 2>&1 || complain "srun fails"
 grep -q "on 2 cpu workers" out || complain "srun: not two workers"
 
+begins "srun that does not speak as MPI does"
+for pair in $PENSTOCK_MPIS; do
+    own=pmi2
+    [ "${pair#*=}" != "$program" ] || own=pmix
+    for type in none pmi2 pmix; do
+        [ $type != $own ] || continue
+        # shellcheck disable=SC2086
+        timeout 200 srun --mpi=$type -n 2 "${pair#*=}" train $arguments --steps 4 --out "never-$type" >out 2>&1
+        status=$?
+        [ $status -eq 2 ] && [ "$(grep -c '^penstock: ' out)" -eq 1 ] && grep -q '^srun --mpi=pmix starts' out ||
+            complain "srun --mpi=$type for ${pair%%=*}: status $status, or not one line and what to do"
+    done
+done
+
 begins "sbatch"
 awk '/^## Slurm/ { slurm = 1 } slurm && /^```$/ { exit } script { print } slurm && /^```sh/ { script = 1 }' "$documents/mpi.md" |
     sed 's/--epochs 40 --checkpoint-every 100/--steps 400 --checkpoint-every 10/' >job.sh

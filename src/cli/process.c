@@ -338,9 +338,22 @@ static void say_lost(enum launch_phase phase) {
                 : phase >= LAUNCH_LEAVING ? " after its end"
                                           : "",
                 launch_find().rank);
-    if (phase == LAUNCH_MEETING && getenv("SLURM_PROCID") != NULL && getenv("PMIX_RANK") == NULL && getenv("PMI_RANK") == NULL)
-        message_hint(&error, "Slurm must be told how to start the ranks: srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH");
     message_print(&error);
+}
+
+/* Open MPI ends a process that does not find the others, which srun started without PMIx: each of them ends so, and the first
+ * says why. */
+static _Noreturn void end_unmet(void) {
+    struct ps_error error = {0};
+    const char *type = getenv("SLURM_MPI_TYPE");
+    message_set(&error, PS_USAGE, "MPI does not start in the %d processes of srun --mpi=%s", launch_find().count,
+                type != NULL ? type : "none");
+    message_hint(&error, "%s", launch_advice());
+    if (launch_find().rank == 0)
+        message_print(&error);
+    else
+        sleep(OTHERS_S);
+    _exit(PS_USAGE);
 }
 
 /* MPICH's launcher does not notice a rank that ends before MPI has started, but hears this word of PMI's; what it has not
@@ -375,6 +388,7 @@ static _Noreturn void guard(pid_t child, int done) {
     if (exited && WEXITSTATUS(status) == PS_OK && !end_stopped()) _exit(PS_OK);
     end_hanging_launcher();
     if (exited && WEXITSTATUS(status) != PS_OK) _exit(WEXITSTATUS(status));
+    if (WIFEXITED(status) && phase == LAUNCH_MEETING && launch_by_srun() && getenv("PMIX_RANK") == NULL) end_unmet();
     /* Nobody else notices after the end. */
     const bool alone = phase >= LAUNCH_LEAVING;
     for (unsigned left = (alone ? 1 : STAY_S) + (launch_find().rank > 0 ? OTHERS_S : 0); left > 0;) left = sleep(left);

@@ -9,11 +9,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+static const char srun[] = "srun";
+
 static const struct {
     const char *launcher, *rank, *count, *here;
 } launchers[] = {
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""},
+    {srun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""},
     {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
 };
 
@@ -36,6 +38,17 @@ struct launch launch_find(void) {
         if (launch.rank >= 0 && launch.count > launch.rank) return launch;
     }
     return (struct launch){.launcher = NULL, .rank = 0, .count = 1};
+}
+
+bool launch_by_srun(void) {
+    const struct launch launch = launch_find();
+    return launch.launcher == srun && launch.count > 1;
+}
+
+const char *launch_advice(void) {
+    if (!launch_by_srun()) return "start it with the mpirun of the MPI library that it was built with";
+    return "srun --mpi=pmix starts programs of Open MPI, srun --mpi=pmi2 those of MPICH, where srun --mpi=list shows these; "
+           "mpirun within the job starts either";
 }
 
 static _Atomic(void (*)(enum launch_phase)) listener;

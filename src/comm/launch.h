@@ -14,6 +14,11 @@ struct launch {
 /* Reads the environment variables that launchers set. */
 struct launch launch_find(void);
 
+/* Whether srun started this process as one of several, of which it tells MPI only as its --mpi says. */
+bool launch_by_srun(void);
+/* What to do where MPI does not know of the processes that a launcher started. */
+const char *launch_advice(void);
+
 /* Where a process of a run of several is. While processes meet and leave, MPI waits for all of them, without end if one is
  * lost. */
 enum launch_phase { LAUNCH_ALONE, LAUNCH_MEETING, LAUNCH_MET, LAUNCH_LEAVING, LAUNCH_LEFT };

@@ -65,7 +65,7 @@ static enum ps_status check_launch(int count, struct ps_error *error) {
         if (*c == '\n' || *c == ',') *c = '\0';
     error_set(error, PS_USAGE, "%s started %d processes, but the MPI library of this program (%s) knows of %d",
               launch.launcher ? launch.launcher : "nobody", launch.count, version, count);
-    error_hint(error, "start it with the mpirun of the MPI library that it was built with");
+    error_hint(error, "%s", launch_advice());
     return PS_USAGE;
 }
 
