@@ -224,14 +224,14 @@ static void what_does_not_fit_is_said(void **state) {
         enum ps_status status;
         const char *said;
     } cases[] = {
-        {0, {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL}, PS_BAD_INPUT, "'image' is not known"},
+        {0, {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL}, PS_BAD_INPUT, "there is no array 'image'"},
         {0,
          {"image", ARRAY_F32, 4, {SAMPLES, C, W, W}, NULL},
          PS_USAGE,
          "'image' is 3x2x3x3, but the network takes 'image' of 2x2x3 for each sample"},
         {0, {"image", ARRAY_F32, 0, {0}, NULL}, PS_USAGE, "is a number, but the network takes"},
         {2, {"mask", ARRAY_F32, 2, {SAMPLES - 1, T}, NULL}, PS_BAD_INPUT, "'mask' has 2 samples, but 'labels' has 3"},
-        {3, {"kinds", ARRAY_U8, 1, {SAMPLES}, NULL}, PS_BAD_INPUT, "'labels' is not known"},
+        {3, {"kinds", ARRAY_U8, 1, {SAMPLES}, NULL}, PS_BAD_INPUT, "there is no array 'labels'"},
         {3, {"labels", ARRAY_U8, 1, {0}, NULL}, PS_BAD_INPUT, "'labels' has 0 samples"},
     };
     struct samples samples;

@@ -210,6 +210,20 @@ static enum ps_status begin(const char *path, const struct dataset_shape *requir
 typedef enum ps_status find_array(struct array_dataset *data, const char *name, bool *found, struct array *array,
                                   struct ps_error *error);
 
+/* What the file, npz or tensors, has instead. */
+static enum ps_status missing(const struct array_dataset *data, const char *name, struct ps_error *error) {
+    const struct npz *npz = data->file_count > 0 ? data->files[0] : NULL;
+    const int count = npz ? npz_count(npz) : data->tensors.count;
+    struct text has = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&has, "%s%s", i > 0 ? ", " : "", npz ? npz_name(npz, i) : data->tensors.tensors[i].name);
+    error_set(error, PS_BAD_INPUT, "%s: there is no array '%.100s'", data->path, name);
+    error_hint(error, "the network's inputs and its target are found by their names; the file has %s",
+               has.length > 0 && !has.failed ? has.data : "none");
+    text_free(&has);
+    return PS_BAD_INPUT;
+}
+
 static enum ps_status find_in_npz(struct array_dataset *data, const char *name, bool *found, struct array *array,
                                   struct ps_error *error) {
     char other[128];
@@ -217,6 +231,7 @@ static enum ps_status find_in_npz(struct array_dataset *data, const char *name, 
     const bool has = npz_has(data->files[0], name), has_other = npz_has(data->files[0], other);
     if (found) *found = has || has_other;
     if (found && !*found) return PS_OK;
+    if (!has && !has_other) return missing(data, name, error);
     return npz_get(data->files[0], has_other && !has ? other : name, array, error);
 }
 
@@ -242,7 +257,7 @@ static enum ps_status find_tensor(struct array_dataset *data, const char *name, 
     const struct safetensor *tensor = safetensors_find(&data->tensors, name);
     if (found) *found = tensor != NULL;
     if (found && !*found) return PS_OK;
-    if (tensor == NULL) return error_set(error, PS_BAD_INPUT, "%s: there is no tensor '%.100s'", data->path, name);
+    if (tensor == NULL) return missing(data, name, error);
     if (safetensors_array(&data->tensors, tensor, array)) return PS_OK;
     return error_set(error, PS_BAD_INPUT, "%s: tensor '%.100s' has more than %d sides", data->path, name, ARRAY_RANK_MAX);
 }

@@ -97,7 +97,7 @@ struct worker {
     struct worker_data inputs[WORKER_DATA_KINDS], targets[WORKER_DATA_KINDS];
     struct work work[RUN_AHEAD + 1]; /* a ring: the window, and the one being enqueued */
     int64_t enqueued, settled;       /* computations enqueued; of them, known to be done */
-    void *staging;                /* the host's, where input is prepared for a device that has memory of its own; else NULL */
+    void *staging; /* the host's, where input is prepared for a device that has memory of its own; else NULL */
     struct worker_totals totals;
     double slower; /* emulated: the factor by which each computation is lengthened; 1: none */
     struct recorder recorder;
