@@ -24,11 +24,24 @@ static size_t path_length(const char *text) {
     return file_exists(name) ? length : 0;
 }
 
+/* No built-in network has a name like that of a file. */
+static enum ps_status open_built_in(const char *text, struct ps_network **network, struct ps_error *error) {
+    const int length = (int)strcspn(text, ",");
+    const struct model *entry;
+    struct ps_error known = {0};
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", length, text);
+    if (strpbrk(name, "./") == NULL || model_find(name, &entry, &known) == PS_OK) return model_generate(text, network, error);
+    error_set(error, PS_USAGE, "model '%s': there is no such file, and no such network is built in", name);
+    error_hint(error, "%s; files are NAME.onnx or NAME.json", known.hint);
+    return PS_USAGE;
+}
+
 static enum ps_status open_wide(const char *text, struct ps_network **network, struct ps_error *error) {
     char path[4096];
     size_t length = path_length(text);
     struct ps_network *whole;
-    if (length == 0) return model_generate(text, network, error);
+    if (length == 0) return open_built_in(text, network, error);
     snprintf(path, sizeof path, "%.*s", (int)length, text);
     if (text[length] == '\0') return ps_network_read(path, network, error);
     TRY(ps_network_read(path, &whole, error));
