@@ -166,6 +166,8 @@ printf 'PK\003\004' >weights.pt
 mkdir -p folder
 refused 2 "data 'pictures.npz': the format must stand before it, as in npz:pictures.npz" train --model lenet5 --data pictures.npz
 refused 2 "data 'folder': the format must stand before it, as in FORMAT:folder" train --model lenet5 --data folder
+refused 2 "model 'net.onx': there is no such file, and no such network is built in" train --model net.onx --data synthetic:images
+grep -q '^known: lenet5, .*files are NAME.onnx' err || complain "does not say what networks there are"
 refused 3 "weights.pt: line 1" train --model weights.pt --data synthetic:images
 grep -q '^networks come as ONNX' err || complain "does not say what networks come as"
 refused 2 "--freeze: no parameter has a name like 'cnov1.\*'" train --model lenet5 --data synthetic:images --freeze 'cnov1.*'
@@ -185,6 +187,10 @@ cat >two.json <<'END'
  "nodes": [{"name": "sum", "operator": "add", "inputs": ["left", "right"]}, {"name": "last", "operator": "linear", "channels": 2},
            {"name": "loss", "operator": "cross_entropy"}]}
 END
+sed 's/"last"/"a_name_as_long_as_exporters_of_networks_make_them"/' two.json >long.json
+done_by models --model long.json
+awk '/^layer/ { at = index($0, "kind") } at && / (add|linear) / { if (match($0, /  (add|linear) /) + 2 != at) exit 1; rows++ } END { exit rows != 2 }' out ||
+    complain "models: columns that do not align"
 done_by models --model two.json && says "inputs left [(]f32[)] 4, right [(]f32[)] 4, 2 classes"
 done_by models --model two.json --json && says_json "models" && says '"inputs": \[{"name": "left", "type": "f32", "shape": \[4\], '
 

@@ -106,11 +106,16 @@ static void put_layers(const struct ps_network *network) {
     printf("%s: %d layers, %" PRId64 " parameters, ", info.name, info.layers, info.parameters);
     put_inputs(network);
     printf(", %d classes, %.3f million operations a sample\n\n", info.classes, 1e-6 * info.forward_flops);
-    printf("%5s  %-28s %-18s %12s  %-16s %9s\n", "layer", "name", "kind", "parameters", "output", "Mflop");
+    int widest = (int)strlen("name");
+    for (int i = 0; i < info.layers; i++) {
+        const int width = (int)strlen(ps_network_layer(network, i).name);
+        if (width > widest) widest = width;
+    }
+    printf("%5s  %-*s  %-18s %12s  %-16s %9s\n", "layer", widest, "name", "kind", "parameters", "output", "Mflop");
     for (int i = 0; i < info.layers; i++) {
         struct ps_layer_info layer = ps_network_layer(network, i);
         format_shape(layer.output_shape, layer.output_rank, shape);
-        printf("%5d  %-28s %-18s %12" PRId64 "  %-16s %9.3f\n", i + 1, layer.name, layer.kind, layer.parameters, shape,
+        printf("%5d  %-*s  %-18s %12" PRId64 "  %-16s %9.3f\n", i + 1, widest, layer.name, layer.kind, layer.parameters, shape,
                1e-6 * layer.forward_flops);
     }
 }
