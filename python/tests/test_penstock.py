@@ -83,7 +83,7 @@ def test_errors_have_status_line_and_hint(profile):
         penstock.Plan("nowhere.json")
     with pytest.raises(ValueError):  # as other packages' users expect
         penstock.Network("lenet6")
-    with pytest.raises(TypeError, match="no option 'shedule'"):
+    with pytest.raises(TypeError, match="no option 'shedule'; did you mean 'schedule'"):
         penstock.plan(profile, 2, shedule="1f1b")
     with pytest.raises(penstock.UsageError, match="1f1b-async: weights are updated"):
         penstock.plan(profile, 2, schedule="1f1b-async").torch_csv()
@@ -161,8 +161,13 @@ def test_data_are_held_against_the_network(plan):
         penstock.train(plan, (pictures, labels[:63]), epochs=1)
     with pytest.raises(TypeError, match="whole numbers"):
         penstock.train(plan, (pictures, labels.astype(float)), epochs=1)
-    with pytest.raises(ValueError, match="'data' is missing"):
+    with pytest.raises(ValueError, match="'data' is missing; the network takes data, and there are picture, labels"):
         penstock.train(plan, {"picture": pictures, "labels": labels}, epochs=1)
+    for without in pictures, {"data": pictures}:
+        with pytest.raises(ValueError, match="labels are missing"):
+            penstock.train(plan, without, epochs=1)
+        with pytest.raises(ValueError, match="labels are missing"):
+            penstock.evaluate(penstock.Network(plan.info.model), without)
 
 
 def test_items_and_specs_are_data(plan):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import difflib
 import enum
 import logging
 import threading
@@ -138,7 +139,9 @@ def fill(options: Mapping[str, Any], *targets: ctypes.Structure) -> None:
                     setattr(target, name, encode(value) if kind is ctypes.c_char_p else value)
                 break
         else:
-            raise TypeError(f"there is no option {name!r}")
+            known = [field[0] for target in targets for field in target._fields_ if field[0] != "struct_size"]
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def options(name: str) -> Any:

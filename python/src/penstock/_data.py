@@ -81,7 +81,8 @@ def _several(value: Any, wanted: Sequence[Input]) -> list[Any]:
     if isinstance(value, Mapping):
         missing = [one.name for one in wanted if one.name not in value]
         if missing:
-            raise ValueError(f"'{missing[0]}' is missing; the network takes {', '.join(one.name for one in wanted)}")
+            raise ValueError(f"'{missing[0]}' is missing; the network takes {', '.join(one.name for one in wanted)}, "
+                             f"and there are {', '.join(map(str, value)) or 'none'}")
         return [value[one.name] for one in wanted]
     found = list(value) if isinstance(value, (tuple, list)) and len(wanted) > 1 else [value]
     if len(found) != len(wanted):
@@ -89,11 +90,12 @@ def _several(value: Any, wanted: Sequence[Input]) -> list[Any]:
     return found
 
 
-def as_dataset(data: Any, network: Network, *, part: str | None = None, name: str = "data") -> Dataset:
+def as_dataset(data: Any, network: Network, *, part: str | None = None, name: str = "data", labelled: bool = False) -> Dataset:
     """A dataset of whatever ``Data`` allows, for a network.
 
     Images are (N, C, H, W), as PyTorch's. The arrays are copied into the library's order; the items of a dataset of PyTorch's are
-    asked for one by one while the training goes on, and item ``i`` must always be the same.
+    asked for one by one while the training goes on, and item ``i`` must always be the same. Only ``predict`` takes arrays without
+    labels; with ``labelled`` they are an error.
     """
     if isinstance(data, Dataset):
         return data
@@ -109,6 +111,8 @@ def as_dataset(data: Any, network: Network, *, part: str | None = None, name: st
         else:
             given, labels = data, data.get(target.name, data.get("labels"))
         arrays = [_arranged(value, one, True) for value, one in zip(_several(given, inputs), inputs)]
+        if labels is None and labelled:
+            raise ValueError(f"{name}: labels are missing: (inputs, labels), or a mapping with {target.name!r}")
         if labels is None:
             labels = numpy.full((len(arrays[0]), *target.shape), -1 if target.type == "i32" else 0, _kind(target))
         goals = _arranged(labels, target, True)

@@ -61,9 +61,6 @@ class TrainOptions(PlanOptions, total=False):
     best_by: str
     patience: int
     keep_checkpoints: int
-    keep_best: bool
-    best_by: str
-    patience: int
     tensorboard: bool
     profile_cache: str
 
@@ -221,7 +218,7 @@ class Trainer(Object):
             if given is not None:
                 if network is None and not isinstance(given, (str, Dataset)):
                     raise TypeError("arrays need the network: give it beside resume")
-                datasets[i] = as_dataset(given, network, part=part) if network is not None else \
+                datasets[i] = as_dataset(given, network, part=part, labelled=True) if network is not None else \
                     given if isinstance(given, Dataset) else Dataset(given, part=part)
         self._failures: list[BaseException] = []
         self._interrupted: int | None = None
@@ -327,7 +324,7 @@ class Trainer(Object):
 
     def evaluate(self, data: Any = None) -> Evaluation:
         """The newest weights on these data, or on those for validation."""
-        dataset = None if data is None else as_dataset(data, self._own_network(), part="test")
+        dataset = None if data is None else as_dataset(data, self._own_network(), part="test", labelled=True)
         found = structs["ps_evaluation"]()
         call(lib.ps_trainer_evaluate_get, self.address, dataset.address if dataset is not None else None, ctypes.byref(found),
              ctypes.sizeof(found))
@@ -460,9 +457,9 @@ def _trained(what: Run | Network | PathLike, made: Any) -> tuple[Network | None,
     return network, network
 
 
-def _dataset(data: Any, network: Network | None) -> Dataset:
+def _dataset(data: Any, network: Network | None, labelled: bool) -> Dataset:
     if network is not None:
-        return as_dataset(data, network, part="test")
+        return as_dataset(data, network, part="test", labelled=labelled)
     if isinstance(data, Dataset):
         return data
     if not isinstance(data, str):
@@ -476,7 +473,7 @@ def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = 
     made = options("ps_evaluate_options")
     fill({"device": device, "batch": batch, "threads": threads, "beam": beam}, made)
     network, keep = _trained(what, made)
-    dataset = _dataset(data, network)
+    dataset = _dataset(data, network, True)
     made.data = dataset.address
 
     def work() -> Any:
@@ -494,7 +491,7 @@ def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = N
     made = options("ps_predict_options")
     fill({"device": device, "batch": batch, "threads": threads}, made)
     network, keep = _trained(what, made)
-    dataset = _dataset(data, network)
+    dataset = _dataset(data, network, False)
     made.data = dataset.address
     lines: list[Array] = []
 
