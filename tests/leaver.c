@@ -1,8 +1,11 @@
 /*
  * Preloaded into a program it ends the process of one rank in the middle: LEAVER_RANK leaves by LEAVER_HOW (exit or _exit) with
- * LEAVER_STATUS, LEAVER_MS milliseconds after the file LEAVER_FILE is there.
+ * LEAVER_STATUS, LEAVER_MS milliseconds after the file LEAVER_FILE is there. Into a program whose name begins with LEAVER_FORKS: when
+ * that starts its first process, LEAVER_SIDE (parent or child) of the two gets the signal LEAVER_SIGNAL at once.
  */
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,5 +32,19 @@ static void start(void) {
     if (pthread_create(&thread, NULL, leave, getenv("LEAVER_FILE")) == 0) pthread_detach(thread);
 }
 
+static void forked(const char *side) {
+    const char *name = getenv("LEAVER_FORKS");
+    static int forks;
+    if (name && strncmp(program_invocation_short_name, name, strlen(name)) == 0 && forks++ == 0 &&
+        strcmp(side, getenv("LEAVER_SIDE")) == 0)
+        raise(atoi(getenv("LEAVER_SIGNAL")));
+}
+static void in_parent(void) { forked("parent"); }
+
 /* The guard's child is a process of its own, and only its own thread lives on in it. */
-__attribute__((constructor)) static void load(void) { pthread_atfork(NULL, NULL, start); }
+static void in_child(void) {
+    forked("child");
+    start();
+}
+
+__attribute__((constructor)) static void load(void) { pthread_atfork(NULL, in_parent, in_child); }

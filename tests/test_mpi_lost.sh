@@ -114,6 +114,13 @@ cat >gone.sh <<'END'
 exec "$@"
 END
 
+# The launcher is told to end when it has just begun to start the ranks: MPICH's lets them wait for ever.
+end_early() { # NAME
+    LD_PRELOAD=$PENSTOCK_LEAVER LEAVER_FORKS=mpi LEAVER_SIDE=parent LEAVER_SIGNAL=15
+    export LD_PRELOAD LEAVER_FORKS LEAVER_SIDE LEAVER_SIGNAL
+    begin "$1"
+}
+
 # What rank 0 alone finds wrong, before they meet, ends the others, too: some launchers do not.
 fail_early() {
     mkdir "$1"
@@ -151,7 +158,7 @@ library() {
     side_by_side "lose kill0 KILL 0 worker" "lose kill2 KILL 2 worker" "lose launch KILL 1 guard"
     begins "$mpi: left, and a launcher that hangs"
     if [ -n "${PENSTOCK_LEAVER:-}" ]; then
-        side_by_side "lose_with_launcher launcher" "leave exit 0" "leave exit 3" "leave _exit 0"
+        side_by_side "lose_with_launcher launcher" "leave exit 0" "leave exit 3" "leave _exit 0" "end_early early-end"
     else
         lose_with_launcher launcher
     fi
@@ -166,6 +173,9 @@ library() {
     # that it has just killed, finds that rank's pipe closed, and ends by an assertion.
     errors=early-gone/err
     case $(cat early-gone/status)-$mpi in 6-*mpich* | 9-*mpich* | 255-*mpich* | 137-mpi[er]* | 1-mpi[er]*) ;; *) complain "$mpi: early-gone: status $(cat early-gone/status)" ;; esac
+    errors=early-end/err
+    [ -z "${PENSTOCK_LEAVER:-}" ] ||
+        case $(cat early-end/status) in 0 | 124 | 137) complain "$mpi: early-end: status $(cat early-end/status)" ;; esac
     for case in early-kill early-stop early-unguarded; do
         errors=$case/err
         # Without a guard the launcher sees how the rank ended, and has a status of its own for it. Before all have met nobody can

@@ -158,6 +158,16 @@ wait $job
 status=$?
 [ $status -eq 75 ] || complain "resumed without the supervisor: status $status"
 
+# Stopped before it has become the program.
+if [ -n "${PENSTOCK_LEAVER:-}" ]; then
+    # shellcheck disable=SC2086
+    LD_PRELOAD=$PENSTOCK_LEAVER LEAVER_FORKS=penstock LEAVER_SIDE=child LEAVER_SIGNAL=19 timeout -k 5 60 \
+        "$PENSTOCK" train ${run% -q} --steps $steps --restarts 1 --out lost_at_start >out 2>err
+    status=$?
+    [ $status -eq 0 ] && grep -q '^warning: training was ended by signal 9' err || complain "stopped before it has begun: status $status"
+    same lost_at_start
+fi
+
 # shellcheck disable=SC2086
 "$PENSTOCK" train $run --steps 4 --restarts 1 --lr 1000000 --out lost_never >out 2>err
 status=$?

@@ -67,15 +67,15 @@ static pid_t find_below(pid_t process, bool (*wanted)(pid_t)) {
     return found;
 }
 
-/* The name that `ps` shows; "": there is no such process. */
-static void read_name(pid_t process, char name[32]) {
+/* A line that the kernel has about a process, such as `comm`, the name that `ps` shows; "": there is no such process. */
+static void read_about(pid_t process, const char *what, char line[32]) {
     char path[64];
-    name[0] = '\0';
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)process);
+    line[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)process, what);
     FILE *file = fopen(path, "re");
-    if (file != NULL && fgets(name, 32, file) == NULL) name[0] = '\0';
+    if (file != NULL && fgets(line, 32, file) == NULL) line[0] = '\0';
     if (file != NULL) fclose(file);
-    name[strcspn(name, "\n")] = '\0';
+    line[strcspn(line, "\n")] = '\0';
 }
 
 static bool is_launcher(pid_t process) {
@@ -84,7 +84,7 @@ static bool is_launcher(pid_t process) {
                                         "orterun",       "orted",         "prterun",        "mpirun.mpich",
                                         "mpiexec.mpich", "mpiexec.hydra", "hydra_pmi_proxy"};
     char name[32];
-    read_name(process, name);
+    read_about(process, "comm", name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(name, names[i]) == 0) return true;
     }
@@ -233,7 +233,7 @@ static bool stopped_without_guard(void) {
     pid_t parent = 0;
     const pid_t stopped = process_stopped_below(getppid());
     if (stopped == 0 || process_state(stopped, &parent) == '\0') return false;
-    read_name(parent, name);
+    read_about(parent, "comm", name);
     return strcmp(name, GUARD_NAME) != 0;
 }
 
@@ -297,11 +297,21 @@ static bool gone(void) {
     return here < launch_find().here;
 }
 
+/* Whether MPICH's proxy, which started the ranks of this host, answers no more and waits for their end. It does so once the run was
+ * told to end, but a signal to a rank that is just being started is lost, and such ranks would wait to meet for ever. */
+static bool answers_no_more(void) {
+    char name[32], where[32];
+    read_about(getppid(), "comm", name);
+    read_about(getppid(), "wchan", where);
+    return strcmp(name, "hydra_pmi_proxy") == 0 && strstr(where, "do_wait") != NULL;
+}
+
 /* Waits until the child has closed its end of the pipe, ended or lost. True: its work had ended. */
 static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
     /* Counted in turns of this loop: the time in which the guard itself is stopped does not count. */
     int in_phase_ms = 0, stopped_ms = 0;
     bool ended = false, beside = false;
+    const pid_t launcher = getppid();
     *phase = LAUNCH_ALONE;
     for (;;) {
         struct pollfd one = {.fd = done, .events = POLLIN};
@@ -323,8 +333,9 @@ static bool watch_child(pid_t child, int done, enum launch_phase *phase) {
         /* In between the other ranks notice. */
         if (ready != 0 || *phase == LAUNCH_MET) continue;
         const int limit_ms = phase_limits_ms[*phase];
-        /* A rank beside this one may have been stopped or killed before it had a guard: it never comes. */
-        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0) beside = stopped_without_guard() || gone();
+        /* A rank beside this one may have been stopped or killed before it had a guard, or nobody hears that this one has come. */
+        if (*phase == LAUNCH_MEETING && in_phase_ms % BESIDE_MS == 0)
+            beside = getppid() != launcher || stopped_without_guard() || gone() || answers_no_more();
         stopped_ms = process_state(child, NULL) == 'T' || beside ? stopped_ms + POLL_MS : 0;
         in_phase_ms += POLL_MS;
         if (stopped_ms > STOPPED_MAX_MS || (limit_ms > 0 && in_phase_ms > limit_ms)) kill(child, SIGKILL);

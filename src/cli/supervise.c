@@ -173,6 +173,8 @@ static enum ps_status start(struct supervisor *supervisor, pid_t *child, struct 
     pid_t parent = getpid();
     *child = fork();
     if (*child < 0) return message_set(error, PS_FAILED, "cannot start a process: %s", strerror(errno));
+    /* Both do: it may be stopped before it has, and is ended by its group. */
+    if (*child > 0) setpgid(*child, *child);
     if (*child > 0) return PS_OK;
     /* This process forwards a terminal's signals; the child ends when this process ends. */
     setpgid(0, 0);

@@ -423,8 +423,10 @@ static void check(const struct work *work, const char *at, int rank, int status,
     char *report = read_text(at, "report"), *errors = read_text(at, "errors");
     const bool hit = report && strncmp(report, "hit", 3) == 0;
     /* Within MPI_Init the library itself ends all ranks when one is lost. */
-    const bool by_mpi = work->launcher != ALONE_HERE && killed && status == 1 &&
-                        (strstr(errors, "MPI_Init") || strstr(errors, "ORTE_ERROR_LOG"));
+    /* MPICH's proxy fails where it answers a rank that has just ended. */
+    const bool by_mpi = work->launcher != ALONE_HERE && killed &&
+                        ((status == 1 && (strstr(errors, "MPI_Init") || strstr(errors, "ORTE_ERROR_LOG"))) ||
+                         (status == 255 && strstr(errors, "[proxy:")));
     const bool documented = (status >= 0 && status <= 7) || status == 75;
     /* As the shell or a launcher says that it was killed; a fault of the processor is none of it. */
     const bool signalled = status == SIGKILL || status == SIGTERM || status == 128 + SIGKILL || status == 128 + SIGTERM;
