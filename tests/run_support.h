@@ -21,6 +21,7 @@
 
 /* A run to be made; zeros are replaced by the defaults of `run_case_complete`. */
 struct run_case {
+    bool trace; /* into the run directory */
     const char *model, *schedule, *weights, *optimizer, *device, *transport, *data, *valid, *lr_schedule, *lengths, *groups;
     int replicas[6]; /* per stage of a pipeline with replicas, each with workers of its own; all 0: `workers` say it */
     const struct split_case *split; /* who runs which layer's forward and backward; NULL: `workers` and `replicas` say it */
@@ -161,6 +162,7 @@ static inline struct training run_case_options(const struct run_case *wanted, co
     options.o.lr_schedule = wanted->lr_schedule;
     if (wanted->weight_decay > 0) options.o.weight_decay = wanted->weight_decay;
     options.o.clip = wanted->clip;
+    options.o.trace = wanted->trace;
     options.o.groups = wanted->groups;
     options.o.device = test_device(wanted->device);
     options.o.transport = wanted->transport;

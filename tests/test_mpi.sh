@@ -297,7 +297,31 @@ refusals() {
     [ -n "${PENSTOCK_TEST_ALL:-}" ] || refused 1 "loss became" 3 train --plan 1f1b-sync-3.json $data --epochs 50 --lr 100000 -q --optimizer sgd
 }
 
+# traced DIR: its trace has each block, of as many bytes as the summary says, and there before the computation that reads it begins.
+traced() {
+    awk -v sent="$(grep -o '"sent_bytes": [0-9]*' "$1/summary.json" | tr -dc '0-9\n' | tr '\n' ' ')" '
+        function number(name) { match($0, "\"" name "\":[-0-9.]+"); return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0 }
+        /"ph":"X"/ && /"pid":0/ { match($0, /"op":"[A-Z]+"/); op = substr($0, RSTART + 6, RLENGTH - 7)
+            begins[op, number("stage"), number("micro_batch")] = number("ts") }
+        /"ph":"X"/ && /"pid":1/ { n++; bytes[number("from")] += number("bytes"); ends[n] = number("ts") + number("dur")
+            reader[n] = /"cat":"activation"/ ? "F" SUBSEP number("stage") + 1 SUBSEP number("micro_batch") : "B" SUBSEP number("stage") - 1 SUBSEP number("micro_batch") }
+        END { count = split(sent, wanted, " "); for (w = 1; w <= count; w++) if (bytes[w - 1] != wanted[w]) exit 1
+            for (i = 1; i <= n; i++) if (!(reader[i] in begins) || ends[i] > begins[reader[i]] + 0.002) exit 1
+            exit n == 0 || count != 2 }' "$1/trace.json"
+}
+
+traces() {
+    begins "$mpi: traces"
+    for transport in mpi mpi-messages; do
+        rm -rf traced
+        over 2 train --model $model --workers 2 --method uniform --schedule 1f1b --weights sync --micro-batch 4 --batch 16 \
+            --data synthetic:images,samples=96 --steps 4 --transport $transport --trace --out traced -q
+        [ $status -eq 0 ] && traced traced || complain "$mpirun: --trace, $transport: status $status, or other transfers"
+    done
+}
+
 library() {
+    traces
     begins "$mpi: plans"
     for name in $everywhere; do
         same "$name"

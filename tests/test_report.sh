@@ -36,6 +36,7 @@ grep -q "^four.html: " out || complain "report does not say what it wrote"
 # Nothing is fetched: no address but that of SVG's namespace, no import, no style from elsewhere.
 grep -o '[a-z]*://[^"'"'"' )<]*' four.html | grep -v '^http://www.w3.org/2000/svg$' && complain "the page names addresses"
 grep -Eq '<(link|img|iframe|object|script [^t])|@import|url\(["'"'"']?[a-z]+:|fetch\(|XMLHttp|import\(' four.html && complain "the page loads something"
+grep -q '"measured_transfers": *\[[0-9]' four.html || complain "the page has no measured transfers"
 done_by report four flush -o both.html
 done_by report flush -o flush.html
 done_by report four --json
@@ -71,6 +72,8 @@ damaged profile.json 's/forward_s/forwards_s/'
 damaged summary.json '$s/}//'
 damaged trace.json 's/"workers":4/"workers":3/'
 damaged trace.json '5s/"ts":/"tz":/; s/"op":"F"/"op":"Q"/'
+damaged trace.json 's/"cat":"activation"/"cat":"nothing"/'
+damaged trace.json 's/"bytes":/"byte":/'
 damaged log.jsonl '2s/^.*$/not a line/'
 damaged log.jsonl '2s/^.*$/[1]/'
 grep -q "line 2" err || complain "a damaged log: no line"

@@ -1,7 +1,10 @@
 /*
  * What workers send and receive: a run counts what the simulation of as many mini-batches counts, to the byte, for every
- * schedule, for replicas and for split stages; and both count what crosses the cuts.
+ * schedule, for replicas and for split stages; and both count what crosses the cuts. The trace of the run has each block once,
+ * and none that arrives after the computation that reads it has begun.
  */
+#include <jansson.h>
+
 #include "run_support.h"
 
 enum { STEPS = 4, MICRO_BATCH = 2 };
@@ -20,6 +23,66 @@ static struct ps_profile *profile_of(const struct run_case *wanted) {
     return profile;
 }
 
+static int64_t argument(const json_t *event, const char *name) {
+    return json_integer_value(json_object_get(json_object_get(event, "args"), name));
+}
+
+/* Microseconds, of which the trace has three decimals. */
+static double start_of(const json_t *event) { return json_number_value(json_object_get(event, "ts")); }
+static double end_of(const json_t *event) { return start_of(event) + json_number_value(json_object_get(event, "dur")); }
+
+static bool is_of(const json_t *event, int process) {
+    return strcmp(json_string_value(json_object_get(event, "ph")), "X") == 0 &&
+           json_integer_value(json_object_get(event, "pid")) == process;
+}
+
+/* The computation that reads an activation or a gradient begins when it is there. */
+static void check_reader(const json_t *events, const json_t *transfer, bool gradient) {
+    const int64_t stage = argument(transfer, "stage") + (gradient ? -1 : 1);
+    int found = 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        const char *op = json_string_value(json_object_get(json_object_get(event, "args"), "op"));
+        if (!is_of(event, 0) || argument(event, "stage") != stage ||
+            argument(event, "micro_batch") != argument(transfer, "micro_batch") || (gradient ? !strchr("BI", *op) : *op != 'F'))
+            continue;
+        assert_true(end_of(transfer) <= start_of(event) + 0.002);
+        found++;
+    }
+    assert_int_equal(found, 1);
+}
+
+static void check_trace(const char *directory, const struct ps_run *run, int workers) {
+    char path[4096];
+    int64_t *bytes = calloc(2 * (size_t)workers, sizeof *bytes);
+    double *busy_until = calloc((size_t)workers * (size_t)workers, sizeof *busy_until);
+    json_t *trace = json_load_file(file_join(path, directory, "run/trace.json"), 0, NULL);
+    const json_t *events = json_object_get(trace, "traceEvents");
+    assert_non_null(events);
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        if (!is_of(event, 1)) continue;
+        const char *traffic = json_string_value(json_object_get(event, "cat"));
+        const int64_t from = argument(event, "from"), to = argument(event, "to");
+        assert_true(from >= 0 && from < workers && to >= 0 && to < workers && from != to);
+        bytes[2 * from] += argument(event, "bytes");
+        bytes[2 * to + 1] += argument(event, "bytes");
+        if (strcmp(traffic, "activation") == 0 || strcmp(traffic, "gradient") == 0)
+            check_reader(events, event, *traffic == 'g');
+        if (strcmp(traffic, "all-reduce") == 0) continue;
+        /* One after the other on each link. */
+        assert_true(start_of(event) >= busy_until[from * workers + to] - 0.002);
+        busy_until[from * workers + to] = end_of(event);
+    }
+    for (int w = 0; w < workers; w++) {
+        assert_int_equal(bytes[2 * w], ps_run_worker(run, w).sent_bytes);
+        assert_int_equal(bytes[2 * w + 1], ps_run_worker(run, w).received_bytes);
+    }
+    json_decref(trace);
+    free(busy_until);
+    free(bytes);
+}
+
 /* Returns the bytes that all workers sent. */
 static int64_t check_case(struct run_case wanted, const struct ps_profile *profile) {
     char directory[4096];
@@ -29,9 +92,12 @@ static int64_t check_case(struct run_case wanted, const struct ps_profile *profi
     int64_t sent = 0, received = 0;
     wanted.micro_batch = MICRO_BATCH;
     wanted.steps = STEPS;
+    wanted.trace = true;
     wanted.lr = 0.01;
     wanted = run_case_complete(wanted);
     run_case_train(wanted, directory, &run);
+    /* Of a device with memory of its own nobody knows when a block has arrived. */
+    if (strcmp(test_device(wanted.device), "far") != 0) check_trace(directory, run, wanted.workers);
     struct ps_plan *plan = run_case_plan(&wanted);
     assert_ok(ps_cluster_uniform(
         &(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = wanted.workers}, &cluster,

@@ -130,6 +130,56 @@ static void record_sum(struct executor *executor, struct worker *worker, const s
                  });
 }
 
+/* Notes which of the recorded blocks have arrived since this was called last. */
+static void record_arrivals(const struct executor *executor, struct worker *worker) {
+    const struct transport_class *class = executor->transport_class;
+    struct recorder *recorder = &worker->recorder;
+    bool all = true;
+    if (!recorder->transfers || !executor->segment.training) return;
+    if (recorder->arrived < recorder->transfer_count - recorder->transfer_capacity)
+        recorder->arrived = recorder->transfer_count - recorder->transfer_capacity;
+    for (int64_t i = recorder->arrived; i < recorder->transfer_count; i++) {
+        struct recorded_transfer *one = &recorder->transfers[i % recorder->transfer_capacity];
+        const enum block_kind kind = (enum block_kind)one->kind;
+        if (isnan(one->transfer.end_s) && class->settled(executor->transport, one->instance, kind, one->slot))
+            one->transfer.end_s =
+                fmax(class->settled_at(executor->transport, one->instance, kind, one->slot).time - executor->segment_started_s,
+                     one->transfer.start_s);
+        all = all && !isnan(one->transfer.end_s);
+        if (all) recorder->arrived = i + 1;
+    }
+}
+
+/* Records a block that is posted now. */
+static void record_transfer(const struct call *call, enum block_kind kind, int slot, double posted_s) {
+    const struct executor *executor = call->executor;
+    const struct instruction *instruction = call->instruction;
+    struct recorder *recorder = &call->worker->recorder;
+    const bool sent = opcode_table[instruction->op].action == ACTION_SEND;
+    const int own = call->worker->number, other = instruction_other_stage(instruction);
+    const int from = sent ? instruction->stage : other, step = sent ? other - from : instruction->stage - from;
+    int traffic = 0;
+    if (!recorder->transfers || !executor->segment.training || instruction->peer == own) return;
+    while (traffic_table[traffic].step != step ||
+           (sent ? traffic_table[traffic].sent : traffic_table[traffic].received) != kind)
+        if (++traffic == TRAFFICS) return;
+    posted_s -= executor->segment_started_s;
+    recorder->transfers[recorder->transfer_count++ % recorder->transfer_capacity] = (struct recorded_transfer){
+        .transfer = {.from = sent ? own : instruction->peer,
+                     .to = sent ? instruction->peer : own,
+                     .stage = from,
+                     .micro_batch = instruction->micro_batch,
+                     .traffic = traffic,
+                     .bytes = transfer_bytes(&call->stage->sizes, kind),
+                     .start_s = posted_s,
+                     .end_s = sent ? posted_s : NAN},
+        .instance = call->stage->instance,
+        .kind = (int)kind,
+        .slot = slot,
+        .sent = sent,
+    };
+}
+
 /* Waits for the device and lets transfers progress meanwhile. */
 static void wait_on_host(struct executor *executor, const struct moment *moment) {
     while (executor->transport_class->progress && !device_reached(moment)) {
@@ -231,6 +281,7 @@ static enum ps_status settle(struct executor *executor, struct worker *worker, i
 }
 
 enum ps_status executor_settle(struct executor *executor, int number, struct ps_error *error) {
+    record_arrivals(executor, &executor->workers[number]);
     return settle(executor, &executor->workers[number], 0, error);
 }
 
@@ -241,6 +292,7 @@ static struct call begin_work(void *context, int number, const struct instructio
     struct worker *worker = call.worker;
     call.work = &worker->work[worker->enqueued % (RUN_AHEAD + 1)];
     *call.work = (struct work){.instruction = *instruction, .stage = call.stage, .started_s = clock_now()};
+    record_arrivals(call.executor, worker);
     if (opcode_table[instruction->op].action == ACTION_UPDATE) wait_for_sum(&call);
     wait_for_blocks(&call);
     if (worker->device->type->time_of) call.work->started = device_mark(worker->device);
@@ -472,15 +524,18 @@ static enum ps_status transfer(void *context, int number, const struct instructi
         wait_for_block(&call, BLOCK_WEIGHTS, instruction->slot);
     struct moment when = device_mark(call.worker->device);
     count_traffic(&call);
+    record_arrivals(executor, call.worker); /* before their places are posted again */
     for (int kind = 0; kind < BLOCK_KINDS; kind++) {
         int slot = instruction->block[kind];
         if (slot == NO_SLOT) continue;
+        record_transfer(&call, (enum block_kind)kind, slot, when.time);
         executor->transport_class->post(executor->transport, stage->instance, (enum block_kind)kind, slot, other,
                                         &stage->block[kind][slot], &when);
     }
-    if (instruction_moves_weights(instruction))
-        executor->transport_class->post(executor->transport, stage->instance, BLOCK_WEIGHTS, instruction->slot, other,
-                                        &stage->weights[instruction->slot], &when);
+    if (!instruction_moves_weights(instruction)) return PS_OK;
+    record_transfer(&call, BLOCK_WEIGHTS, instruction->slot, when.time);
+    executor->transport_class->post(executor->transport, stage->instance, BLOCK_WEIGHTS, instruction->slot, other,
+                                    &stage->weights[instruction->slot], &when);
     return PS_OK;
 }
 

@@ -315,8 +315,13 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     TRY(make_staging(worker, error));
     if (options->record == 0) return PS_OK;
     worker->recorder.events = arena_take(&worker->arena, (size_t)options->record, sizeof *worker->recorder.events);
+    /* When a device has taken a block out of its queue is not known here. */
+    const int transfers = device_in_host(worker->device) ? TRANSFERS_OF_COMPUTATION * options->record : 0;
+    if (transfers > 0)
+        worker->recorder.transfers = arena_take(&worker->arena, (size_t)transfers, sizeof *worker->recorder.transfers);
     TRY(arena_status(&worker->arena, "a trace", error));
     worker->recorder.capacity = options->record;
+    worker->recorder.transfer_capacity = transfers;
     return PS_OK;
 }
 
@@ -344,7 +349,7 @@ void worker_start_segment(struct worker *worker, const struct ps_programs *progr
         worker->stages[i].newest = 0;
         worker->stages[i].accumulating = false;
     }
-    worker->recorder.count = 0;
+    worker->recorder.count = worker->recorder.transfer_count = worker->recorder.arrived = 0;
 }
 
 enum ps_status worker_seek_data(struct worker *worker, int kind, int64_t number, struct ps_error *error) {

@@ -57,12 +57,26 @@ struct worker_data {
 
 enum { WORKER_DATA_TRAIN, WORKER_DATA_VALID, WORKER_DATA_KINDS };
 
-/* The times of the last computations, and of sums over replicas (by the instruction that offers the share): a ring buffer. */
+/* A block that a worker sent to another worker or received from one: when it was posted, and of a received one when it had
+ * arrived, NaN as long as it has not. */
+struct recorded_transfer {
+    struct timeline_transfer transfer;
+    int instance, kind, slot; /* where it was posted from */
+    bool sent;
+};
+
+/* The times of the last computations, and of sums over replicas (by the instruction that offers the share), and of the last
+ * blocks: ring buffers. */
 struct recorder {
     struct timeline_event *events; /* NULL: not recorded */
     int capacity;
-    int64_t count; /* since the segment began */
+    int64_t count;                       /* since the segment began */
+    struct recorded_transfer *transfers; /* NULL: not recorded */
+    int transfer_capacity;
+    int64_t transfer_count, arrived; /* since the segment began; those before have arrived */
 };
+/* A computation rarely has more. */
+enum { TRANSFERS_OF_COMPUTATION = 3 };
 
 /* The run-ahead window: at most so many computations are enqueued on a device before the first of them is done. That is enough
  * to keep the device busy, and few enough that errors are found soon. */

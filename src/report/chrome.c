@@ -106,8 +106,8 @@ static void add_transfer(struct tracing *tracing, int id) {
     text_add(next(tracing), "{\"ph\":\"X\",\"name\":\"%s %d\",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
              report_traffic_name(transfer->traffic), transfer->micro_batch, report_traffic_name(transfer->traffic), TRACE_LINKS,
              link, microseconds(transfer->start_s), microseconds(transfer->end_s - transfer->start_s));
-    text_add(&tracing->text, ",\"args\":{\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}", transfer->stage,
-             transfer->micro_batch, (long long)transfer->bytes);
+    text_add(&tracing->text, ",\"args\":{\"from\":%d,\"to\":%d,\"stage\":%d,\"micro_batch\":%d,\"bytes\":%lld}}",
+             transfer->from, transfer->to, transfer->stage, transfer->micro_batch, (long long)transfer->bytes);
     /* Blocks of updates belong to a mini-batch, not to a micro-batch. */
     if (transfer->traffic == TRAFFIC_WEIGHTS || transfer->traffic == TRAFFIC_SUM) return;
     const struct traffic_info *traffic = &traffic_table[transfer->traffic];
@@ -180,8 +180,8 @@ char *report_timeline_trace(const struct timeline *timeline, const struct timeli
 /* -------------------------------------------------------------------- reading */
 
 /*
- * Reads the computations of a trace that was written above, in the order of a timeline. Events that other tools added are
- * ignored.
+ * Reads the computations and the transfers of a trace that was written above, in the order of a timeline. Events that other
+ * tools added are ignored.
  */
 
 #define TIME_MAX_US 1e15
@@ -219,10 +219,34 @@ static enum ps_status read_event(const struct json_place *place, const struct ti
     return PS_OK;
 }
 
-static bool is_computation(const json_t *event) {
+static enum ps_status read_transfer(const struct json_place *place, const struct timeline *timeline,
+                                    struct timeline_transfer *transfer, struct ps_error *error) {
+    struct json_place args;
+    const char *name;
+    double start_us, length_us;
+    int link;
+    TRY(json_get_int(place, "tid", true, 0, timeline->workers * timeline->workers - 1, &link, error));
+    transfer->from = link / timeline->workers;
+    transfer->to = link % timeline->workers;
+    TRY(json_get_string(place, "cat", true, &name, error));
+    transfer->traffic = 0;
+    while (transfer->traffic <= TRAFFIC_SUM && strcmp(report_traffic_name(transfer->traffic), name) != 0) transfer->traffic++;
+    if (transfer->traffic > TRAFFIC_SUM) return json_error(place, error, "cat '%s' is nothing that is transferred", name);
+    TRY(json_get_number(place, "ts", true, 0, TIME_MAX_US, &start_us, error));
+    TRY(json_get_number(place, "dur", true, 0, TIME_MAX_US, &length_us, error));
+    TRY(json_field(place, "args", true, &args, error));
+    TRY(json_get_int(&args, "stage", true, 0, INT16_MAX, &transfer->stage, error));
+    TRY(json_get_int(&args, "micro_batch", true, 0, INT32_MAX, &transfer->micro_batch, error));
+    TRY(json_get_integer(&args, "bytes", true, 0, INT64_MAX, &transfer->bytes, error));
+    transfer->start_s = start_us * 1e-6;
+    transfer->end_s = (start_us + length_us) * 1e-6;
+    return PS_OK;
+}
+
+static bool is_of(const json_t *event, int wanted) {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     const json_t *process = json_object_get(event, "pid");
-    return phase && strcmp(phase, "X") == 0 && json_is_integer(process) && json_integer_value(process) == TRACE_WORKERS;
+    return phase && strcmp(phase, "X") == 0 && json_is_integer(process) && json_integer_value(process) == wanted;
 }
 
 static int by_worker_and_time(const void *a, const void *b) {
@@ -264,10 +288,15 @@ static enum ps_status read_document(const struct json_place *root, struct timeli
     TRY(json_array_length(&events, &count, error));
     for (size_t i = 0; i < count; i++) {
         struct timeline_event event;
+        struct timeline_transfer transfer;
         TRY(json_item(&events, i, &item, error));
-        if (!is_computation(item.value)) continue;
-        TRY(read_event(&item, timeline, &event, error));
-        TRY(timeline_add(timeline, &event, error));
+        if (is_of(item.value, TRACE_WORKERS)) {
+            TRY(read_event(&item, timeline, &event, error));
+            TRY(timeline_add(timeline, &event, error));
+        } else if (is_of(item.value, TRACE_LINKS)) {
+            TRY(read_transfer(&item, timeline, &transfer, error));
+            TRY(timeline_add_transfer(timeline, &transfer, error));
+        }
     }
     if (timeline->event_count == 0) return json_error(&events, error, "holds no computation");
     qsort(timeline->events, (size_t)timeline->event_count, sizeof *timeline->events, by_worker_and_time);

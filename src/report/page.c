@@ -388,12 +388,12 @@ static json_t *events_json(const struct timeline *timeline, const bool *critical
 }
 
 /* From, to, stage, micro-batch, traffic, start, duration, bytes. */
-static json_t *transfers_json(const struct timeline *timeline, const struct window *window, int most, int *left_out) {
+static json_t *transfers_json(const struct timeline *timeline, const struct window *window, double shift_s, int most,
+                              int *left_out) {
     json_t *list = json_array();
-    *left_out = 0;
     for (int i = 0, count = 0; i < timeline->transfer_count; i++) {
         const struct timeline_transfer *transfer = &timeline->transfers[i];
-        if (!shown(window, transfer->start_s)) continue;
+        if (!shown(window, transfer->start_s + shift_s)) continue;
         if (++count > most) {
             ++*left_out;
             continue;
@@ -403,7 +403,7 @@ static json_t *transfers_json(const struct timeline *timeline, const struct wind
                                   transfer->stage,
                                   transfer->micro_batch,
                                   transfer->traffic,
-                                  ticks(window, transfer->start_s),
+                                  ticks(window, transfer->start_s + shift_s),
                                   llround((transfer->end_s - transfer->start_s) / window->tick_s),
                                   transfer->bytes};
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
@@ -510,7 +510,7 @@ static enum ps_status timeline_json(const struct subject *subject, const struct 
     struct timeline_wait *waits, *measured_waits = NULL;
     struct window window = {.to_s = INFINITY, .from_s = 0};
     json_t *versions = NULL;
-    int shown_predicted, shown_measured = 0, transfers_left;
+    int shown_predicted, shown_measured = 0, transfers_left = 0;
     enum ps_status status;
     TRY_OUT(timeline_find_waits(predicted, &arena, &waits, error));
     if (traced) {
@@ -528,14 +528,17 @@ static enum ps_status timeline_json(const struct subject *subject, const struct 
     window.tick_s = choose_tick(fmin(end_s, window.to_s) - window.from_s);
     TRY_OUT(versions_json(subject, simulation->info.batches, predicted, &window, &versions, error));
     json_t *predicted_events = events_json(predicted, simulation->critical.holds, waits, &window, 0, &shown_predicted);
-    json_t *transfers = transfers_json(predicted, &window, TRANSFERS_MAX / share, &transfers_left);
-    json_t *root =
-        json_pack("{s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o*}", "tick_s", window.tick_s,
-                  "from_s", window.from_s, "lanes", timeline_lanes(predicted), "batches", simulation->info.batches,
-                  "skipped_batches", subject->skipped, "micro_batches", subject->plan->micro_batches, "all",
-                  predicted->event_count, "shown", shown_predicted, "transfers_left_out", transfers_left, "operations",
-                  operations_json(), "traffics", traffics_json(), "predicted", predicted_events, "transfers", transfers,
-                  "memory_kib", memory_json(simulation, &window, MEMORY_POINTS_MAX / share), "versions", versions);
+    const int transfers_most = TRANSFERS_MAX / share / (traced ? 2 : 1);
+    json_t *transfers = transfers_json(predicted, &window, 0, transfers_most, &transfers_left);
+    json_t *measured_transfers =
+        traced ? transfers_json(measured, &window, window.shift_s, transfers_most, &transfers_left) : NULL;
+    json_t *root = json_pack("{s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o*, s:o, s:o*}", "tick_s",
+                             window.tick_s, "from_s", window.from_s, "lanes", timeline_lanes(predicted), "batches",
+                             simulation->info.batches, "skipped_batches", subject->skipped, "micro_batches",
+                             subject->plan->micro_batches, "all", predicted->event_count, "shown", shown_predicted,
+                             "transfers_left_out", transfers_left, "operations", operations_json(), "traffics", traffics_json(),
+                             "predicted", predicted_events, "transfers", transfers, "measured_transfers", measured_transfers,
+                             "memory_kib", memory_json(simulation, &window, MEMORY_POINTS_MAX / share), "versions", versions);
     if (root && traced) {
         json_object_set_new(root, "measured",
                             events_json(measured, NULL, measured_waits, &window, window.shift_s, &shown_measured));

@@ -645,7 +645,7 @@ class Timeline {
     }
     // Lines from the end of what made a block to the start of what reads it.
     transfers(parts, pitch) {
-        const c = this.context, flat = this.timeline.transfers, offset = parts[0][1];
+        const c = this.context, lists = {predicted: this.timeline.transfers, measured: this.timeline.measured_transfers || []};
         c.strokeStyle = this.ink.transfer;
         c.lineWidth = 1;
         c.save();
@@ -654,7 +654,7 @@ class Timeline {
         c.clip();
         c.beginPath();
         let drawn = 0;
-        for (let t = 0; t < flat.length && drawn < 4000; t += 8) {
+        for (const [flat, offset] of parts.filter(([kind]) => lists[kind]).map(([kind, at]) => [lists[kind], at])) for (let t = 0; t < flat.length && drawn < 8000; t += 8) {
             const [from, to, , , , start, takes] = flat.slice(t, t + 7);
             if (start + takes < view.from || start > view.to || from === to || from >= this.workers || to >= this.workers) continue;
             const down = to > from;
@@ -836,7 +836,8 @@ function timeline_section() {
             row.start[i] *= scale; row.end[i] *= scale; row.since[i] *= scale; row.wait[i] *= scale;
         }
         t.timeline.memory_kib = t.timeline.memory_kib.map((points) => points.map((v, i) => (i % 2 === 0 ? v * scale : v)));
-        t.timeline.transfers = t.timeline.transfers.map((v, i) => (i % 8 === 5 || i % 8 === 6 ? v * scale : v));
+        for (const list of ["transfers", "measured_transfers"].filter((name) => t.timeline[name]))
+            t.timeline[list] = t.timeline[list].map((v, i) => (i % 8 === 5 || i % 8 === 6 ? v * scale : v));
         t.timeline.end *= scale;
         t.timeline.predicted_end *= scale;
         t.timeline.tick_s /= scale;

@@ -80,7 +80,7 @@ enum wait_cause {
     WAIT_SUM,      /* of the gradients over replicas */
     WAIT_ROOM,     /* its result before this one was still being sent */
     WAIT_CORE,     /* other workers computed on all cores */
-    WAIT_OTHER     /* in a measured timeline, which has no transfers, any of these */
+    WAIT_OTHER     /* in a measured timeline, whose times are not equal to the digit, any of these */
 };
 
 /*

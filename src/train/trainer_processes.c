@@ -405,8 +405,15 @@ struct worker_figures {
     struct ps_run_worker worker;
     struct ps_run_process process;
     double segment_started_s;
-    int64_t events; /* since the segment began */
+    int64_t events, transfers; /* since the segment began */
+    int event_capacity, transfer_capacity;
 };
+
+/* With the rings that follow. */
+static size_t figures_size(const struct worker_figures *figures) {
+    return sizeof *figures + (size_t)figures->event_capacity * sizeof(struct timeline_event) +
+           (size_t)figures->transfer_capacity * sizeof(struct recorded_transfer);
+}
 
 static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_error *error) {
     const struct worker *worker = &trainer->executor->workers[trainer->processes->rank];
@@ -414,12 +421,18 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
     struct worker_figures figures = {.worker = trainer->run->worker[worker->number],
                                      .process = trainer->run->process[worker->number],
                                      .segment_started_s = trainer->executor->segment_started_s,
-                                     .events = recorder->count};
-    size_t ring = (size_t)recorder->capacity * sizeof *recorder->events, size = sizeof figures + ring;
+                                     .events = recorder->count,
+                                     .transfers = recorder->transfer_count,
+                                     .event_capacity = recorder->capacity,
+                                     .transfer_capacity = recorder->transfer_capacity};
+    const size_t ring = (size_t)recorder->capacity * sizeof *recorder->events,
+                 transfers = (size_t)recorder->transfer_capacity * sizeof *recorder->transfers;
+    size_t size = sizeof figures + ring + transfers;
     char *data;
     TRY(memory_new(&data, size, "figures for rank 0", error));
     memcpy(data, &figures, sizeof figures);
     if (ring > 0) memcpy(data + sizeof figures, recorder->events, ring);
+    if (transfers > 0) memcpy(data + sizeof figures + ring, recorder->transfers, transfers);
     void *given = data;
     enum ps_status status = processes_send_to_rank_0(trainer->processes, 0, &given, &size, error);
     free(data);
@@ -429,19 +442,30 @@ static enum ps_status give_figures(const struct ps_trainer *trainer, struct ps_e
 /* The other worker's computations as if they had been seen here. Clocks of one host are the same; of two hosts, segments are
  * taken to have begun together. */
 static enum ps_status take_events(struct ps_trainer *trainer, int rank, const struct worker_figures *figures, const char *ring,
-                                  size_t size, struct ps_error *error) {
+                                  struct ps_error *error) {
     struct recorder *recorder = &trainer->executor->workers[rank].recorder;
-    if (size == 0) return PS_OK;
-    recorder->events = arena_take(&trainer->executor->workers[rank].arena, 1, size);
-    TRY(memory_check(recorder->events, "a trace", error));
-    memcpy(recorder->events, ring, size);
-    recorder->capacity = (int)(size / sizeof *recorder->events);
+    struct arena *arena = &trainer->executor->workers[rank].arena;
+    const size_t events = (size_t)figures->event_capacity, transfers = (size_t)figures->transfer_capacity;
+    if (events == 0) return PS_OK;
+    recorder->events = arena_take(arena, events, sizeof *recorder->events);
+    recorder->transfers = arena_take(arena, transfers, sizeof *recorder->transfers);
+    TRY(arena_status(arena, "a trace", error));
+    memcpy(recorder->events, ring, events * sizeof *recorder->events);
+    if (transfers > 0)
+        memcpy(recorder->transfers, ring + events * sizeof *recorder->events, transfers * sizeof *recorder->transfers);
+    recorder->capacity = figures->event_capacity;
+    recorder->transfer_capacity = figures->transfer_capacity;
     recorder->count = figures->events;
+    recorder->transfer_count = figures->transfers;
     bool same_clock = trainer->processes->info[rank].machine == trainer->processes->info[0].machine;
     double later_s = same_clock ? figures->segment_started_s - trainer->executor->segment_started_s : 0;
     for (int i = 0; i < recorder->capacity; i++) {
         recorder->events[i].start_s += later_s;
         recorder->events[i].end_s += later_s;
+    }
+    for (int i = 0; i < recorder->transfer_capacity; i++) {
+        recorder->transfers[i].transfer.start_s += later_s;
+        recorder->transfers[i].transfer.end_s += later_s;
     }
     return PS_OK;
 }
@@ -462,15 +486,14 @@ enum ps_status trainer_gather_figures(struct ps_trainer *trainer, struct ps_erro
         void *data = NULL;
         size_t size = 0;
         TRY(processes_send_to_rank_0(processes, rank, &data, &size, error));
-        if (size < sizeof figures || (size - sizeof figures) % sizeof(struct timeline_event) != 0) {
+        if (size >= sizeof figures) memcpy(&figures, data, sizeof figures);
+        if (size < sizeof figures || figures_size(&figures) != size) {
             free(data);
             return error_set(error, PS_FAILED, "internal error: rank %d sent other figures", rank);
         }
-        memcpy(&figures, data, sizeof figures);
         trainer->run->worker[rank].measured_bytes = figures.worker.measured_bytes;
         trainer->run->process[rank] = figures.process;
-        enum ps_status status =
-            take_events(trainer, rank, &figures, (char *)data + sizeof figures, size - sizeof figures, error);
+        enum ps_status status = take_events(trainer, rank, &figures, (char *)data + sizeof figures, error);
         free(data);
         TRY(status);
     }
