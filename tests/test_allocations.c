@@ -116,6 +116,7 @@ static void make_plan(const uint8_t *data, size_t size) {
     static const char *const methods[] = {"pipedream", "uniform", "bapipe", "bipartition", "madpipe", "pipedream-paper"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         struct ps_plan_options options = {.struct_size = sizeof options, .method = methods[m], .micro_batches = 2};
+        if (m == 1) options.wire = "auto:int8";
         struct ps_error error = {0};
         struct ps_plan *made = NULL;
         enum ps_status status = ps_plan_find(profile, cluster, &options, &made, &error);

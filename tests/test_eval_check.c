@@ -110,6 +110,12 @@ static void test_reference(void **state) {
     assert_string_equal(ps_check_info(check).worst_name, "loss");
     assert_float_equal(ps_check_info(check).loss_error, 0.1 / 1.1, 1e-5);
     ps_check_destroy(check);
+    write_reference(log(2), NAN, 2); /* among numbers that are as they should be */
+    check = check_run(network, options);
+    assert_false(ps_check_info(check).agrees);
+    assert_true(isnan(ps_check_info(check).worst));
+    assert_string_equal(ps_check_info(check).worst_name, "fc.weight");
+    ps_check_destroy(check);
     write_reference(log(2), 0.5, 1);
     assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT,
                   "gradient/fc.weight: has shape 4 where the network has 2x2");

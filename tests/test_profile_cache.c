@@ -176,6 +176,16 @@ static void test_bounded(void **state) {
     free(measure(directory, small, 1));
     assert_int_equal(count(directory, path), 100);
     assert_false(file_exists(file_join(oldest, directory, "7.profile")));
+    /* What is used stays, however old. */
+    test_directory_make(base);
+    free(measure(base, small, 1));
+    assert_int_equal(count(base, path), 1);
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    struct stat file;
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    free(measure(base, small, 1));
+    assert_int_equal(stat(path, &file), 0);
+    assert_true(file.st_mtim.tv_sec > 1000);
     /* What cannot be written does not stop anybody. */
     assert_ok(file_write(file_join(path, base, "file"), "x", 1, &test_error));
     free(measure(path, small, 1));

@@ -243,6 +243,16 @@ static void test_automatic_codecs(void **state) {
         ps_plan_destroy(plan);
         ps_cluster_destroy(cluster);
     }
+    /* No codec makes a plan fit that has no room for the weights. */
+    const struct ps_cluster_options small = {
+        .struct_size = sizeof small, .workers = 2, .bandwidth_bytes_per_s = 2e6, .memory_bytes = 1000};
+    const struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = "uniform", .schedule = "1f1b-async", .wire = "auto:int8"};
+    struct ps_cluster *cluster;
+    struct ps_plan *plan;
+    assert_ok(ps_cluster_uniform(&small, &cluster, &test_error));
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "memory");
+    ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
 }
 

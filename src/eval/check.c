@@ -370,8 +370,8 @@ static struct range range_of(const float *got, const double *wanted, int64_t cou
     struct range range = {0};
     for (int64_t i = 0; i < count; i++) {
         const double difference = fabs((double)got[i] - wanted[i]);
-        /* what is no number must not get lost */
-        if (!(difference <= range.difference)) range.difference = difference;
+        /* what is no number must not get lost, neither now nor by what comes after it */
+        if (!isnan(range.difference) && !(difference <= range.difference)) range.difference = difference;
         range.largest = fmax(range.largest, fabs(wanted[i]));
     }
     return range;
