@@ -99,28 +99,10 @@ static enum ps_status start(struct processes *processes, struct ps_error *error)
     return PS_OK;
 }
 
-static void destroy(struct processes *processes) {
+static void release(struct processes *processes) {
     if (processes->control && processes->rank > 0) log_forward(NULL, NULL);
     control_close(processes->control);
     free(processes->info);
-    free(processes);
-}
-
-enum ps_status processes_join(const struct processes_class *class, struct processes **out, struct ps_error *error) {
-    struct processes *processes;
-    TRY(memory_new(&processes, 1, "processes", error));
-    *processes = (struct processes){.class = class, .count = 1};
-    if (class) launch_tell(LAUNCH_MEETING);
-    enum ps_status status = start(processes, error);
-    if (class) launch_tell(LAUNCH_MET);
-    if (status == PS_OK)
-        *out = processes;
-    else if (processes->control)
-        return processes_leave(processes, status, error);
-    else if (class)
-        class->abort_run(status);
-    if (status != PS_OK) destroy(processes);
-    return status;
 }
 
 /* Waits until all processes have reached the end of the run: none may leave before. */
@@ -137,8 +119,7 @@ static enum ps_status end_together(struct processes *processes, struct ps_error 
     return PS_OK;
 }
 
-enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
-    if (!processes) return status;
+static enum ps_status leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
     struct ps_error failure = {0};
     const bool explained = status == PS_WORKER_LOST; /* the caller's message may contain more than is known here */
     if (processes->control) {
@@ -159,7 +140,31 @@ enum ps_status processes_leave(struct processes *processes, enum ps_status statu
         launch_tell(LAUNCH_LEFT);
     }
     if (processes->class && status != PS_OK) processes->class->abort_run(status);
-    destroy(processes);
+    release(processes);
+    return status;
+}
+
+enum ps_status processes_leave(struct processes *processes, enum ps_status status, struct ps_error *error) {
+    if (!processes) return status;
+    status = leave(processes, status, error);
+    free(processes);
+    return status;
+}
+
+enum ps_status processes_join(const struct processes_class *class, struct processes **out, struct ps_error *error) {
+    struct processes made = {.class = class, .count = 1};
+    if (class) launch_tell(LAUNCH_MEETING);
+    enum ps_status status = start(&made, error);
+    if (class) launch_tell(LAUNCH_MET);
+    /* Not before they have met: who fails alone can tell nobody. */
+    if (status == PS_OK) status = memory_new(out, 1, "processes", error);
+    if (status == PS_OK) {
+        **out = made;
+        return PS_OK;
+    }
+    if (made.control) return leave(&made, status, error);
+    if (class) class->abort_run(status);
+    release(&made);
     return status;
 }
 
