@@ -348,9 +348,12 @@ static void export_run(const uint8_t *data, size_t size) {
     judge(status, &error);
     counting = false;
     if (status == PS_OK) {
+        static const char normalisation[] =
+            "\"normalisation\":\"{\\\"scale\\\": 255, \\\"mean\\\": [0.1307], \\\"deviation\\\": [0.3081]}\"";
         struct file_map map;
         assert_ok(file_map(path, &map, &test_error));
-        if (!memmem(map.data, map.size, "\"normalisation\"", 15) || !memmem(map.data, map.size, "\"vocabulary\"", 12))
+        if (!memmem(map.data, map.size, normalisation, sizeof normalisation - 1) ||
+            !memmem(map.data, map.size, "\"vocabulary\"", 12))
             fail_msg("an export ended well, and says less of its weights");
         file_unmap(&map);
     }
