@@ -654,13 +654,16 @@ class Timeline {
         c.clip();
         c.beginPath();
         let drawn = 0;
-        for (const [flat, offset] of parts.filter(([kind]) => lists[kind]).map(([kind, at]) => [lists[kind], at])) for (let t = 0; t < flat.length && drawn < 8000; t += 8) {
-            const [from, to, , , , start, takes] = flat.slice(t, t + 7);
-            if (start + takes < view.from || start > view.to || from === to || from >= this.workers || to >= this.workers) continue;
-            const down = to > from;
-            c.moveTo(this.x(start), AXIS + from * pitch + offset + (down ? BOX * this.lanes : 0));
-            c.lineTo(this.x(start + takes), AXIS + to * pitch + offset + (down ? 0 : BOX * this.lanes));
-            drawn++;
+        for (const [kind, offset] of parts) {
+            const flat = lists[kind] || [];
+            for (let t = 0; t < flat.length && drawn < 8000; t += 8) {
+                const [from, to, , , , start, takes] = flat.slice(t, t + 7);
+                if (start + takes < view.from || start > view.to || from === to || from >= this.workers || to >= this.workers) continue;
+                const down = to > from;
+                c.moveTo(this.x(start), AXIS + from * pitch + offset + (down ? BOX * this.lanes : 0));
+                c.lineTo(this.x(start + takes), AXIS + to * pitch + offset + (down ? 0 : BOX * this.lanes));
+                drawn++;
+            }
         }
         c.stroke();
         c.restore();
