@@ -1,7 +1,7 @@
 # The usual jobs, by one word each. `make demo` and `make check` need nothing but git and make on a fresh Debian or Ubuntu:
 # scripts/setup installs what is missing. The build itself is CMake's (CMakeLists.txt, CMakePresets.json).
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo check check-long torture bench papers papers-long asan tsan valgrind fuzz coverage mutants format lint install uninstall wheel deb source clean
+.PHONY: help setup build demo check check-long torture bench papers papers-long asan tsan valgrind aarch64 fuzz coverage mutants format lint install uninstall wheel deb source clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -23,6 +23,7 @@ help:
 	@echo "make papers      the papers' tables and figures, beside Penstock's; make papers-long: those that take hours"
 	@echo "make asan, tsan  tests under the address and undefined-behaviour, or the thread sanitizer"
 	@echo "make valgrind    tests under valgrind's memcheck, with smaller sizes"
+	@echo "make aarch64     for 64-bit Arm by a cross compiler, and the tests in C under QEMU (docs/how-to.md)"
 	@echo "make fuzz        readers of files on hostile contents, with clang's libFuzzer, FUZZ_SECONDS each (300)"
 	@echo "make coverage    which lines the tests run, by module and file (needs gcovr)"
 	@echo "make mutants     changes the tests do not notice, COUNT=300 of them (needs universalmutator)"
@@ -66,7 +67,14 @@ papers: build
 papers-long: build
 	@bench/papers/run long
 
-asan tsan valgrind: setup
+# Debian's release whose libraries the foreign program gets.
+SUITE ?= bookworm
+aarch64: build/sysroot-arm64
+build/sysroot-arm64:
+	@scripts/setup aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static mmdebstrap
+	@scripts/sysroot arm64 $@ $(SUITE)
+
+asan tsan valgrind aarch64: setup
 	$(call make-preset,$@)
 	@ctest --preset $@ --parallel $(JOBS)
 

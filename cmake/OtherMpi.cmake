@@ -2,7 +2,7 @@
 # more with it. All but one file is the same. Sets OTHER_MPI (whether there is one), OTHER_MPIRUN and defines
 #   add_other_mpi_program(NAME SOURCE...)
 set(OTHER_MPI FALSE)
-if(MPI_C_FOUND)
+if(MPI_C_FOUND AND NOT CMAKE_CROSSCOMPILING)
     if(MPI_C_LIBRARIES MATCHES "mpich")
         set(other openmpi)
     else()

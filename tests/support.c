@@ -47,9 +47,11 @@ struct random_key test_key(uint64_t number) {
     return random_key(test_seed(), RANDOM_TEST, number, 0);
 }
 
+bool test_slow(void) { return getenv("PENSTOCK_TEST_SLOW") != NULL; }
+
 bool test_valgrind(void) { return getenv("PENSTOCK_TEST_VALGRIND") != NULL; }
 
-bool test_takes(size_t number, size_t share) { return !test_valgrind() || number % share == 0; }
+bool test_takes(size_t number, size_t share) { return !test_slow() || number % share == 0; }
 
 void test_directory_make(char path[4096]) {
     const char *parent = getenv("TMPDIR");

@@ -35,9 +35,11 @@ uint64_t test_seed(void);
 /* A key for a randomised test; `number` tells its streams apart. */
 struct random_key test_key(uint64_t number);
 
-/* Under valgrind (`make valgrind`), where everything takes 20 to 90 times as long: tests then take smaller sizes. */
+/* Under valgrind or an emulated processor, where everything takes 20 to 90 times as long: tests then take smaller sizes. */
+bool test_slow(void);
+/* Under valgrind, which lacks some of what processors have. */
 bool test_valgrind(void);
-/* Whether case `number` of many alike is run: each; under valgrind one in `share`, the first among them. */
+/* Whether case `number` of many alike is run: each; where all is slow one in `share`, the first among them. */
 bool test_takes(size_t number, size_t share);
 
 /* Makes an empty temporary directory, named in `path`; the second removes it with all that it holds. */

@@ -4,7 +4,10 @@
 #include "base/processor.h"
 #include "support.h"
 
-static float halve(volatile float x) { return x * 0.5f; }
+static float halve(float x) {
+    volatile float whole = x, half = whole * 0.5f; /* not by the compiler, before the mode is another */
+    return half;
+}
 
 static void test_flushed_and_restored(void **state) {
     (void)state;

@@ -6,7 +6,7 @@
 static void check(json_t *golden) {
     const char *spec = text_of(golden, "model");
     check_shapes(golden);
-    check_network(golden, strncmp(spec, "googlenet", 9) == 0 && !test_valgrind());
+    check_network(golden, strncmp(spec, "googlenet", 9) == 0 && !test_slow());
 }
 
 static void test_networks(void **state) {

@@ -152,7 +152,7 @@ static void test_brute_force(void **state) {
         ps_cluster_destroy(cluster);
     }
     print_message("%d stages with replicas\n", replicated);
-    assert_true(test_valgrind() || replicated > 100);
+    assert_true(test_slow() || replicated > 100);
 }
 
 /* In so many mini-batches every worker and link must do its share. */
@@ -211,7 +211,7 @@ static void test_search_with_replicas(void **state) {
         ps_profile_destroy(profile);
     }
     print_message("replicas help in %d of 30\n", better);
-    assert_true(test_valgrind() || better > 0);
+    assert_true(test_slow() || better > 0);
 }
 
 int main(void) {

@@ -52,7 +52,7 @@ static void test_every_combination_verifies(void **state) {
                     lowered++;
                 }
     print_message("%d combinations verified, %d refused\n", lowered, refused);
-    assert_true(test_valgrind() || lowered > 2000);
+    assert_true(test_slow() || lowered > 2000);
 }
 
 static struct ps_programs *lower_ok(const char *schedule, const char *policy, int stages, int m, int batches, bool recompute) {
@@ -363,7 +363,7 @@ static void test_bad_listings(void **state) {
     char *text = ps_programs_print(programs);
     size_t length = strlen(text);
     /* Cut anywhere, it is refused (or, cut after the last instruction's end, still right). */
-    for (size_t cut = 0; cut + 1 < length; cut += test_valgrind() ? 97 : 7) {
+    for (size_t cut = 0; cut + 1 < length; cut += test_slow() ? 97 : 7) {
         char *part = strndup(text, cut);
         if (ps_programs_parse(part, &again, &test_error) == PS_OK) {
             assert_status(ps_programs_verify(again, &test_error), PS_BAD_INPUT, "");

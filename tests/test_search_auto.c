@@ -86,7 +86,7 @@ static void test_never_worse(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    assert_true(test_valgrind() || by_planner > 0);
+    assert_true(test_slow() || by_planner > 0);
 }
 
 /* Where nothing fits, some stages recompute; the prediction is that of the plan as it stands. */
@@ -123,7 +123,7 @@ static void test_recomputation_where_needed(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    assert_true(test_valgrind() || (found > 0 && mixed > 0));
+    assert_true(test_slow() || (found > 0 && mixed > 0));
 }
 
 static void test_pairs(void **state) {
@@ -336,7 +336,7 @@ static void test_default(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    assert_true(test_valgrind() || idle > 0);
+    assert_true(test_slow() || idle > 0);
 }
 
 /* One worker takes 24 ms for what the pipeline takes long for, and it is said; where a pipeline is faster it is not. */
@@ -398,7 +398,7 @@ static void test_hints(void **state) {
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
-    assert_true(test_valgrind() || (followed > 5 && kinds[0] + kinds[1] > 0 && kinds[2] > 0));
+    assert_true(test_slow() || (followed > 5 && kinds[0] + kinds[1] > 0 && kinds[2] > 0));
 }
 
 /* What is not a straight pipeline carries its objective alone, and is refused where programs are wanted. */

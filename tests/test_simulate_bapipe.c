@@ -147,7 +147,7 @@ static void test_blocking_devices_take_longer(void **state) {
             most = fmax(most, makespan_s / formula_s - 1);
         }
     print_message("largest deviation of blocking devices from 1F1B-SNO's formula: %.1f%%\n", 100 * most);
-    assert_true(test_valgrind() || (most > 0.25 && most < 0.35));
+    assert_true(test_slow() || (most > 0.25 && most < 0.35));
 }
 
 /* Beyond SR = F + B the first activations queue on their link, which the formula does not see. */

@@ -283,7 +283,7 @@ static void test_updates_and_predictions(void **state) {
         alone += instruction->op == OP_P;
     }
     assert_int_equal(plain + fused, BATCHES);
-    assert_true(test_valgrind() || (fused > 0 && alone > 0));
+    assert_true(test_slow() || (fused > 0 && alone > 0));
     struct ps_simulation *simulation = simulate(programs, costs, cluster);
     double extra_s = ps_simulation_worker(simulation, 0).busy_s - BATCHES * (FORWARD_S + BACKWARD_S);
     assert_true(fabs(extra_s - 0.0625 * (plain + 1.25 * fused + alone)) <= 1e-12);

@@ -177,7 +177,7 @@ static void test_faults(void **state) {
             tried++;
         }
     print_message("%d of %d runs met a fault\n", failures, tried);
-    assert_true(test_valgrind() || failures > tried / 2);
+    assert_true(test_slow() || failures > tried / 2);
 }
 
 /* ------------------------------------------------------------------------ reading */
@@ -201,7 +201,7 @@ static void test_unknown_files(void **state) {
     bool asked = true;
     train_whole(base, "unknown", out);
     file_join(copy, test_directory, "unknown-copy");
-    for (int n = 1; asked; n += test_valgrind() ? 8 : 1) {
+    for (int n = 1; asked; n += test_slow() ? 8 : 1) {
         interrupted_copy(out, 19, copy);
         struct training options = resume_options(copy);
         struct ps_run *run;
@@ -216,7 +216,7 @@ static void test_unknown_files(void **state) {
         assert_same_end("lenet5,input=16,classes=4", out, copy);
         assert_same_log(out, copy);
     }
-    assert_true(questions > (test_valgrind() ? 0 : 5));
+    assert_true(questions > (test_slow() ? 0 : 5));
 }
 
 /* A file of the newest checkpoint that the system does not let one read is no damage: an older one would be another result. */

@@ -337,7 +337,7 @@ static void test_stops(void **state) {
         struct ps_run *run;
         pthread_t thread;
         /* At first before it has begun; then it gets longer and longer: on a slow machine too it comes to an end. */
-        double seconds = 0.001 * pow(test_valgrind() ? 4 : 1.1, starts) * (double)random_uniform(key, (uint64_t)starts);
+        double seconds = 0.001 * pow(test_slow() ? 4 : 1.1, starts) * (double)random_uniform(key, (uint64_t)starts);
         stop = starts == 0;
         assert_int_equal(pthread_create(&thread, NULL, stop_soon, &seconds), 0);
         status = training_run(&options, &run, &test_error);

@@ -356,7 +356,7 @@ static void test_learns(void **state) {
                                                         .optimizer = "adam",
                                                         .lr = 2e-3,
                                                         .micro_batch = 16,
-                                                        .steps = test_valgrind() ? 2 : 150,
+                                                        .steps = test_slow() ? 2 : 150,
                                                         .device = "cpu",
                                                         .data = "synthetic:images,samples=2048",
                                                         .valid = "synthetic:images,samples=256"},
@@ -364,7 +364,7 @@ static void test_learns(void **state) {
     struct ps_run *run;
     assert_ok(training_run(&options, &run, &test_error));
     if (ps_run_info(run).valid_accuracy < 0.8) print_message("accuracy %g\n", ps_run_info(run).valid_accuracy);
-    assert_true(test_valgrind() || ps_run_info(run).valid_accuracy >= 0.8);
+    assert_true(test_slow() || ps_run_info(run).valid_accuracy >= 0.8);
     ps_run_destroy(run);
 }
 

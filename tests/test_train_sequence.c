@@ -56,7 +56,7 @@ static void test_pipelines_agree(void **state) {
 }
 
 static void check_learning(const char *model, double lr, int steps, double loss, double accuracy) {
-    if (test_valgrind()) steps = 4, loss = 5, accuracy = -1; /* it only trains */
+    if (test_slow()) steps = 4, loss = 5, accuracy = -1; /* it only trains */
     struct run_case wanted = {.model = model,
                               .schedule = "1f1b-async",
                               .weights = "pipeoptim",

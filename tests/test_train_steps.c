@@ -210,7 +210,7 @@ static void test_evaluate(void **state) {
         ps_dataset_destroy(other);
         free_job(&job);
     }
-    assert_true(tried >= (test_valgrind() ? 2 : 5));
+    assert_true(tried >= (test_slow() ? 2 : 5));
 }
 
 static void test_parameters(void **state) {

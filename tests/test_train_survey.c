@@ -151,7 +151,7 @@ static void check_devices(const struct ps_cluster *cluster) {
 
 static void test_three_hosts(void **state) {
     (void)state;
-    if (test_valgrind()) skip(); /* it trains VGG-16 */
+    if (test_slow()) skip(); /* it trains VGG-16 */
     struct ps_cluster *cluster = NULL;
     pid_t children[RANKS];
     pad = mmap(NULL, sizeof *pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

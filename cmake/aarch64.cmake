@@ -1,0 +1,23 @@
+# A toolchain for 64-bit Arm, as of a Raspberry Pi 3 and later: Debian's cross compiler, and Debian's libraries for arm64 in
+# build/sysroot-arm64 (make aarch64). What is built runs here under QEMU, as on a Cortex-A72.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-arm64 ABSOLUTE)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(libraries /usr/lib/aarch64-linux-gnu)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}${libraries}/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
+find_program(QEMU_AARCH64 NAMES qemu-aarch64-static qemu-aarch64)
+if(QEMU_AARCH64)
+    set(CMAKE_CROSSCOMPILING_EMULATOR ${QEMU_AARCH64} -cpu cortex-a72 -L ${CMAKE_SYSROOT})
+endif()
+# MPI's compiler wrapper is a program of that architecture, and cannot be asked.
+set(MPI_ASSUME_NO_BUILTIN_MPI ON)
+set(MPI_SKIP_COMPILER_WRAPPER ON)
+set(MPI_C_HEADER_DIR ${CMAKE_SYSROOT}${libraries}/openmpi/include)
+set(MPI_C_LIB_NAMES mpi)
+set(MPI_mpi_LIBRARY ${CMAKE_SYSROOT}${libraries}/openmpi/lib/libmpi.so)
