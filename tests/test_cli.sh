@@ -168,7 +168,7 @@ refused 2 "data 'pictures.npz': the format must stand before it, as in npz:pictu
 refused 2 "data 'folder': the format must stand before it, as in FORMAT:folder" train --model lenet5 --data folder
 refused 2 "model 'net.onx': there is no such file, and no such network is built in" train --model net.onx --data synthetic:images
 grep -q '^known: lenet5, .*files are NAME.onnx' err || complain "does not say what networks there are"
-refused 3 "weights.pt: line 1" train --model weights.pt --data synthetic:images
+refused 3 "weights.pt: an archive, as torch.save writes weights, and no network$" train --model weights.pt --data synthetic:images
 grep -q '^networks come as ONNX' err || complain "does not say what networks come as"
 refused 2 "--freeze: no parameter has a name like 'cnov1.\*'" train --model lenet5 --data synthetic:images --freeze 'cnov1.*'
 refused 2 "--freeze: no parameter has a name like 'fc9.\*'" train --model lenet5 --data synthetic:images --freeze 'fc1.*,fc9.*'

@@ -63,13 +63,31 @@ enum ps_status ps_network_open(const char *text, struct ps_network **network, st
     return status;
 }
 
+/* What a file is that is no document in JSON, by how it begins: NULL where that says nothing. */
+static const char *kind_of_file(const char *path) {
+    static const struct {
+        const char *begins, *kind;
+    } kinds[] = {{"PK\3\4", "an archive, as torch.save writes weights"}, {"\200\2", "a pickle, as torch.save writes weights"}};
+    char begin[4] = {0};
+    FILE *file = fopen(path, "rbe");
+    size_t read = file != NULL ? fread(begin, 1, sizeof begin, file) : 0;
+    if (file != NULL) fclose(file);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        size_t length = strlen(kinds[k].begins);
+        if (read >= length && memcmp(begin, kinds[k].begins, length) == 0) return kinds[k].kind;
+    }
+    return NULL;
+}
+
 enum ps_status ps_network_read(const char *path, struct ps_network **network, struct ps_error *error) {
     if (onnx_is_file(path)) return onnx_read_network(path, network, error);
     enum ps_status status = network_read_json(path, network, error);
-    if (status == PS_BAD_INPUT && !ends_with(path, strlen(path), ".json"))
-        error_hint(error,
-                   "networks come as ONNX (NAME.onnx, as torch.onnx.export writes it) or JSON; weights alone, as safetensors, "
-                   "are for `init`");
+    if (status != PS_BAD_INPUT || ends_with(path, strlen(path), ".json")) return status;
+    const char *kind = kind_of_file(path);
+    if (kind != NULL) error_set(error, status, "%s: %s, and no network", path, kind);
+    error_hint(error,
+               "networks come as ONNX (NAME.onnx, as torch.onnx.export writes it) or JSON; weights alone, as safetensors, "
+               "are for `init`");
     return status;
 }
 
