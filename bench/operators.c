@@ -163,7 +163,7 @@ static struct graph *graph_of(const struct subject *s, enum number_type type, in
     *index = graph_add(graph, s->id, "node", &s->attributes, inputs, s->inputs, &error);
     check(graph->status, &error);
     check(graph_finish(graph, &error), &error);
-    check(graph_set_precision(graph, type, &error), &error);
+    check(graph_set_precision(graph, type == TYPE_BF16 ? PRECISION_BF16 : PRECISION_F32, &error), &error);
     for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count && type == TYPE_BF16; node++)
         if (!(node->flags & OPERATOR_LOSS)) node->shape.type = TYPE_BF16;
     return graph;

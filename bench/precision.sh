@@ -1,10 +1,12 @@
 #!/bin/sh
-# One worker in f32 and in bf16 (`--precision bf16`), of Penstock and of PyTorch: training steps (forward, backward, SGD with
-# momentum). PyTorch's bf16 is autocast; its formats are channels last and, where torch.compile works, that compiled. All are
-# run in turn, so that a busy machine slows all; medians over the rounds, and the spread, (largest - least) / median, of the
-# most unsteady of them. With PROCESSOR_TIME=1 the times are of the processor, for one thread on a machine that others use, too.
+# One worker in f32 and in bf16 (`--precision bf16`, or what PRECISION says), of Penstock and of PyTorch: training steps (forward,
+# backward, SGD with momentum). PyTorch's bf16 is autocast; its formats are channels last and, where torch.compile works, that
+# compiled. All are run in turn, so that a busy machine slows all; medians over the rounds, and the spread, (largest - least) /
+# median, of the most unsteady of them. With PROCESSOR_TIME=1 the times are of the processor, for one thread on a machine that
+# others use, too.
 # `faster` is f32 / bf16; `ratio` is PyTorch's fastest form of that type over Penstock's: above 1 Penstock is faster.
-#   bench/precision.sh [MODEL:BATCH...]     ROUNDS (3), THREADS ("1 2"), STEPS (5), PYTHON (the first that has torch), COMPILE (1)
+#   bench/precision.sh [MODEL:BATCH...]     ROUNDS (3), THREADS ("1 2"), STEPS (5), PYTHON (the first that has torch), COMPILE (1),
+#                                      PRECISION (bf16)
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
@@ -37,7 +39,7 @@ for given; do
         round=0
         while [ "$round" -lt "$rounds" ]; do
             "$program" "$model" "$size" "$threads" "$steps" | milliseconds >>"$work/f32"
-            "$program" "$model,precision=bf16" "$size" "$threads" "$steps" | milliseconds >>"$work/bf16"
+            "$program" "$model,precision=${PRECISION:-bf16}" "$size" "$threads" "$steps" | milliseconds >>"$work/bf16"
             for form in $forms; do pytorch "$form" | milliseconds >>"$work/$form"; done
             round=$((round + 1))
         done

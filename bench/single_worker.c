@@ -110,7 +110,7 @@ static int measure_layers(struct device *device, const struct ps_network *model,
 }
 
 /* FLOP/s of a plain product: a linear layer of SIDE features of as many rows and columns. */
-static double product_rate(struct device *device, enum number_type type) {
+static double product_rate(struct device *device, enum precision precision) {
     enum { SIDE = 1536, RUNS = 12 };
     struct ps_error error = {0};
     struct graph *graph = graph_create();
@@ -119,8 +119,8 @@ static double product_rate(struct device *device, enum number_type type) {
     const int node = graph_add(graph, OPERATOR_LINEAR, "product", &linear, &input, 1, &error);
     check(graph->status, &error);
     check(graph_finish(graph, &error), &error);
-    check(graph_set_precision(graph, type, &error), &error);
-    graph->nodes[input].shape.type = type;
+    check(graph_set_precision(graph, precision, &error), &error);
+    const enum number_type type = graph->nodes[input].shape.type = graph->nodes[node].shape.type;
     struct kernel *kernel;
     check(kernel_create(device, graph, &graph->nodes[node], SIDE, false, &kernel, &error), &error);
     const int64_t bytes[] = {4 * SIDE * SIDE, 4 * SIDE * SIDE, 4 * SIDE * SIDE, kernel->workspace_bytes};

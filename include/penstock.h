@@ -145,8 +145,9 @@ enum ps_status ps_network_read(const char *path, struct ps_network **network, st
  * made afterwards know it. PS_USAGE where a pattern matches none. */
 enum ps_status ps_network_freeze(struct ps_network *network, const char *patterns, struct ps_error *error);
 /* What the network computes in: "f32"; "bf16": values and matrices in bf16, sums, statistics, losses and the optimizer's copy
- * of the weights in f32 (docs/precision.md); "auto": bf16 where this machine's processor multiplies it faster than f32. Part of
- * the network's name and hash ("vgg16,precision=bf16"), so plans, profiles and runs know it. PS_USAGE for other words. */
+ * of the weights in f32 (docs/precision.md); "mixed": the same, but what residual connections add up stays f32; "auto": bf16
+ * where this machine's processor multiplies it faster than f32. Part of the network's name and hash ("vgg16,precision=bf16"),
+ * so plans, profiles and runs know it. PS_USAGE for other words. */
 enum ps_status ps_network_set_precision(struct ps_network *network, const char *precision, struct ps_error *error);
 /* Low-rank adapters: "rank=8,alpha=16,target=*attn*+*.fc1[,dropout=0.1][,train=head.*]". Every linear layer, and convolution
  * without groups, that a pattern of `target` matches (the weight's name, or the end of the layer's: "fc1" for
@@ -1029,7 +1030,7 @@ struct ps_comparison_row {
     int batch, micro_batch, micro_batches; /* of the plan: samples in a mini-batch, how it is cut; 0: there is none */
     int rank;      /* from 1, among all rows of the same network and machine; seeds of one combination share it. 0: none */
     uint64_t seed; /* of training */
-    const char *precision;                /* of training: "f32", "bf16" */
+    const char *precision;                /* of training: "f32", "bf16", "mixed" */
     const char *memory_limit, *bandwidth; /* as given; NULL: nobody said how */
     const char *directory;                /* where the row is kept; NULL: it is not */
 };

@@ -179,12 +179,20 @@ static inline void round_problem(struct problem *p) {
     round_floats(p->output_gradient, p->output);
 }
 
-/* The problem in a network of precision bf16, whose data is f32; with `inputs` the node's inputs are bf16, too. */
-static inline void narrow_problem(struct problem *p, bool inputs) {
+/* Which values are bf16 beside those that are in a network of precision bf16 with data in f32. */
+enum narrowed { NARROW_NONE, NARROW_ALL, NARROW_SOME };
+static const char *const narrowed_names[] = {"bf16 of data in f32", "bf16", "bf16 in part"};
+
+/* The problem in a network of precision bf16; NARROW_SOME: what the node reads and writes is of types as precision mixed has
+ * them, drawn by the number. */
+static inline void narrow_problem(struct problem *p, enum narrowed which, uint64_t number) {
     struct graph *graph = p->graph;
-    assert_ok(graph_set_precision(graph, TYPE_BF16, &test_error));
-    for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count && inputs; node++)
-        if (node->shape.type == TYPE_F32 && !(node->flags & OPERATOR_LOSS) && node->id != OPERATOR_CAST)
+    struct draw d = {test_key(number + 60), 0};
+    assert_ok(graph_set_precision(graph, PRECISION_BF16, &test_error));
+    const bool alike = p->in_place || p->relu_follows;
+    for (struct node *node = graph->nodes; node < graph->nodes + graph->node_count && which != NARROW_NONE; node++)
+        if (node->shape.type == TYPE_F32 && !(node->flags & OPERATOR_LOSS) && node->id != OPERATOR_CAST &&
+            (which == NARROW_ALL || alike || draw(&d, 0, 1) == 1))
             node->shape.type = TYPE_BF16;
     for (int i = 0; i < p->node->input_count; i++) p->type[i] = graph->nodes[p->node->inputs[i]].shape.type;
 }

@@ -1,6 +1,7 @@
 /*
  * Networks of precision bf16: their names, files and hashes; what they take, half to the byte where all values are bf16; and
- * that the weights that kernels read are the rounding of a master, which checkpoints hold. That schedules, replicas, split
+ * that the weights that kernels read are the rounding of a master, which checkpoints hold. Which values are f32 in those of
+ * precision mixed. That schedules, replicas, split
  * stages, lengths and resumed runs keep their bits is tried by their own tests with PENSTOCK_TEST_PRECISION=bf16.
  */
 #include "base/processor.h"
@@ -32,8 +33,15 @@ static void test_names(void **state) {
     assert_string_equal(wide->name, model);
     assert_null(wide->graph->wide);
     assert_ok(ps_network_set_precision(wide, "auto", &test_error));
-    assert_true(wide->graph->precision == (processor_has_bf16() ? TYPE_BF16 : TYPE_F32));
+    assert_true(wide->graph->precision == (processor_has_bf16() ? PRECISION_BF16 : PRECISION_F32));
     assert_status(ps_network_set_precision(wide, "bf61", &test_error), PS_USAGE, "bf16");
+    assert_ok(ps_network_set_precision(wide, "mixed", &test_error));
+    assert_true(wide->hash != hash && wide->hash != half->hash);
+    text = ps_network_json(wide);
+    ps_network_destroy(read);
+    assert_ok(network_parse(text, strlen(text), "a text", &read, &test_error));
+    assert_true(read->hash == wide->hash);
+    free(text);
     assert_status(ps_network_open("lenet5,precision=half", &read, &test_error), PS_USAGE, "precision");
     ps_network_destroy(read);
     ps_network_destroy(wide);
@@ -63,6 +71,44 @@ static void test_sizes(void **state) {
     assert_int_equal(stage_copy_bytes(&sizes[1]), sizes[1].parameter_bytes - sizes[1].narrow_bytes / 2);
     assert_true(sizes[1].narrow_bytes * 10 > sizes[1].parameter_bytes * 9); /* matrices */
     assert_int_equal(stage_master_bytes(&sizes[0]), 0);
+}
+
+/* Of all nodes of a kind, but the network's first: the type of their output with precision mixed. */
+static void test_mixed(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        enum operator_id id;
+        enum number_type type;
+    } rows[] = {
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_EMBEDDING, TYPE_F32},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_POSITION_EMBEDDING, TYPE_F32},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_ADD, TYPE_F32},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_LAYER_NORM, TYPE_BF16}, /* only products read it */
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_ATTENTION, TYPE_BF16},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_LINEAR, TYPE_BF16},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_GELU, TYPE_BF16},
+        {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_CROSS_ENTROPY, TYPE_F32},
+        {"bert48,layers=2,width=16,heads=2,seq=6,vocab=20", OPERATOR_ADD, TYPE_F32},
+        {"residual_lstm,layers=2,hidden=8,seq=6,vocab=20", OPERATOR_ADD, TYPE_F32},
+        {"residual_lstm,layers=2,hidden=8,seq=6,vocab=20", OPERATOR_LSTM, TYPE_BF16},
+        {"resnet,input=8,classes=4", OPERATOR_BATCH_NORM, TYPE_BF16},
+        {"resnet,input=8,classes=4", OPERATOR_ADD, TYPE_BF16}, /* of two that are */
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct ps_network *network = open_network(rows[r].model);
+        assert_ok(ps_network_set_precision(network, "mixed", &test_error));
+        int count = 0;
+        for (int n = 0; n < network->graph->node_count; n++) {
+            const struct node *node = &network->graph->nodes[n];
+            if (node->id != rows[r].id) continue;
+            if (node->shape.type != rows[r].type) fail_msg("%s: %s", rows[r].model, node->name);
+            assert_int_equal(network->graph->nodes[node->root].shape.type, node->shape.type);
+            count++;
+        }
+        assert_true(count > 0);
+        ps_network_destroy(network);
+    }
 }
 
 static void check_master(const struct worker_stage *stage) {
@@ -116,14 +162,17 @@ static void test_memory(void **state) {
         assert_true(saved > 0 && saved <= wide.weights / 2);
         assert_true(half.stash < wide.stash && half.buffers < wide.buffers);
     }
+    struct worker_memory some;
+    run_case_memory((struct run_case){.model = "gpt2,layers=2,width=16,heads=2,seq=6,vocab=20,precision=mixed",
+                                      .data = "synthetic:tokens,samples=8",
+                                      .workers = 2},
+                    &some);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_master),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_sizes),  cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_master), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

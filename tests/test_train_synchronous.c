@@ -101,6 +101,23 @@ static void test_cpu_device(void **state) {
     check_every_schedule(base, 2);
 }
 
+/* What crosses the cuts is in part f32, in part bf16. */
+static void test_mixed(void **state) {
+    (void)state;
+    static const char *const models[] = {"gpt2,layers=2,width=16,heads=2,seq=6,vocab=20,precision=mixed",
+                                         "residual_lstm,layers=2,hidden=8,seq=6,vocab=20,precision=mixed"};
+    for (int m = 0; m < 2; m++) {
+        struct run_case base = {.device = "cpu",
+                                .model = models[m],
+                                .optimizer = "adam",
+                                .micro_batches = 2,
+                                .micro_batch = 2,
+                                .steps = 3,
+                                .data = "synthetic:tokens,samples=8"};
+        check_every_schedule(base, 3);
+    }
+}
+
 /* A mini-batch in one piece or in several is the same gradient up to rounding: the weights come close. */
 static void test_micro_batches_agree(void **state) {
     (void)state;
@@ -115,8 +132,8 @@ static void test_micro_batches_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lenet5),     cmocka_unit_test(test_lenet5_adam),         cmocka_unit_test(test_resnet),
-        cmocka_unit_test(test_cpu_device), cmocka_unit_test(test_micro_batches_agree),
+        cmocka_unit_test(test_lenet5),     cmocka_unit_test(test_lenet5_adam), cmocka_unit_test(test_resnet),
+        cmocka_unit_test(test_cpu_device), cmocka_unit_test(test_mixed),       cmocka_unit_test(test_micro_batches_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
     gradients.py MODEL FILE
 
-In precision bf16, which MODEL then names, PyTorch's rows are those of autocast, from the same weights in f32.
+In precision bf16 or mixed, which MODEL then names, PyTorch's rows are those of autocast, from the same weights in f32.
 
 The networks are torchvision's, and those of tests/golden for sequences, whose sizes MODEL must all name. A row for Penstock, one
 for PyTorch, and one for PyTorch with the channels last in memory, as in Penstock: each compared with double precision, as norms
@@ -184,7 +184,7 @@ def main():
     spec, given = sys.argv[1], read(sys.argv[2])
     torch.set_num_threads(int(os.environ.get("THREADS", "1")))
     network, inputs, labels = create(spec, given)
-    narrow = "precision=bf16" in spec
+    narrow = "precision=bf16" in spec or "precision=mixed" in spec
     Decisions.apart_at_most = 0.5 if narrow else Decisions.apart_at_most
     again = Again(network, inputs, labels)
     values = [given[f"value.{n}"] for n in range(sum(name.startswith("value.") for name in given))]

@@ -87,7 +87,7 @@ static const struct argument training_rows[] = {
     OPTION("valid", 0, "SPEC", several, valid, VALID_HELP "; likewise", .repeats = true),
     OPTION("seeds", 0, "N[,N...]", integers, seeds, "every combination once with each; tables have their mean", RANGE(0, 1e9),
            .excludes = "seed"),
-    OPTION("precision", 0, "NAME[,NAME...]", texts, precisions, "of each network: f32, bf16 or auto, one after the other"),
+    OPTION("precision", 0, "NAME[,NAME...]", texts, precisions, "of each network: f32, bf16, mixed or auto, one after the other"),
 };
 static const struct argument_group training_group = ARGUMENT_GROUP(NULL, training_rows);
 

@@ -221,6 +221,92 @@ void graph_tie(struct graph *graph, int use, int parameter, int owner, int own) 
     tied->tied = tied->shared = first->shared = true;
 }
 
+/* --------------------------------------------------------------- precision */
+
+const char *const precision_names[PRECISION_COUNT] = {"f32", "bf16", "mixed"};
+
+/* Of how many inputs of a node the type is f32, or bf16. A single number is of any type, as PyTorch has it. */
+static int count_inputs(const struct graph *graph, const struct node *node, enum number_type type) {
+    int count = 0;
+    for (int i = 0; i < node->input_count; i++) {
+        const struct node *input = &graph->nodes[node->inputs[i]];
+        count += input->shape.type == type && !(input->sourceless && shape_elements(&input->shape) == 1);
+    }
+    return count;
+}
+
+/* With the types of its inputs; `rounded`: all that read it round it anyway. */
+static enum number_type narrow_type(const struct graph *graph, const struct node *node, bool rounded) {
+    if (node->flags & OPERATOR_SHARES_MEMORY) return graph->nodes[node->inputs[0]].shape.type;
+    if (node->shape.type != TYPE_F32 || node->id == OPERATOR_CAST || (node->flags & OPERATOR_LOSS) || node->input_count == 0 ||
+        node->data)
+        return node->shape.type;
+    const bool some = count_inputs(graph, node, TYPE_BF16) > 0, all = some && count_inputs(graph, node, TYPE_F32) == 0;
+    const bool narrow = graph->precision == PRECISION_BF16 ? (node->flags & OPERATOR_NARROW) || some
+                                                           : (node->flags & OPERATOR_ROUNDS) || all || rounded;
+    return narrow ? TYPE_BF16 : TYPE_F32;
+}
+
+/* For each node whether all that read it, at least one, are of those that round what they read. */
+static enum ps_status find_rounded(const struct graph *graph, bool **rounded, struct ps_error *error) {
+    bool *found, *kept;
+    TRY(memory_new(&found, (size_t)graph->node_count * 2, "a network", error));
+    kept = found + graph->node_count;
+    for (int i = graph->node_count - 1; i >= 0; i--) {
+        const struct node *node = &graph->nodes[i];
+        found[i] = found[i] && !kept[i];
+        const bool rounds = (node->flags & OPERATOR_ROUNDS) || ((node->flags & OPERATOR_SHARES_MEMORY) && found[i]);
+        for (int j = 0; j < node->input_count; j++) (rounds ? found : kept)[node->inputs[j]] = true;
+    }
+    *rounded = found;
+    return PS_OK;
+}
+
+static void narrow_parameters(struct graph *graph) {
+    for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
+        for (int p = node->parameter_first; graph_has_parameter(node, p); p++) {
+            struct parameter *parameter = &graph->parameters[p];
+            const bool narrow =
+                (node->flags & OPERATOR_NARROW) && parameter->shape.rank > 1 && parameter->role != PARAMETER_STATISTIC;
+            parameter->copy = narrow ? TYPE_BF16 : TYPE_F32;
+        }
+    for (int p = 0; p < graph->parameter_count; p++)
+        for (int other = 0; other < graph->parameter_count && graph->parameters[p].shared; other++)
+            if (graph->parameters[other].copy == TYPE_F32 && graph->parameters[other].shared &&
+                strcmp(graph->parameters[other].name, graph->parameters[p].name) == 0)
+                graph->parameters[p].copy = TYPE_F32;
+}
+
+/* Gives a graph's values and parameters the types of its precision; graph->wide keeps those of f32. */
+static enum ps_status apply_precision(struct graph *graph, struct ps_error *error) {
+    if (graph->wide != NULL) {
+        memcpy(graph->nodes, graph->wide->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
+        free(graph->wide->nodes);
+        free(graph->wide);
+        graph->wide = NULL;
+        for (int p = 0; p < graph->parameter_count; p++) graph->parameters[p].copy = TYPE_F32;
+    }
+    if (graph->precision == PRECISION_F32) return PS_OK;
+    bool *rounded;
+    TRY(find_rounded(graph, &rounded, error));
+    struct node *nodes = malloc((size_t)graph->node_count * sizeof *nodes);
+    graph->wide = nodes != NULL ? graph_create() : NULL;
+    if (graph->wide != NULL) {
+        memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
+        *graph->wide = *graph;
+        graph->wide->nodes = nodes;
+        graph->wide->wide = NULL;
+        graph->wide->cut_first = graph->wide->cut_values = NULL;
+        for (int n = 0; n < graph->node_count; n++)
+            graph->nodes[n].shape.type = narrow_type(graph, &graph->nodes[n], rounded[n]);
+        narrow_parameters(graph);
+    } else {
+        free(nodes);
+    }
+    free(rounded);
+    return memory_check(graph->wide, "a network", error);
+}
+
 /* ------------------------------------------------------------------ finish */
 
 /* The uses of a shared parameter are one tensor. */
@@ -402,60 +488,6 @@ enum ps_status graph_refuse_pattern(const struct graph *graph, const char *what,
     return PS_USAGE;
 }
 
-/* --------------------------------------------------------------- precision */
-
-static enum number_type narrow_type(const struct graph *graph, const struct node *node) {
-    bool narrow = (node->flags & OPERATOR_NARROW) != 0;
-    if (node->root != node - graph->nodes) return graph->nodes[node->root].shape.type;
-    if (node->shape.type != TYPE_F32 || node->id == OPERATOR_CAST || (node->flags & OPERATOR_LOSS)) return node->shape.type;
-    for (int i = 0; i < node->input_count; i++) narrow = narrow || graph->nodes[node->inputs[i]].shape.type == TYPE_BF16;
-    return narrow ? TYPE_BF16 : TYPE_F32;
-}
-
-static void narrow_parameters(struct graph *graph) {
-    for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
-        for (int p = node->parameter_first; graph_has_parameter(node, p); p++) {
-            struct parameter *parameter = &graph->parameters[p];
-            const bool narrow =
-                (node->flags & OPERATOR_NARROW) && parameter->shape.rank > 1 && parameter->role != PARAMETER_STATISTIC;
-            parameter->copy = narrow ? TYPE_BF16 : TYPE_F32;
-        }
-    for (int p = 0; p < graph->parameter_count; p++)
-        for (int other = 0; other < graph->parameter_count && graph->parameters[p].shared; other++)
-            if (graph->parameters[other].copy == TYPE_F32 && graph->parameters[other].shared &&
-                strcmp(graph->parameters[other].name, graph->parameters[p].name) == 0)
-                graph->parameters[p].copy = TYPE_F32;
-}
-
-/* Gives a finished graph's values and parameters the types of its precision. */
-static enum ps_status apply_precision(struct graph *graph, struct ps_error *error) {
-    if (graph->wide != NULL) {
-        memcpy(graph->nodes, graph->wide->nodes, (size_t)graph->node_count * sizeof *graph->nodes);
-        free(graph->wide->nodes);
-        free(graph->wide);
-        graph->wide = NULL;
-        for (int p = 0; p < graph->parameter_count; p++) graph->parameters[p].copy = TYPE_F32;
-    }
-    if (graph->precision == TYPE_F32) return PS_OK;
-    struct node *nodes;
-    TRY(memory_new(&nodes, graph->node_count, "a network", error));
-    graph->wide = graph_create();
-    if (graph->wide == NULL) free(nodes);
-    TRY(memory_check(graph->wide, "a network", error));
-    memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
-    *graph->wide = *graph;
-    graph->wide->nodes = nodes;
-    graph->wide->wide = NULL;
-    for (int n = 0; n < graph->node_count; n++) graph->nodes[n].shape.type = narrow_type(graph, &graph->nodes[n]);
-    narrow_parameters(graph);
-    return PS_OK;
-}
-
-enum ps_status graph_set_precision(struct graph *graph, enum number_type precision, struct ps_error *error) {
-    graph->precision = precision;
-    return graph->layers != NULL ? apply_precision(graph, error) : PS_OK;
-}
-
 /* last_use[root]: the last layer with a node that reads the value. */
 static void find_last_uses(const struct graph *graph, int *last_use) {
     for (int i = 0; i < graph->node_count; i++) last_use[i] = -1;
@@ -486,26 +518,52 @@ static enum ps_status find_cuts(struct graph *graph, const int *last_use, struct
     return PS_OK;
 }
 
+/* What depends on the types of values: where nodes write, and what crosses the cuts. */
+static enum ps_status lay_out(struct graph *graph, int *consumers, struct ps_error *error) {
+    TRY(apply_precision(graph, error));
+    TRY(find_roots(graph, consumers, error));
+    find_untrained(graph);
+    for (int n = 0; n < graph->node_count && graph->wide != NULL; n++) {
+        graph->wide->nodes[n].root = graph->nodes[n].root;
+        graph->wide->nodes[n].untrained = graph->nodes[n].untrained;
+    }
+    free(graph->cut_first);
+    free(graph->cut_values);
+    graph->cut_first = graph->cut_values = NULL;
+    int *last_use = consumers; /* which are no longer needed */
+    find_last_uses(graph, last_use);
+    return find_cuts(graph, last_use, error);
+}
+
+static enum ps_status count_consumers(const struct graph *graph, int **consumers, struct ps_error *error) {
+    TRY(memory_new(consumers, graph->node_count, "a network", error));
+    for (int i = 0; i < graph->node_count; i++)
+        for (int j = 0; j < graph->nodes[i].input_count; j++) (*consumers)[graph->nodes[i].inputs[j]]++;
+    return PS_OK;
+}
+
+enum ps_status graph_set_precision(struct graph *graph, enum precision precision, struct ps_error *error) {
+    int *consumers;
+    graph->precision = precision;
+    if (graph->layers == NULL) return PS_OK;
+    TRY(count_consumers(graph, &consumers, error));
+    enum ps_status status = lay_out(graph, consumers, error);
+    free(consumers);
+    return status;
+}
+
 enum ps_status graph_finish(struct graph *graph, struct ps_error *error) {
     if (graph->status != PS_OK) return graph->status;
     assert(graph->layers == NULL);
     if (graph->node_count == 0) return error_set(error, PS_USAGE, "a network needs at least one node beside its data");
     int *consumers;
-    TRY(memory_new(&consumers, graph->node_count, "a network", error));
-    for (int i = 0; i < graph->node_count; i++) {
-        for (int j = 0; j < graph->nodes[i].input_count; j++) consumers[graph->nodes[i].inputs[j]]++;
-    }
+    TRY(count_consumers(graph, &consumers, error));
     enum ps_status status;
     TRY_OUT(check_names(graph, error));
     TRY_OUT(check_uses(graph, consumers, error));
     TRY_OUT(find_layers(graph, error));
     TRY_OUT(check_ties(graph, error));
-    TRY_OUT(find_roots(graph, consumers, error));
-    find_untrained(graph);
-    int *last_use = consumers; /* which are no longer needed */
-    find_last_uses(graph, last_use);
-    TRY_OUT(find_cuts(graph, last_use, error));
-    TRY_OUT(apply_precision(graph, error));
+    TRY_OUT(lay_out(graph, consumers, error));
 out:
     free(consumers);
     graph->status = status;

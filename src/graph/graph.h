@@ -41,6 +41,10 @@ struct layer {
 /* Of the target, where nothing else is said. */
 #define TARGET_NAME "labels"
 
+/* Of a network: graph_set_precision. */
+enum precision { PRECISION_F32, PRECISION_BF16, PRECISION_MIXED, PRECISION_COUNT };
+extern const char *const precision_names[PRECISION_COUNT];
+
 struct graph {
     enum ps_status status; /* of the first call that failed */
     struct node *nodes;
@@ -57,14 +61,14 @@ struct graph {
      * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;
     struct values *values;      /* of parameters, in place of their initial values; owned together with others; NULL: none */
-    enum number_type precision; /* f32, or bf16: graph_set_precision */
+    enum precision precision;   /* graph_set_precision */
     /* after graph_finish */
     struct layer *layers;
     int layer_count;
     int *cut_first;     /* layer_count + 2 offsets into cut_values */
     int *cut_values;    /* root nodes crossing each cut, ascending */
-    struct graph *wide; /* with precision bf16: the same network with the values of the precision f32, for kernels that compute
-                           in it; it borrows all but its nodes. NULL: this one is that */
+    struct graph *wide; /* the same network with the values of the precision f32, for kernels that compute in it; it borrows all
+                           but its nodes. NULL: this one is that */
 };
 
 struct graph *graph_create(void);
@@ -118,16 +122,20 @@ enum ps_status graph_refuse_pattern(const struct graph *graph, const char *what,
                                     struct ps_error *error);
 
 /*
- * The precision of a network: bf16 means that values and matrices are bf16 where that saves bytes, f32 that the types are what
- * the operators say. With bf16
+ * The precision of a network: bf16 means that values and matrices are bf16 where that saves bytes, mixed that values are where
+ * PyTorch's autocast has them so, f32 that the types are what the operators say. With bf16
  *   - outputs of operators that multiply by matrices (OPERATOR_NARROW) and these matrices (parameters of two and more sides)
  * are bf16; a parameter that several nodes share only if it is for each of them;
  *   - outputs of other operators are bf16 where one of their inputs is: data, and what is made of data and constants alone,
  * stay f32 up to the first matrix;
  *   - losses, statistics, biases and the parameters of norms stay f32, tokens i32, and a cast gives what it says.
+ * With mixed matrices are bf16, too, and
+ *   - outputs of products, of a value with a matrix or another value (OPERATOR_ROUNDS), and what only these read are bf16;
+ *   - outputs of other operators are bf16 where all their inputs are, but for single numbers. So sums of a bf16 with an f32 are
+ * f32, as are embeddings: what goes from block to block of a transformer by its residual connections.
  * Before graph_finish or after.
  */
-enum ps_status graph_set_precision(struct graph *graph, enum number_type precision, struct ps_error *error);
+enum ps_status graph_set_precision(struct graph *graph, enum precision precision, struct ps_error *error);
 
 /* Cuts the chain into layers, decides what runs in place, finds the crossing values. After it the graph does not change.
  * PS_USAGE where no network was made: a name that two nodes have, an output that nobody reads, a loss in the middle. */

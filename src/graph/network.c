@@ -90,7 +90,7 @@ static uint64_t hash_network(const struct ps_network *network) {
     uint64_t hash = 0xcbf29ce484222325u;
     hash_text(&hash, network_predicts_names[network->predicts]);
     if (graph->target[0] != '\0') hash_text(&hash, graph->target);
-    if (graph->precision != TYPE_F32) hash_text(&hash, number_types[graph->precision].name);
+    if (graph->precision != PRECISION_F32) hash_text(&hash, precision_names[graph->precision]);
     for (int c = 0; c < graph->class_count; c++) hash_number(&hash, (double)graph->class_weights[c]);
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
         hash_text(&hash, operator_get(node->id)->name);
@@ -302,24 +302,25 @@ enum ps_status network_cut_precision(const char *text, char *rest, size_t size, 
     return error_set(error, PS_USAGE, "model: '%.40s...' is too long", text);
 }
 
-static enum ps_status parse_precision(const char *text, enum number_type *precision, struct ps_error *error) {
-    const char *const names[] = {number_types[TYPE_F32].name, number_types[TYPE_BF16].name, "auto"};
-    const enum number_type fastest = processor_has_bf16() ? TYPE_BF16 : TYPE_F32, types[] = {TYPE_F32, TYPE_BF16, fastest};
-    enum { NAMES = sizeof names / sizeof *names };
-    for (int n = 0; n < NAMES; n++)
+static enum ps_status parse_precision(const char *text, enum precision *precision, struct ps_error *error) {
+    const char *names[PRECISION_COUNT + 1];
+    memcpy(names, precision_names, sizeof precision_names);
+    names[PRECISION_COUNT] = "auto";
+    for (int n = 0; n <= PRECISION_COUNT; n++)
         if (strcmp(names[n], text) == 0) {
-            *precision = types[n];
+            const enum precision fastest = processor_has_bf16() ? PRECISION_BF16 : PRECISION_F32;
+            *precision = n < PRECISION_COUNT ? (enum precision)n : fastest;
             return PS_OK;
         }
-    return error_unknown(error, PS_USAGE, "precision", text, names, NAMES);
+    return error_unknown(error, PS_USAGE, "precision", text, names, PRECISION_COUNT + 1);
 }
 
 enum ps_status ps_network_set_precision(struct ps_network *network, const char *text, struct ps_error *error) {
-    enum number_type precision;
+    enum precision precision;
     char name[2 * NETWORK_NAME_SIZE], before[8];
     TRY(parse_precision(text, &precision, error));
     TRY(network_cut_precision(network->name, name, NETWORK_NAME_SIZE, before, error));
-    const char *more = precision == TYPE_F32 ? "" : number_types[precision].name;
+    const char *more = precision == PRECISION_F32 ? "" : precision_names[precision];
     const size_t length = strlen(name);
     snprintf(name + length, sizeof name - length, "%s%s", more[0] != '\0' ? PRECISION_OPTION : "", more);
     if (strlen(name) >= sizeof network->name)

@@ -371,7 +371,7 @@ static enum ps_status read_targets(const struct reading *reading, const struct j
 static enum ps_status read_parts(struct reading *reading, const struct json_place *root, struct ps_error *error) {
     static const char *const fields[] = {"format", "version", "name",  "predicts", "precision",
                                          "inputs", "targets", "nodes", "values"};
-    const char *predicts = network_predicts_names[PREDICTS_CLASSES], *precision = number_types[TYPE_F32].name;
+    const char *predicts = network_predicts_names[PREDICTS_CLASSES], *precision = precision_names[PRECISION_F32];
     struct json_place inputs, nodes, item;
     size_t count;
     TRY(json_object_fields(root, fields, sizeof fields / sizeof *fields, error));
@@ -379,10 +379,10 @@ static enum ps_status read_parts(struct reading *reading, const struct json_plac
     ps_network_builder_predicts(reading->builder, predicts);
     TRY(passed(reading, root, error));
     TRY(json_get_string(root, "precision", false, &precision, error));
-    if (strcmp(precision, number_types[TYPE_BF16].name) == 0)
-        reading->builder->graph->precision = TYPE_BF16;
-    else if (strcmp(precision, number_types[TYPE_F32].name) != 0)
-        return json_error(root, error, "precision: '%s': f32 and bf16 are accepted", precision);
+    enum precision known = 0;
+    while (known < PRECISION_COUNT && strcmp(precision, precision_names[known]) != 0) known++;
+    if (known == PRECISION_COUNT) return json_error(root, error, "precision: '%s': f32, bf16 and mixed are accepted", precision);
+    reading->builder->graph->precision = known;
     TRY(json_field(root, "inputs", true, &inputs, error));
     TRY(json_array_length(&inputs, &count, error));
     if (count < 1 || count > NETWORK_INPUTS_MAX)
@@ -623,8 +623,8 @@ static char *network_text(const struct ps_network *network, const char *values) 
     text_add(&out, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": 1,\n");
     add_line(&out, "  \"name\": ", json_string(network->name), ",");
     add_line(&out, "  \"predicts\": ", json_string(network_predicts_names[network->predicts]), ",");
-    if (graph->precision != TYPE_F32)
-        add_line(&out, "  \"precision\": ", json_string(number_types[graph->precision].name), ",");
+    if (graph->precision != PRECISION_F32)
+        add_line(&out, "  \"precision\": ", json_string(precision_names[graph->precision]), ",");
     if (values != NULL) add_line(&out, "  \"values\": ", json_string(values), ",");
     text_add(&out, "  \"inputs\": [\n");
     for (int n = 0; n < graph->input_count; n++)

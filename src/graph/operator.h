@@ -158,6 +158,7 @@ enum operator_flags {
     OPERATOR_MOVES = 256,       /* output elements are input elements: made of data alone, they are data, without gradient */
     OPERATOR_USES_INTEGERS = 512, /* backward reads the inputs of type i32 */
     OPERATOR_NARROW = 1024,       /* in a network of precision bf16 its output and its matrices are bf16, whatever it reads */
+    OPERATOR_ROUNDS = 2048,       /* multiplies matrices of bf16: with precision mixed its output is one, and what it reads */
 };
 
 /* What a node of some kind can be told, once for files, the builder, the hash and the documentation. */

@@ -38,7 +38,7 @@ enum ps_status ties_find(const struct graph *graph, struct arena *arena, struct 
         tie->parameter = &graph->parameters[p];
         tie->bytes = (int64_t)memory_align((size_t)shape_bytes(&graph->parameters[p].shape));
         tie->narrow = graph->parameters[p].copy == TYPE_BF16;
-        tie->wide = graph->precision != TYPE_F32 && !tie->narrow;
+        tie->wide = graph->precision != PRECISION_F32 && !tie->narrow;
         tie->uses = find_uses(graph, p, NULL);
         tie->layers = arena_take(arena, (size_t)tie->uses, sizeof *tie->layers);
         if (tie->layers) find_uses(graph, p, tie->layers);

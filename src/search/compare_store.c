@@ -229,7 +229,7 @@ enum ps_status compare_store_place(const char *directory, int number, struct com
     add_word(&name, row->weights);
     if (row->wire[0]) text_add(&name, "-");
     add_word(&name, row->wire);
-    if (strcmp(row->precision, "bf16") == 0) text_add(&name, "-bf16");
+    if (strcmp(row->precision, "f32") != 0) text_add(&name, "-%s", row->precision);
     text_add(&name, "-w%d", row->row.workers);
     if (row->row.seed > 0) text_add(&name, "-seed%llu", (unsigned long long)row->row.seed);
     row->directory = text_take(&name);

@@ -11,7 +11,7 @@
 enum { GROUP = 4 * RANDOM_LANES }; /* elements whose random numbers are drawn together */
 
 struct dropout {
-    enum number_type type;
+    enum number_type from_type, to_type;
     const void *from;
     void *to;
     struct random_key key;
@@ -33,26 +33,28 @@ static void drop_part(const void *context, size_t first, size_t end) {
     const struct dropout *d = context;
     /* The smallest word with which an element is kept: random_uniform is the upper 24 bits. */
     const uint32_t least = (uint32_t)ceil((double)d->rate * 0x1p24) << 8;
-    const size_t bytes = number_types[d->type].bytes;
+    const size_t from_bytes = number_types[d->from_type].bytes, to_bytes = number_types[d->to_type].bytes;
+    const bool floats = d->from_type == TYPE_F32 && d->to_type == TYPE_F32;
     _Alignas(64) uint32_t words[4][RANDOM_LANES];
     for (size_t i = first; i < end; i += GROUP) {
         const size_t skip = i < d->least ? d->least - i : 0, last = end - i < GROUP ? end - i : GROUP;
-        const char *from = (const char *)d->from + i * bytes;
-        char *to = (char *)d->to + i * bytes;
+        const char *from = (const char *)d->from + i * from_bytes;
+        char *to = (char *)d->to + i * to_bytes;
         random_blocks(d->key, i / 4, words);
-        if (d->type == TYPE_F32 && skip == 0 && last == GROUP) {
+        if (floats && skip == 0 && last == GROUP) {
             drop_group(words, least, d->scale, (const float *)(const void *)from, (float *)(void *)to);
         } else if (skip < last) {
             _Alignas(64) float group[GROUP] = {0};
-            numbers_convert(last - skip, TYPE_F32, group + skip, d->type, from + skip * bytes);
+            numbers_convert(last - skip, TYPE_F32, group + skip, d->from_type, from + skip * from_bytes);
             drop_group(words, least, d->scale, group, group);
-            numbers_convert(last - skip, d->type, to + skip * bytes, TYPE_F32, group + skip);
+            numbers_convert(last - skip, d->to_type, to + skip * to_bytes, TYPE_F32, group + skip);
         }
     }
 }
 
-static struct dropout dropout_of(struct random_key key, float rate, enum number_type type, const void *from, void *to) {
-    return (struct dropout){.type = type, .from = from, .to = to, .key = key, .rate = rate, .scale = 1 / (1 - rate)};
+static struct dropout dropout_of(struct random_key key, float rate, enum number_type from_type, const void *from,
+                                 enum number_type to_type, void *to) {
+    return (struct dropout){from_type, to_type, from, to, key, rate, .scale = 1 / (1 - rate)};
 }
 
 static void drop_range(const void *context, size_t first, size_t end) {
@@ -64,29 +66,29 @@ void cpu_drop(const struct device *device, struct random_key key, float rate, si
               const void *from, void *to) {
     const size_t start = first / GROUP * GROUP, before = first * number_types[type].bytes;
     struct dropout dropout =
-        dropout_of(key, rate, type, (const void *)((uintptr_t)from - before), (void *)((uintptr_t)to - before));
+        dropout_of(key, rate, type, (const void *)((uintptr_t)from - before), type, (void *)((uintptr_t)to - before));
     dropout.start = start;
     dropout.least = first;
     device_parallel(device, first - start + count, 4096, drop_range, &dropout);
 }
 
-static void apply(const struct kernel *kernel, const struct kernel_call *call, const void *from, void *to, size_t first,
-                  size_t end) {
-    const enum number_type type = kernel->node->shape.type;
-    const struct dropout dropout = dropout_of(call->key, kernel->node->attributes.rate, type, from, to);
-    const size_t bytes = number_types[type].bytes;
+static void apply(const struct kernel *kernel, const struct kernel_call *call, const struct shape *from_shape,
+                  const float *from, const struct shape *to_shape, float *to, size_t first, size_t end) {
+    const struct dropout dropout =
+        dropout_of(call->key, kernel->node->attributes.rate, from_shape->type, from, to_shape->type, to);
     if (call->training && dropout.rate != 0)
         drop_part(&dropout, first, end);
     else if (to != from)
-        memcpy((char *)to + first * bytes, (const char *)from + first * bytes, (end - first) * bytes);
+        cpu_convert(end - first, to_shape, to, from_shape, from, first);
 }
 
 static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    apply(kernel, call, call->input[0], call->output, first, end);
+    apply(kernel, call, kernel_input(kernel, 0), call->input[0], &kernel->node->shape, call->output, first, end);
 }
 
 static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    apply(kernel, call, call->output_gradient, call->input_gradient[0], first, end);
+    apply(kernel, call, &kernel->node->shape, call->output_gradient, kernel_input(kernel, 0), call->input_gradient[0], first,
+          end);
 }
 
 const struct kernel_class cpu_dropout = {

@@ -21,7 +21,8 @@
  *
  * In bf16 what products read is bf16: x, the weights, the outputs, which are the states of the next steps, and the gradients
  * before the activation. Gates, cells, the sums that go from step to step and all loops are f32; a step's loop works on rows in
- * the workspace, which are converted as they are used. The weights lie in plain rows (linear.c says why).
+ * the workspace, which are converted as they are used. x in f32 is rounded as it is transposed, and dx widened. The weights lie
+ * in plain rows (linear.c says why).
  */
 #include <string.h>
 
@@ -165,10 +166,6 @@ static void plan_memory(struct lstm *lstm) {
     lstm->kernel.workspace_bytes = used * (int64_t)sizeof(float) + largest_scratchpad(lstm->primitives, PRIMITIVES);
 }
 
-static bool native(const struct kernel *kernel) {
-    return cpu_multiplies_narrow(kernel) && kernel_input(kernel, 0)->type == TYPE_BF16;
-}
-
 static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     struct lstm *lstm = (struct lstm *)kernel;
     const struct node *node = kernel->node;
@@ -199,48 +196,53 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
 struct turn {
     const char *from;
     char *to;
-    int64_t samples, steps;
-    size_t bytes; /* of a vector */
-    int shift;    /* source position minus destination position */
+    enum number_type from_type, to_type;
+    int64_t samples, steps, features;
+    int shift; /* source position minus destination position */
 };
+
+/* Vector number `from` becomes vector number `to`. */
+static void turn_vector(const struct turn *turn, int64_t from, int64_t to) {
+    const size_t features = (size_t)turn->features, from_bytes = features * number_types[turn->from_type].bytes,
+                 to_bytes = features * number_types[turn->to_type].bytes;
+    numbers_convert(features, turn->to_type, turn->to + (size_t)to * to_bytes, turn->from_type,
+                    turn->from + (size_t)from * from_bytes);
+}
 
 /* (N, T, F) to (T, N, F); 0 where `shift` leads out of the sequence. */
 static void positions_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
-    const size_t bytes = turn->bytes;
+    const size_t bytes = (size_t)(turn->samples * turn->features) * number_types[turn->to_type].bytes;
     for (int64_t t = (int64_t)first; t < (int64_t)end; t++) {
         int64_t from = t + turn->shift;
-        char *to = turn->to + (size_t)(t * turn->samples) * bytes;
         if (from < 0 || from >= turn->steps) {
-            memset(to, 0, (size_t)turn->samples * bytes);
+            memset(turn->to + (size_t)t * bytes, 0, bytes);
             continue;
         }
-        for (int64_t n = 0; n < turn->samples; n++, to += bytes) {
-            memcpy(to, turn->from + (size_t)(n * turn->steps + from) * bytes, bytes);
-        }
+        for (int64_t n = 0; n < turn->samples; n++) turn_vector(turn, n * turn->steps + from, t * turn->samples + n);
     }
 }
 
 /* (T, N, F) to (N, T, F). */
 static void samples_first(const void *context, size_t first, size_t end) {
     const struct turn *turn = context;
-    for (size_t n = first; n < end; n++) {
-        char *to = turn->to + n * (size_t)turn->steps * turn->bytes;
-        for (int64_t t = 0; t < turn->steps; t++, to += turn->bytes) {
-            memcpy(to, turn->from + ((size_t)(t * turn->samples) + n) * turn->bytes, turn->bytes);
-        }
-    }
+    for (int64_t n = (int64_t)first; n < (int64_t)end; n++)
+        for (int64_t t = 0; t < turn->steps; t++) turn_vector(turn, t * turn->samples + n, n * turn->steps + t);
 }
 
-static struct turn turn_of(const struct lstm *lstm, const float *from, float *to, int64_t features) {
-    const size_t bytes = (size_t)features * number_types[lstm->kernel.node->shape.type].bytes;
-    return (struct turn){(const char *)from, (char *)to, lstm->kernel.samples, lstm->steps, bytes, 0};
-}
-
-/* `values` with positions first, in the workspace; if `before`, those of the position before in time. */
-static const float *turned(const struct lstm *lstm, float *workspace, const float *values, int64_t features, bool before) {
-    struct turn turn = turn_of(lstm, values, workspace + lstm->turned, features);
-    if (before) turn.shift = lstm->kernel.node->attributes.reverse ? 1 : -1;
+/* `values` with positions first, in the workspace, as products read them; if `before`, those of the position before in time. */
+static const float *turned(const struct lstm *lstm, float *workspace, const float *values, const struct shape *shape,
+                           bool before) {
+    const struct turn turn = {.from = (const char *)values,
+                              .to = (char *)(workspace + lstm->turned),
+                              .from_type = shape->type,
+                              .to_type = lstm->kernel.node->shape.type,
+                              .samples = lstm->kernel.samples,
+                              .steps = lstm->steps,
+                              .features = shape->dim[0],
+                              .shift = !before                                 ? 0
+                                       : lstm->kernel.node->attributes.reverse ? 1
+                                                                               : -1};
     device_parallel(lstm->kernel.device, (size_t)lstm->steps, 1, positions_first, &turn);
     return workspace + lstm->turned;
 }
@@ -399,7 +401,7 @@ static enum ps_status forward(struct kernel *kernel, const struct kernel_call *c
     float *workspace = call->workspace;
     size_t state = (size_t)(kernel->samples * lstm->hidden) * sizeof(float);
     void *scratch = workspace + lstm->scratch;
-    const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
+    const float *x = turned(lstm, workspace, call->input[0], kernel_input(kernel, 0), false);
     const void *input[] = {x, call->weights[0], call->inner, call->weights[2]};
     TRY(primitive_run(&lstm->primitives[INPUT], cpu_of(&lstm->kernel), input, scratch, call->error));
     memset(workspace + lstm->rows, 0, (size_t)(kernel->samples * lstm->gates) * sizeof(float));
@@ -523,7 +525,13 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     if (call->input_gradient[0] == NULL) return PS_OK;
     const void *addresses[] = {workspace, call->weights[0], workspace + lstm->turned};
     TRY(primitive_run(&lstm->primitives[INPUT_BACK], cpu_of(&lstm->kernel), addresses, workspace + lstm->scratch, call->error));
-    struct turn turn = turn_of(lstm, workspace + lstm->turned, call->input_gradient[0], lstm->features);
+    const struct turn turn = {.from = (const char *)(workspace + lstm->turned),
+                              .to = (char *)call->input_gradient[0],
+                              .from_type = kernel->node->shape.type,
+                              .to_type = kernel_input(kernel, 0)->type,
+                              .samples = kernel->samples,
+                              .steps = lstm->steps,
+                              .features = lstm->features};
     device_parallel(lstm->kernel.device, (size_t)kernel->samples, 1, samples_first, &turn);
     return PS_OK;
 }
@@ -531,10 +539,10 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct lstm *lstm = (struct lstm *)kernel;
     float *workspace = call->workspace, *scratch = workspace + lstm->scratch;
-    const float *x = turned(lstm, workspace, call->input[0], lstm->features, false);
+    const float *x = turned(lstm, workspace, call->input[0], kernel_input(kernel, 0), false);
     const void *input[] = {x, workspace, call->gradients[0], call->gradients[2]};
     TRY(primitive_run(&lstm->primitives[WEIGHTS], cpu_of(&lstm->kernel), input, scratch, call->error));
-    const float *before = turned(lstm, workspace, call->output, lstm->hidden, true);
+    const float *before = turned(lstm, workspace, call->output, &kernel->node->shape, true);
     const float *gradients = workspace + (lstm->gru ? lstm->state_part : 0);
     const void *state[] = {before, gradients, call->gradients[1]};
     TRY(primitive_run(&lstm->primitives[STATE_WEIGHTS], cpu_of(&lstm->kernel), state, scratch, call->error));
@@ -571,8 +579,8 @@ static enum ps_status to_canonical(struct kernel *kernel, int parameter, const f
 
 #define RECURRENT                                                                                                              \
     {                                                                                                                          \
-        .size = sizeof(struct lstm), .native = native, .prepare = prepare, .release = release, .forward = forward,             \
-        .backward_shared = backward_shared, .backward_input = backward_input, .backward_weight = backward_weight,              \
-        .from_canonical = from_canonical, .to_canonical = to_canonical                                                         \
+        .size = sizeof(struct lstm), .native = cpu_multiplies_narrow, .prepare = prepare, .release = release,                  \
+        .forward = forward, .backward_shared = backward_shared, .backward_input = backward_input,                              \
+        .backward_weight = backward_weight, .from_canonical = from_canonical, .to_canonical = to_canonical                     \
     }
 const struct kernel_class cpu_lstm = RECURRENT, cpu_gru = RECURRENT;

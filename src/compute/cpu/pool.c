@@ -3,8 +3,8 @@
  * the kernel's inner memory. Means over windows of different sizes, which oneDNN does not have, run in loops along
  * the channels. Windows may overlap, so their backward adds, and each thread has its own samples.
  *
- * In bf16 oneDNN adds the gradients of windows that overlap in bf16; then, and on processors for which it has no fast code, the
- * primitives are of one sample in f32, and samples are pieces (compute/pieces.c).
+ * In bf16 oneDNN adds the gradients of windows that overlap in bf16; then, on processors for which it has no fast code, and
+ * where input and output differ in type, the primitives are of one sample in f32, and samples are pieces (compute/pieces.c).
  */
 #include "base/number.h"
 #include "compute/cpu/cpu.h"
@@ -80,7 +80,7 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
     pool->uneven = is_uneven(node, &window);
     kernel->piece_floats = number_larger(shape_elements(in), shape_elements(&node->shape));
     if (pool->uneven) return PS_OK;
-    pool->forward_apart = node->shape.type == TYPE_BF16 && !cpu_multiplies_bf16();
+    pool->forward_apart = in->type != node->shape.type || (node->shape.type == TYPE_BF16 && !cpu_multiplies_bf16());
     const bool overlap = a->kernel_h > a->stride_h || a->kernel_w > a->stride_w;
     pool->backward_apart = pool->forward_apart || (node->shape.type == TYPE_BF16 && overlap);
     struct draft draft;

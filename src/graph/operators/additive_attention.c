@@ -51,7 +51,7 @@ static unsigned types(int input, int input_count) {
 
 const struct operator_type operator_additive_attention = {
     .name = "additive_attention",
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW,
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW | OPERATOR_ROUNDS,
     .inputs_min = 3,
     .inputs_max = 4,
     .types_of = types,

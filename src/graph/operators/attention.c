@@ -114,7 +114,7 @@ const struct operator_type operator_attention = {
     .attributes = {INTEGER(heads, 1, 1 << 12, REQUIRED), BOOLEAN(causal, 0), NUMBER(rate, 0, 1, 0),
                    INTEGER(key_heads, 0, 1 << 12, 0), NUMBER(scale, 0, 1e6, 0), NUMBER(cap, 0, 1e6, 0),
                    INTEGER(first, 0, 1 << 12, 0), INTEGER(count, 0, 1 << 12, 0)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM,
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_RANDOM | OPERATOR_ROUNDS,
     .inputs_min = 1,
     .inputs_max = 4,
     .types_of = types,

@@ -37,7 +37,7 @@ static double flops(const struct operation *op) {
 const struct operator_type operator_linear = {
     .name = "linear",
     .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(bias, 1), BOOLEAN(transposed, 0)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW,
+    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW | OPERATOR_ROUNDS,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = infer,
