@@ -50,6 +50,7 @@ sequences() {
     done
 }
 
+made_with "${PRECISION:+PRECISION=$PRECISION }bench/gradients.sh $*"
 echo "$(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)'); $samples samples; against double precision"
 printf '%-14s %8s %8s %8s %8s %6s %8s %8s\n' '' loss forward all worst kinks '*all' '*worst'
 for what; do $what; done

@@ -266,9 +266,9 @@ static void narrow_parameters(struct graph *graph) {
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++)
         for (int p = node->parameter_first; graph_has_parameter(node, p); p++) {
             struct parameter *parameter = &graph->parameters[p];
-            const bool narrow =
-                (node->flags & OPERATOR_NARROW) && parameter->shape.rank > 1 && parameter->role != PARAMETER_STATISTIC;
-            parameter->copy = narrow ? TYPE_BF16 : TYPE_F32;
+            const bool matrix = parameter->shape.rank > 1 && parameter->role != PARAMETER_STATISTIC,
+                       multiplied = graph->precision == PRECISION_BF16 || (node->flags & OPERATOR_ROUNDS) || parameter->shared;
+            parameter->copy = matrix && multiplied && (node->flags & OPERATOR_NARROW) ? TYPE_BF16 : TYPE_F32;
         }
     for (int p = 0; p < graph->parameter_count; p++)
         for (int other = 0; other < graph->parameter_count && graph->parameters[p].shared; other++)

@@ -60,8 +60,8 @@ struct graph {
     /* The same network for longer sequences (network_create_shorter), node by node: weights lie in kernels of both as they do
      * in those of the longer one. NULL: there is none; borrowed. */
     const struct graph *longest;
-    struct values *values;      /* of parameters, in place of their initial values; owned together with others; NULL: none */
-    enum precision precision;   /* graph_set_precision */
+    struct values *values;    /* of parameters, in place of their initial values; owned together with others; NULL: none */
+    enum precision precision; /* graph_set_precision */
     /* after graph_finish */
     struct layer *layers;
     int layer_count;
@@ -129,7 +129,7 @@ enum ps_status graph_refuse_pattern(const struct graph *graph, const char *what,
  *   - outputs of other operators are bf16 where one of their inputs is: data, and what is made of data and constants alone,
  * stay f32 up to the first matrix;
  *   - losses, statistics, biases and the parameters of norms stay f32, tokens i32, and a cast gives what it says.
- * With mixed matrices are bf16, too, and
+ * With mixed matrices are bf16, too, embeddings only where they share their table with a product, and
  *   - outputs of products, of a value with a matrix or another value (OPERATOR_ROUNDS), and what only these read are bf16;
  *   - outputs of other operators are bf16 where all their inputs are, but for single numbers. So sums of a bf16 with an f32 are
  * f32, as are embeddings: what goes from block to block of a transformer by its residual connections.
