@@ -98,22 +98,41 @@ static enum ps_status make_places(struct ranks *ranks, const struct transport_op
     return PS_OK;
 }
 
-/* Which routes share a link with others of the same sender. Those to one receiver alone need no turns: its messages keep their
- * order. And a ready message would come late, behind the blocks that go the other way through the same connection. */
+/* The first route that shares the link of `route`, with the same sender; whether others of them lead to another receiver. */
+static int find_medium(const struct ranks *ranks, const struct ps_cluster *cluster, int route, bool *several) {
+    const struct route *list = ranks->routes.list;
+    const int *worker = ranks->instance_worker, from = worker[list[route].from], to = worker[list[route].to];
+    int first = NO_ROUTE;
+    *several = false;
+    for (int other = 0; cluster && other < ranks->routes.count; other++) {
+        int other_from = worker[list[other].from], other_to = worker[list[other].to];
+        if (other_from != from || !cluster_share_link(cluster, from, to, other_from, other_to)) continue;
+        if (first == NO_ROUTE) first = other;
+        if (other_to != to) *several = true;
+    }
+    return first;
+}
+
+/* Which routes take turns: those that share a link with others of the same sender. Those to one receiver alone need none: its
+ * messages keep their order, and a ready message would come late, behind the blocks that go the other way through the same
+ * connection. But where a sender has several routes to that receiver (of a split stage), the words for which the other way
+ * waits would come behind all of their blocks; with turns behind one. */
 static void find_media(struct ranks *ranks, const struct ps_cluster *cluster) {
-    const struct routes *routes = &ranks->routes;
-    for (int route = 0; route < routes->count; route++) {
-        int from = ranks->instance_worker[routes->list[route].from], to = ranks->instance_worker[routes->list[route].to];
-        int first = NO_ROUTE;
-        bool several = false;
-        for (int other = 0; cluster && other < routes->count; other++) {
-            int other_from = ranks->instance_worker[routes->list[other].from],
-                other_to = ranks->instance_worker[routes->list[other].to];
-            if (other_from != from || !cluster_share_link(cluster, from, to, other_from, other_to)) continue;
-            if (first == NO_ROUTE) first = other;
-            if (other_to != to) several = true;
+    const struct route *list = ranks->routes.list;
+    const int *worker = ranks->instance_worker;
+    for (int route = 0; route < ranks->routes.count; route++) {
+        bool several, back_waits = false;
+        int first = find_medium(ranks, cluster, route, &several), alike = 0;
+        for (int other = 0; other < ranks->routes.count && !several; other++) {
+            bool back;
+            if (worker[list[other].from] == worker[list[route].from] && worker[list[other].to] == worker[list[route].to])
+                alike++;
+            if (worker[list[other].from] != worker[list[route].to] || worker[list[other].to] != worker[list[route].from])
+                continue;
+            find_medium(ranks, cluster, other, &back);
+            back_waits = back_waits || back;
         }
-        ranks->shared_link[route] = several ? first : NO_ROUTE;
+        ranks->shared_link[route] = several || (alike > 1 && back_waits) ? first : NO_ROUTE;
     }
 }
 
