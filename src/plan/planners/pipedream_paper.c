@@ -318,13 +318,27 @@ static enum ps_status open_search(struct search *search, const struct costgraph 
     return fill_boundary(search, costs, error);
 }
 
-static enum ps_status write_answer(struct search *search, struct planner_answer *answer, struct ps_error *error) {
+/* The elements that the program leaves out: nothing reads them, so they can be computed last. */
+static void add_left_out(const struct ideals *ideals, const struct costgraph *costs, struct planner_answer *answer) {
+    int counted = 0;
+    for (int n = 0; n < costs->node_count; n++) {
+        if (counted < ideals->node_count && ideals->nodes[counted] == n)
+            counted++;
+        else if (!costs->nodes[n].input)
+            answer->order[answer->order_count++] = n;
+    }
+    answer->stages[answer->stage_count - 1].last = answer->order_count - 1;
+}
+
+static enum ps_status write_answer(struct search *search, const struct costgraph *costs, struct planner_answer *answer,
+                                   struct ps_error *error) {
     const struct ideals *ideals = search->ideals;
     size_t machines = (size_t)search->machines;
     int count = 0, *uppers = arena_take(&search->arena, machines, sizeof *uppers);
     struct step *steps = arena_take(&search->arena, machines, sizeof *steps);
     answer->stages = arena_take(&answer->arena, machines, sizeof *answer->stages);
-    answer->order = arena_take(&answer->arena, (size_t)ideals->node_count, sizeof *answer->order);
+    int nodes = ideals->of_graph ? costs->node_count : ideals->node_count;
+    answer->order = arena_take(&answer->arena, (size_t)nodes, sizeof *answer->order);
     TRY(arena_check(&search->arena, "a plan", error));
     TRY(arena_check(&answer->arena, "a plan", error));
     for (int m = search->machines, i = ideals->count - 1; m > 0; count++) {
@@ -334,6 +348,7 @@ static enum ps_status write_answer(struct search *search, struct planner_answer 
         m -= steps[count].replicas;
     }
     while (count-- > 0) planner_add_stage(answer, ideals, steps[count].from, uppers[count], steps[count].replicas);
+    if (ideals->of_graph) add_left_out(ideals, costs, answer);
     return PS_OK;
 }
 
@@ -352,7 +367,7 @@ static enum ps_status solve_ideals(const struct planner_problem *problem, const 
         goto out;
     }
     answer->objective_s = answer->lower_bound_s = period_ns / 1e9;
-    status = write_answer(&search, answer, error);
+    status = write_answer(&search, problem->graph, answer, error);
 out:
     arena_release(&search.arena);
     return status;
