@@ -3,7 +3,7 @@
 #   over WORKERS ARGUMENT...   the program by mpirun on so many hosts; its standard output
 #   describe WORKERS           a cluster file of so many hosts into $work/described.json, by the measured $bandwidth and $latency
 mpirun=$(command -v mpirun.openmpi || command -v mpirun)
-[ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && command -v tc >/dev/null || { echo "needs root, ip and tc" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && command -v tc >/dev/null || { echo "needs root, ip and tc" >&2; exit 77; }
 
 down() {
     host=0

@@ -1,7 +1,8 @@
 #!/bin/sh
 # PipeOptim's Figure 8: throughput of BERT-48, sequences of 128, on one to three nodes of four P100, a stage for each GPU: a cluster
 # file with two levels of links. The paper does not say the bandwidths: 10 GB/s within a node, and between nodes 1.25 (and, to show
-# what it decides, 0.125 and 10). Micro-batches of 8; GPipe's and 2BW's mini-batch has as many as there are GPUs.
+# what it decides, 0.125 and 10). Micro-batches of 8; GPipe's and 2BW's mini-batch has as many as there are GPUs. The model lets
+# gradients be added where they are computed, in no time; the last lines have a pass of its own for it, as long as an update.
 set -eu
 cd "$(dirname "$0")/../../.."
 . bench/common.sh
@@ -15,15 +16,19 @@ nodes_of() { # NODES GB/s
             printf ", {\"from\": %d, \"to\": %d, \"bandwidth_bytes_per_s\": 1e10, \"latency_s\": 5e-6}", v, w
         print "]}" }' >"$work/nodes.json"
 }
+awk '/"update_s"/ { update = $2 + 0 } /"accumulate_s"/ { printf "\"accumulate_s\": %.9g,\n", update; next } { print }' \
+    "$work/bert48.json" >"$work/adding.json"
 echo "GB/s between nodes, nodes: samples a second"
 echo "                          GPipe  PipeDream        2BW  Vanilla-1F1B  PipeOptim"
-for rate in 1.25 0.125 10; do
+for rate in 1.25 0.125 10 adding; do
+    profile=bert48 between=$rate
+    [ $rate != adding ] || profile=adding between=1.25
     for nodes in 1 2 3; do
-        nodes_of $nodes $rate
+        nodes_of $nodes $between
         printf '%s %s' $rate $nodes
         for method in "gpipe sync $((4 * nodes))" "1f1b-async stash 1" "1f1b-async 2bw $((4 * nodes))" "1f1b-async latest 1" "1f1b-async pipeoptim 1"; do
             set -- $method
-            "$penstock" plan --profile "$work/bert48.json" --cluster "$work/nodes.json" --method pipedream --recompute \
+            "$penstock" plan --profile "$work/$profile.json" --cluster "$work/nodes.json" --method pipedream --recompute \
                 --schedule "$1" --weights "$2" --micro-batches "$3" --optimizer adam --json -q >"$work/plan.json"
             printf ' %s' "$(field throughput_samples_per_s <"$work/plan.json")"
         done
