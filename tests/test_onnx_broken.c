@@ -228,6 +228,22 @@ static void test_many(void **state) {
     refused(&graph, "has no operator");
 }
 
+/* Rows of numbers joined with the batch are not one number for each sample. */
+static void test_flat_output(void **state) {
+    (void)state;
+    struct bytes graph = {0}, shape = {0};
+    put_number(&shape, 1, 1);
+    put_number(&shape, 2, 7);
+    put_text(&shape, 8, "all");
+    put_bytes(&shape, 9, &(int64_t){12}, sizeof(int64_t));
+    put_message(&graph, 5, &shape);
+    free(shape.data);
+    put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+    put_node(&graph, "Reshape", (const char *[]){"x", "all", NULL}, "flat");
+    put_value(&graph, 12, "flat", (int64_t[]){12}, 1);
+    refused(&graph, "model.onnx: output: its only dimension has more than the batch");
+}
+
 /* One of a single letter is one, though none that is known. */
 static void test_unknown(void **state) {
     (void)state;
@@ -397,10 +413,11 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_external), cmocka_unit_test(test_mutated),
-        cmocka_unit_test(test_long),       cmocka_unit_test(test_numbers),  cmocka_unit_test(test_attribute_kinds),
+        cmocka_unit_test(test_small),           cmocka_unit_test(test_names),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_attributes),      cmocka_unit_test(test_nesting),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_external), cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_flat_output),     cmocka_unit_test(test_long),     cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_attribute_kinds),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

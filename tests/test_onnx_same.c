@@ -62,6 +62,10 @@ static const struct {
      {"a AveragePool x kernel_shape=[1,1]; m MaxPool a kernel_shape=[1,1] strides=[1,1]; g GlobalAveragePool m; f Flatten g; "
       "p MatMul f w",
       "g GlobalAveragePool x; f Flatten g; p MatMul f w"}},
+    {"one number for each sample, with and without a dimension of its own",
+     {"w 6,1"},
+     "6",
+     {"m MatMul x w; p Squeeze m i:1", "p MatMul x w"}},
     {"a smaller value that lies in another order than the larger",
      {"v 4,1,2", "w 4,4"},
      "4,3,2",

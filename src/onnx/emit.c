@@ -646,15 +646,15 @@ static enum ps_status emit_step(struct emitting *e, struct step *step) {
     return status == PS_USAGE ? PS_BAD_INPUT : status;
 }
 
-/* The classes innermost: of a picture of classes its dimension 1, else the last. */
+/* The classes innermost: of a picture of classes its dimension 1, else the last; of one number for each sample that number. */
 static enum ps_status emit_output(struct emitting *e, int *node) {
     const struct view *out = e->l->output_view;
     struct wanted w;
-    if (out->rank < 2) return emit_refuse(e, "the output has no classes");
+    if (out->rank == 1 && view_has_atoms(out, 0)) return emit_refuse(e, "its only dimension has more than the batch");
     if (out->rank == 4) {
         TRY(wanted_image(e, out, &w));
     } else
-        TRY(wanted_features(e, out, out->rank - 1, &w));
+        TRY(wanted_features(e, out, out->rank == 1 ? 1 : out->rank - 1, &w));
     return emit_arrange(e, &w, node);
 }
 
