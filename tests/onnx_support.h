@@ -46,20 +46,27 @@ static inline void put_message(struct bytes *to, int field, struct bytes *messag
     message->size = 0;
 }
 
-/* name: an input or output of the graph (`field`), of f32. */
-static inline void put_value(struct bytes *graph, int field, const char *name, const int64_t *dims, int rank) {
+enum { ONNX_F32 = 1, ONNX_I64 = 7 };
+
+/* name: an input or output of the graph (`field`). */
+static inline void put_value_of(struct bytes *graph, int field, const char *name, uint64_t onnx_type, const int64_t *dims,
+                                int rank) {
     struct bytes value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
     for (int d = 0; d < rank; d++) {
         put_number(&dim, 1, (uint64_t)dims[d]);
         put_message(&shape, 1, &dim);
     }
-    put_number(&tensor, 1, 1);
+    put_number(&tensor, 1, onnx_type);
     put_message(&tensor, 2, &shape);
     put_message(&type, 1, &tensor);
     put_text(&value, 1, name);
     put_message(&value, 2, &type);
     put_message(graph, field, &value);
     free(value.data), free(type.data), free(tensor.data), free(shape.data), free(dim.data);
+}
+
+static inline void put_value(struct bytes *graph, int field, const char *name, const int64_t *dims, int rank) {
+    put_value_of(graph, field, name, ONNX_F32, dims, rank);
 }
 
 static inline void put_node(struct bytes *graph, const char *op, const char *inputs[], const char *output) {

@@ -239,7 +239,32 @@ static void test_the_larger_stays(void **state) {
     }
 }
 
+/* A whole number for each sample is a sequence of one, as it is in a network file. */
+static void test_a_number_is_a_sequence(void **state) {
+    (void)state;
+    struct bytes graph = {0};
+    struct ps_network *network = NULL, *read = NULL;
+    put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+    put_value_of(&graph, 11, "k", ONNX_I64, (int64_t[]){SAMPLES}, 1);
+    put_node(&graph, "Gather", (const char *[]){"w", "k", NULL}, "p");
+    put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
+    struct bytes file = model_of(&graph);
+    assert_ok(onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error));
+    char *text = ps_network_json(network);
+    assert_non_null(text);
+    assert_ok(network_parse(text, strlen(text), "network.json", &read, &test_error));
+    const struct ps_input before = ps_network_input(network, 0), after = ps_network_input(read, 0);
+    assert_int_equal(before.rank, after.rank);
+    assert_memory_equal(before.shape, after.shape, sizeof before.shape);
+    assert_string_equal(ps_network_info(network).hash, ps_network_info(read).hash);
+    free(text);
+    ps_network_destroy(read);
+    ps_network_destroy(network);
+    free(file.data);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_the_larger_stays)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_the_larger_stays),
+                                       cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -539,7 +539,7 @@ static enum ps_status emit_input(struct emitting *e) {
         count += view_pieces(out, axis, pieces + count);
         if (d == out->rank - 3 && out->rank == 3) memory[groups++] = 1; /* (N, T, D): a sequence */
     }
-    if (tokens && out->rank == 2) memory[1] = memory[2] = 1, groups = 3;
+    if (tokens && out->rank <= 2) memory[1] = memory[2] = 1, groups = 3; /* so many, or one */
     struct list sides = list_of_sides(memory, groups > 0 ? groups : 1);
     a.type = tokens ? TYPE_I32 : TYPE_F32;
     a.sides.count = sides.count;
