@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,8 +77,14 @@ void output_prepare(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* As `head` does, who has what they wanted. */
+static bool reader_is_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 enum ps_status output_finish(struct ps_error *error) {
     bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
-    if (!failed) return PS_OK;
+    if (!failed || reader_is_gone()) return PS_OK;
     return message_set(error, PS_IO, "standard output: %s", errno != 0 ? strerror(errno) : "writing failed");
 }

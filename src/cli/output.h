@@ -26,7 +26,7 @@ bool output_colour(void);
 /* Opens file descriptors 0 to 2 if they are closed, so that no file that is opened later becomes standard output, and makes
  * writing to a closed pipe, or beyond a limit of files' sizes, an error instead of a signal. */
 void output_prepare(void);
-/* Flushes standard output; PS_IO if not all of it could be written. */
+/* Flushes standard output; PS_IO if not all of it could be written, unless a pipe's reader wanted no more. */
 enum ps_status output_finish(struct ps_error *error);
 
 #endif
