@@ -85,6 +85,12 @@ def test_errors_have_status_line_and_hint(profile):
         penstock.Network("lenet6")
     with pytest.raises(TypeError, match="no option 'shedule'; did you mean 'schedule'"):
         penstock.plan(profile, 2, shedule="1f1b")
+    with pytest.raises(TypeError, match="no option 'learning_rate'; there are .*micro_batch, "):
+        penstock.plan(profile, 2, learning_rate=1)
+    with pytest.raises(TypeError, match="schedule: a text is wanted, not list"):
+        penstock.plan(profile, 2, schedule=["1f1b"])
+    with pytest.raises(penstock.UsageError, match="schedule: '1' is not known"):  # and no address of a text
+        penstock.plan(profile, 2, schedule=1)
     with pytest.raises(penstock.UsageError, match="1f1b-async: weights are updated"):
         penstock.plan(profile, 2, schedule="1f1b-async").torch_csv()
 
@@ -163,6 +169,17 @@ def test_data_are_held_against_the_network(plan):
         penstock.train(plan, (pictures, labels.astype(float)), epochs=1)
     with pytest.raises(ValueError, match="'data' is missing; the network takes data, and there are picture, labels"):
         penstock.train(plan, {"picture": pictures, "labels": labels}, epochs=1)
+    with pytest.raises(ValueError, match="3 values; the network takes data and behind them labels"):
+        penstock.train(plan, (pictures, pictures, labels), epochs=1)
+
+    class Loader:
+        dataset = pictures, labels
+
+        def __iter__(self):
+            return iter(())
+
+    with pytest.raises(TypeError, match="not Loader; give the loader's dataset"):
+        penstock.train(plan, Loader(), epochs=1)
     for without in pictures, {"data": pictures}:
         with pytest.raises(ValueError, match="labels are missing"):
             penstock.train(plan, without, epochs=1)

@@ -100,6 +100,32 @@ def test_export_keeps_dropout_and_restores_the_mode(work):
     assert losses[0] != losses[1]
 
 
+class Tabular(torch.nn.Module):
+    """Several inputs, a whole number for each sample among them, and one number out of each."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.kinds, self.head = torch.nn.Embedding(5, 3), torch.nn.Linear(9, 1)
+        self.drop = torch.nn.Dropout(dropout)
+
+    def forward(self, numbers, kind):
+        return self.head(self.drop(torch.cat([numbers, self.kinds(kind)], 1))).squeeze(-1)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_tables(dropout):
+    torch.manual_seed(0)
+    model, numbers, kind, goal = Tabular(dropout), torch.randn(64, 6), torch.randint(0, 5, (64,)), torch.randn(64)
+    network = penstock.export(model, (numbers[:4], kind[:4]))
+    assert [one.name for one in network.inputs] == ["numbers", "kind"]
+    named = {"numbers": numbers, "kind": kind}
+    ways = [(named, goal), (numbers, kind, goal), {**named, "labels": goal}, torch.utils.data.TensorDataset(numbers, kind, goal)]
+    runs = [penstock.train(network, data, workers=2, batch=BATCH, steps=4) for data in ways]
+    assert len({run.info.loss for run in runs}) == 1
+    runs[0].load_into(model.eval())
+    assert penstock.predict(runs[0], named).ravel() == pytest.approx(model(numbers, kind).detach().numpy(), abs=1e-5)
+
+
 def test_torch_datasets_and_initial_weights(exported, work):
     images, labels = tensors(work)
     data = torch.utils.data.TensorDataset(images, labels)

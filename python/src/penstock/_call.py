@@ -7,6 +7,7 @@ import ctypes
 import difflib
 import enum
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -129,6 +130,13 @@ def encode(value: Any) -> Any:
     return str(value).encode() if value is not None and not isinstance(value, (int, float, bytes)) else value
 
 
+def _text(name: str, value: Any) -> Any:
+    """What a text option is given: numbers count as they are written, other objects are a mistake."""
+    if not isinstance(value, (str, bytes, os.PathLike, int, float)):
+        raise TypeError(f"{name}: a text is wanted, not {type(value).__name__}")
+    return encode(str(value) if isinstance(value, (int, float)) else value)
+
+
 def fill(options: Mapping[str, Any], *targets: ctypes.Structure) -> None:
     """Sets fields of structs of options: each in the first struct that has a field of its name."""
     for name, value in options.items():
@@ -136,12 +144,13 @@ def fill(options: Mapping[str, Any], *targets: ctypes.Structure) -> None:
             kind = dict(target._fields_).get(name)  # type: ignore[arg-type]
             if kind is not None and name != "struct_size":
                 if value is not None:
-                    setattr(target, name, encode(value) if kind is ctypes.c_char_p else value)
+                    setattr(target, name, _text(name, value) if kind is ctypes.c_char_p else value)
                 break
         else:
             known = [field[0] for target in targets for field in target._fields_ if field[0] != "struct_size"]
             near = difflib.get_close_matches(name, known, 1)
-            raise TypeError(f"there is no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise TypeError(f"there is no option {name!r}" +
+                            (f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"))
 
 
 def options(name: str) -> Any:

@@ -16,7 +16,8 @@ from ._weights import to_numpy
 
 
 class MapDataset(Protocol):
-    """A dataset of PyTorch's: its items are (input, label), or (inputs, label) with a tuple or mapping of several."""
+    """A dataset of PyTorch's: its items are (input, label), (input, another, label), or (inputs, label) with a tuple or mapping
+    of several."""
 
     def __getitem__(self, index: int, /) -> Any: ...
 
@@ -24,8 +25,8 @@ class MapDataset(Protocol):
 
 
 #: What ``train``, ``evaluate`` and ``predict`` take as data: a dataset; a spec as on the command line ("cifar10:DIR"); arrays or
-#: tensors (inputs, labels), or by name; inputs alone, to predict from; a dataset of PyTorch's.
-Data = "Dataset | str | tuple[Any, Any] | Mapping[str, Any] | MapDataset"
+#: tensors (inputs, labels), (input, another, labels), or by name; inputs alone, to predict from; a dataset of PyTorch's.
+Data = "Dataset | str | tuple[Any, ...] | Mapping[str, Any] | MapDataset"
 
 _PARTS = {None: "PS_PART_USUAL", "train": "PS_PART_TRAIN", "test": "PS_PART_TEST"}
 
@@ -90,6 +91,14 @@ def _several(value: Any, wanted: Sequence[Input]) -> list[Any]:
     return found
 
 
+def _parted(given: Any, inputs: Sequence[Input], target: Input) -> tuple[Any, Any]:
+    """The inputs, and the labels behind them."""
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 1 + len(inputs)):
+        count = f"{len(given)} values" if isinstance(given, (tuple, list)) else type(given).__name__
+        raise ValueError(f"{count}; the network takes {', '.join(one.name for one in inputs)} and behind them {target.name}")
+    return (given[0] if len(given) == 2 else tuple(given[:-1])), given[-1]
+
+
 def as_dataset(data: Any, network: Network, *, part: str | None = None, name: str = "data", labelled: bool = False) -> Dataset:
     """A dataset of whatever ``Data`` allows, for a network.
 
@@ -107,7 +116,7 @@ def as_dataset(data: Any, network: Network, *, part: str | None = None, name: st
         if hasattr(data, "dtype"):
             given, labels = data, None
         elif isinstance(data, tuple):
-            given, labels = data
+            given, labels = _parted(data, inputs, target)
         else:
             given, labels = data, data.get(target.name, data.get("labels"))
         arrays = [_arranged(value, one, True) for value, one in zip(_several(given, inputs), inputs)]
@@ -127,11 +136,13 @@ def as_dataset(data: Any, network: Network, *, part: str | None = None, name: st
         samples = len(data)
 
         def sample(index: int) -> tuple[list[Any], Any]:
-            given, label = data[index]
+            given, label = _parted(data[index], inputs, target)
             return ([_arranged(value, one, False) for value, one in zip(_several(given, inputs), inputs)],
                     _arranged(label, target, False))
     else:
-        raise TypeError(f"data are a spec, (inputs, labels), a mapping of arrays or a dataset with items, not {type(data).__name__}")
+        loader = "; give the loader's dataset: mini-batches are made here" if hasattr(data, "dataset") else ""
+        raise TypeError(f"data are a spec, (inputs, labels), a mapping of arrays or a dataset with items, not "
+                        f"{type(data).__name__}{loader}")
     return _from_samples(sample, samples, inputs, target, name)
 
 

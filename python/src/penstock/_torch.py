@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import tempfile
 import warnings
@@ -15,9 +16,17 @@ import numpy
 from ._objects import Network, PathLike
 
 
+def _input_names(model: Any, examples: tuple[Any, ...]) -> list[str] | None:
+    """As ``forward`` calls them; None where it takes them by ``*args``, or examples are no tensors."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [one.name for one in inspect.signature(model.forward).parameters.values() if one.kind in positional]
+    alone = all(hasattr(example, "dtype") for example in examples)
+    return names[:len(examples)] if alone and len(names) >= len(examples) else None
+
+
 def export(model: Any, example: Any, path: PathLike | None = None) -> Network:
     """A network of a PyTorch module, with its weights, by ``torch.onnx``. ``example`` is an input, or a tuple of them, with two
-    samples or more. Without ``path`` the ONNX file goes when the network does.
+    samples or more; inputs are named as ``forward`` names them. Without ``path`` the ONNX file goes when the network does.
 
     The exporter of ``torch.export`` leaves dropout out; models that have some are exported by the older one. It cannot be used
     for what only ``torch.export`` understands; set dropout to 0 then.
@@ -35,7 +44,7 @@ def export(model: Any, example: Any, path: PathLike | None = None) -> Network:
             warnings.simplefilter("ignore")
             if drops:
                 torch.onnx.export(model, examples, str(file), dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
-                                  do_constant_folding=False)
+                                  do_constant_folding=False, input_names=_input_names(model, examples))
             else:
                 torch.onnx.export(model, examples, str(file), dynamo=True, optimize=False, external_data=False, verbose=False)
     finally:
