@@ -370,6 +370,29 @@ once again
 grep -q "^info: profiling .*: anew, as a run did not agree with what was measured before$" err || complain "costs are taken that a run did not agree with"
 grep -q '"forward_s": 1,' "$file" && complain "the old costs are kept"
 
+begins "a hint that fits"
+refused 4 "needs .*, but worker 1 has 100 KiB" plan --profile measured.json --workers 2 --memory 100KiB
+fitting=$(sed -n 's/^with --memory \([^ ]*\) for each worker a plan fits$/\1/p' err)
+[ -n "$fitting" ] && done_by plan --profile measured.json --workers 2 --memory "$fitting" -q
+
+begins "what repeats a run"
+one="--model lenet5,input=16 --data synthetic:images,samples=64 --batch 16"
+# shellcheck disable=SC2086
+done_by train $one --steps 3 --out measured-cut
+grep -q -- "another measurement may cut elsewhere, .*; --plan measured-cut/plan.json repeats this one$" err ||
+    complain "nothing says that the cut was measured, and what repeats it"
+done_by train --plan measured-cut/plan.json ${one#--model * } --steps 3 --out repeated && [ "$(sum measured-cut)" = "$(sum repeated)" ] ||
+    complain "--plan does not repeat the run"
+
+begins "progress on a narrow terminal"
+if command -v script >/dev/null; then
+    # shellcheck disable=SC2086
+    script -qec "stty cols 40; '$PENSTOCK' train $one --steps 200 --workers 2 --method uniform" typescript >out 2>&1
+    tr '\r' '\n' <typescript | sed "s/$(printf '\033')\[[0-9;]*[A-Za-z]//g" >shown
+    grep -q '^training .*/200)' shown || complain "no progress"
+    grep '^\(training\|profiling\|planning\) .*[0-9]/[0-9]' shown | grep -E '^.{40}' && complain "progress takes the 40 columns, or more"
+fi
+
 begins "where the results go"
 "$PENSTOCK" models >/dev/full 2>err
 [ $? -eq 5 ] || complain "a full disk is not status 5"
@@ -420,6 +443,14 @@ awk 'match($0, /"loss": [0-9.]+/) { sum += substr($0, RSTART + 8, RLENGTH - 8); 
     complain "log.jsonl: epoch_loss is not the mean of loss"
 refused 2 "--evaluate-every: there is nothing to evaluate on; give --valid" train --model lenet5 --workers 2 --data synthetic:images \
     --steps 2 --evaluate-every 1
+# What is found before anything is measured, and the network that costs are for.
+: >a-file
+for place in a-file a-file/run; do
+    refused 5 "--out: $place: cannot write there: Not a directory" train --model lenet5 --data synthetic:images,samples=64 --out $place
+    grep -q profiling err && complain "profiled before $place was looked at"
+done
+refused 2 "the profile is for the network lenet5,input=16 .*, and this is lenet5 " train --model lenet5 --profile measured.json --workers 1 \
+    --data synthetic:images,samples=64
 refused 2 "fewer than a mini-batch of 1000000" train --model lenet5 --data synthetic:images,samples=128 --batch 1000000 --steps 1
 # shellcheck disable=SC2086
 done_by compare --train --grid --methods uniform --weights latest --model lenet5 --workers 2 --batch 16 --micro-batches 2 --steps 2 \

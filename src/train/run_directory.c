@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,25 @@
 
 #define PATH_SIZE 4096
 
+/* The directory, or what is there of the way to it, can be written. */
+static enum ps_status check_place(const char *path, struct ps_error *error) {
+    char place[PATH_SIZE];
+    struct stat found;
+    snprintf(place, sizeof place, "%s", path);
+    bool there = stat(place, &found) == 0;
+    for (const char *above = NULL; !there && errno == ENOENT && (!above || strcmp(above, ".") != 0);) {
+        above = dirname(place);
+        memmove(place, above, strlen(above) + 1);
+        there = stat(place, &found) == 0;
+    }
+    if (there && !S_ISDIR(found.st_mode)) {
+        there = false;
+        errno = ENOTDIR;
+    }
+    if (there && access(place, W_OK | X_OK) == 0) return PS_OK;
+    return error_set(error, PS_IO, "`out`: %s: cannot write there: %s", path, strerror(errno));
+}
+
 enum ps_status run_directory_check(const char *path, struct ps_error *error) {
     static const char *const traces[] = {"config.json", "summary.json"};
     char place[PATH_SIZE];
@@ -29,7 +49,7 @@ enum ps_status run_directory_check(const char *path, struct ps_error *error) {
         error_hint(error, "choose another directory, or remove this one");
         return PS_USAGE;
     }
-    return PS_OK;
+    return path ? check_place(path, error) : PS_OK;
 }
 
 /* --------------------------------------------------------------------- directory */

@@ -26,7 +26,7 @@ struct run_directory {
     bool complete;             /* of a run that had ended before it was resumed: nothing is written any more */
 };
 
-/* Is the directory free? Asked before anything takes long. PS_USAGE if not. */
+/* Is the directory free, and can it be written? Asked before anything takes long. PS_USAGE if it is not free. */
 enum ps_status run_directory_check(const char *path, struct ps_error *error);
 /* Makes it (or takes that of a run that goes on, `before`) and locks it. PS_USAGE: it is being trained in, or not free. */
 enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
