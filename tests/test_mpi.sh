@@ -344,6 +344,11 @@ library() {
     over 2 cluster -o cluster.json -q
     [ $status -eq 0 ] && "$PENSTOCK" plan --profile profile.json --cluster cluster.json -q >/dev/null 2>>err ||
         complain "$mpirun: penstock cluster, status $status"
+    # Ranks that are bound to a core each, as Open MPI does unasked, have the cores of both.
+    if [ "$("$PENSTOCK" devices --json | sed -n 's/^ *"cores": \([0-9]*\).*/\1/p')" -ge 2 ]; then
+        timeout 100 "$mpirun" -bind-to core -n 2 "$program" cluster -o bound.json -q >out 2>err || complain "$mpirun: bound ranks, status $?"
+        grep -q '"cores": 1' bound.json && complain "$mpirun: two bound ranks count one core"
+    fi
     over 2 models --json
     [ $status -eq 0 ] && [ "$(grep -c '"name": "lenet5"' out)" -eq 1 ] || complain "$mpirun models: status $status, or written twice"
     over 1 train --model $model --data synthetic:images,samples=96 --batch 8 --steps 1 --device reference -q
