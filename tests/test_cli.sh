@@ -43,6 +43,11 @@ refused 2 "--profile: a value is missing before '--workers'" plan --profile --wo
 refused 2 "--profile: the value is empty" plan --profile ""
 refused 2 "--profiel: there is no such option; did you mean --profile" plan --profiel f
 refused 2 "--work: there is no such option; did you mean --workers" plan --work 4
+refused 2 "--batch-size: there is no such option; did you mean --batch\?" train --batch-size 4
+refused 2 "--output: there is no such option; did you mean --out\?" train --output runs
+refused 2 "--learning-rate: there is no such option; did you mean --lr\?" train --learning-rate 0.1
+refused 2 "--learning-rate: there is no such option\$" plan --learning-rate 0.1
+refused 2 "--quantum: there is no such option\$" train --quantum
 refused 2 "--json: takes no value" plan --json=1
 refused 2 "-Z: there is no such option" plan -Z
 refused 2 "'stray': an option was expected" plan stray

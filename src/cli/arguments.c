@@ -49,6 +49,28 @@ static int find_letter(const struct reading *reading, int letter) {
     return -1;
 }
 
+/* What other programs for training call ours. */
+static const char *const elsewhere[][2] = {{"learning-rate", "lr"},       {"bf16", "precision"},  {"dtype", "precision"},
+                                           {"nproc-per-node", "workers"}, {"max-steps", "steps"}, {"num-epochs", "epochs"}};
+
+/* The option that is likely to be meant; NULL: none is. */
+static const char *find_meant(const struct reading *reading, const char *name) {
+    const char *names[ROWS_MAX], *begun = NULL;
+    for (int i = 0; i < reading->count; i++) names[i] = reading->row[i]->name;
+    for (int i = 0; i < reading->count; i++) /* what begins so */
+        if (name[0] != '\0' && strncmp(names[i], name, strlen(name)) == 0) return names[i];
+    for (size_t e = 0; e < sizeof elsewhere / sizeof *elsewhere; e++)
+        for (int i = 0; i < reading->count && strcmp(name, elsewhere[e][0]) == 0; i++)
+            if (strcmp(names[i], elsewhere[e][1]) == 0) return names[i];
+    const char *nearest = nearest_name(name, names, (size_t)reading->count); /* what differs by few letters */
+    if (nearest != NULL) return nearest;
+    for (int i = 0; i < reading->count; i++) { /* the most that it begins with: "batch" of "batch-size" */
+        const size_t length = strlen(names[i]);
+        if (length > 2 && strncmp(names[i], name, length) == 0 && (begun == NULL || length > strlen(begun))) begun = names[i];
+    }
+    return begun;
+}
+
 /* `word` stands where an option should and is none of ours. */
 static enum ps_status refuse_word(const struct reading *reading, const char *word, int letter, struct ps_error *error) {
     if (strncmp(word, "--", 2) != 0) {
@@ -57,13 +79,7 @@ static enum ps_status refuse_word(const struct reading *reading, const char *wor
     }
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    const char *names[ROWS_MAX];
-    for (int i = 0; i < reading->count; i++) names[i] = reading->row[i]->name;
-    const char *nearest = NULL; /* what begins so, before what differs by few letters */
-    for (int i = 0; nearest == NULL && i < reading->count; i++) {
-        if (name[0] != '\0' && strncmp(names[i], name, strlen(name)) == 0) nearest = names[i];
-    }
-    if (nearest == NULL) nearest = nearest_name(name, names, (size_t)reading->count);
+    const char *nearest = find_meant(reading, name);
     if (nearest == NULL) return message_set(error, PS_USAGE, "--%s: there is no such option", name);
     return message_set(error, PS_USAGE, "--%s: there is no such option; did you mean --%s?", name, nearest);
 }
