@@ -15,16 +15,18 @@ static const char *const never_slower_schedules[] = {NULL,          NULL,      "
                                                      "interleaved", "zb-h1",   "zb-h2",   "zb-v",   "1f1b-star"};
 static const char *const never_slower_weights[] = {NULL,    NULL,  NULL,        NULL,    "auto",      "sync",   "latest",
                                                    "stash", "2bw", "spectrain", "xpipe", "pipeoptim", "horizon"};
+static const char *const never_slower_wires[] = {NULL, NULL, NULL, "bf16", "int8"};
 enum {
+    NEVER_WIRES = sizeof never_slower_wires / sizeof *never_slower_wires,
     NEVER_SCHEDULES = sizeof never_slower_schedules / sizeof *never_slower_schedules,
     NEVER_WEIGHTS = sizeof never_slower_weights / sizeof *never_slower_weights
 };
 
 /* The simulated period per sample; INFINITY: there is no plan that runs. */
 static double sample_s(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method,
-                       const char *schedule, const char *weights) {
+                       const char *schedule, const char *weights, const char *wire) {
     struct ps_plan_options options = {
-        .struct_size = sizeof options, .method = method, .schedule = schedule, .weights = weights};
+        .struct_size = sizeof options, .method = method, .schedule = schedule, .weights = weights, .wire = wire};
     struct ps_plan *plan;
     struct ps_error refusal = {0};
     enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &refusal);
@@ -39,24 +41,26 @@ static double sample_s(const struct ps_profile *profile, const struct ps_cluster
 }
 
 static void check_never_slower(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *schedule,
-                               const char *weights, const char *where) {
+                               const char *weights, const char *wire, const char *where) {
     double found_s[NEVER_METHODS];
-    for (int m = 0; m < NEVER_METHODS; m++) found_s[m] = sample_s(profile, cluster, never_slower_methods[m], schedule, weights);
+    for (int m = 0; m < NEVER_METHODS; m++)
+        found_s[m] = sample_s(profile, cluster, never_slower_methods[m], schedule, weights, wire);
     for (int m = 0; m < NEVER_METHODS; m++) {
         /* madpipe has a schedule of its own, without a flush */
         bool contains = m == NEVER_AUTO || m == NEVER_BIPARTITION || (m == NEVER_MADPIPE && isfinite(found_s[m]));
         for (int other = 0; other < NEVER_METHODS && contains; other++)
             if ((m == NEVER_AUTO || other == NEVER_PIPEDREAM) && found_s[m] > found_s[other] * (1 + 1e-9))
-                fail_msg("%s, %d workers, schedule %s, weights %s: %s takes %.9g s a sample, %s %.9g", where, cluster->workers,
-                         schedule ? schedule : "open", weights ? weights : "open", never_slower_methods[m], found_s[m],
-                         never_slower_methods[other], found_s[other]);
+                fail_msg("%s, %d workers, schedule %s, weights %s, wire %s: %s takes %.9g s a sample, %s %.9g", where,
+                         cluster->workers, schedule ? schedule : "open", weights ? weights : "open", wire ? wire : "none",
+                         never_slower_methods[m], found_s[m], never_slower_methods[other], found_s[other]);
     }
 }
 
 static void check_drawn(struct random_key key, const struct ps_profile *profile, const struct ps_cluster *cluster,
                         const char *where) {
     check_never_slower(profile, cluster, never_slower_schedules[random_below(key, 2000, NEVER_SCHEDULES)],
-                       never_slower_weights[random_below(key, 2001, NEVER_WEIGHTS)], where);
+                       never_slower_weights[random_below(key, 2001, NEVER_WEIGHTS)],
+                       never_slower_wires[random_below(key, 2002, NEVER_WIRES)], where);
 }
 
 static double drawn_bandwidth(struct random_key key, uint64_t drawn) {

@@ -80,7 +80,7 @@ static void on_found(void **state) {
         test_file_write(path, found[i].profile, strlen(found[i].profile));
         assert_ok(ps_profile_read(path, &profile, &test_error));
         assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
-        check_never_slower(profile, cluster, found[i].schedule, found[i].weights, "found");
+        check_never_slower(profile, cluster, found[i].schedule, found[i].weights, NULL, "found");
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }

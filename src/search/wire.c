@@ -3,7 +3,8 @@
  *
  * The search knows no codecs. It is given links that are faster by what the codecs save, which moves cuts to where they are
  * best with them; then the plan gets the codecs at each of its cuts, and of its sums over replicas, and is simulated on the
- * links as they are.
+ * links as they are. That may put plans in another order than the search did, which does not know what encoding takes; so a
+ * method whose plans include those of others is held against each of them.
  *
  * `auto` does so for each codec that loses no more than its allowance, and takes the fastest plan, of equally fast ones the one
  * that loses least. Then each cut and direction, and each sum, in turn loses as little as it can without slowing the pipeline.
@@ -53,14 +54,16 @@ static enum ps_status predict(const struct wire_search *search, struct ps_plan *
     return status;
 }
 
-static enum ps_status plan_with(const struct wire_search *search, const struct wires *wires, struct ps_plan **plan,
-                                struct ps_error *error) {
+static enum ps_status plan_by(const struct wire_search *search, const char *method, const struct wires *wires,
+                              struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options options = *search->options;
+    options.method = method;
     const double saved = fmin(saving(&wires->activation), saving(&wires->gradient));
     struct ps_cluster *faster;
     struct ps_plan *made = NULL;
     TRY(cluster_copy(search->cluster, &faster, error));
     for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saved;
-    enum ps_status status = search->find(search->profile, faster, search->options, &made, error);
+    enum ps_status status = search->find(search->profile, faster, &options, &made, error);
     ps_cluster_destroy(faster);
     for (int s = 0; status == PS_OK && s < made->stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
@@ -74,6 +77,39 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     }
     *plan = made;
     return PS_OK;
+}
+
+/* Replaces the plan (NULL: there is none) by that of another method, if that is faster. */
+static void try_method(const struct wire_search *search, const char *method, const struct wires *wires, struct ps_plan **plan) {
+    struct ps_plan *made;
+    if (plan_by(search, method, wires, &made, NULL) != PS_OK) return;
+    struct ps_plan *slower = made;
+    if (made->predicted.simulated &&
+        (!*plan || made->predicted.throughput_samples_per_s > (*plan)->predicted.throughput_samples_per_s)) {
+        slower = *plan;
+        *plan = made;
+    }
+    ps_plan_destroy(slower);
+}
+
+static enum ps_status plan_with(const struct wire_search *search, const struct wires *wires, struct ps_plan **plan,
+                                struct ps_error *error) {
+    const char *method = search->options->method;
+    const bool any = search_is_auto(method);
+    const struct planner *planner = any ? NULL : planner_find(method);
+    struct ps_plan *made = NULL;
+    enum ps_status status = plan_by(search, method, wires, &made, error);
+    const bool simulated = status == PS_NO_PLAN || (status == PS_OK && made->predicted.simulated);
+    for (int p = 0; any && simulated && partitioner_table[p]; p++) try_method(search, partitioner_table[p]->name, wires, &made);
+    for (int p = 0; any && simulated && planner_table[p]; p++)
+        if (!planner_table[p]->baseline || search->profile->tables[0].layer_count <= planner_table[p]->quick_layers)
+            try_method(search, planner_table[p]->name, wires, &made);
+    if (planner && planner->contains_chain && simulated) {
+        try_method(search, "pipedream", wires, &made);
+        if (made) snprintf(made->method, sizeof made->method, "%s", method);
+    }
+    *plan = made;
+    return made ? PS_OK : status;
 }
 
 /* The codec of that number, the last one as it was allowed. */
