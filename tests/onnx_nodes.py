@@ -15,10 +15,11 @@ Each test runs at opset 23, and at the oldest opset from 13 on at which the oper
 that came later run at their own, up to 26. Outputs must agree to 1e-5 of the largest element, or to 2e-3 or 5e-3
 where the test computes in 16 bits.
 """
-import argparse, collections, concurrent.futures, json, os, re, subprocess, sys, tempfile, warnings
+import argparse, collections, concurrent.futures, json, os, re, subprocess, sys, tempfile, types, warnings
 
 import numpy as np
 import onnx
+import onnx.reference
 from onnx import TensorProto, helper, numpy_helper
 
 warnings.filterwarnings("ignore")
@@ -412,6 +413,8 @@ def execute(program, device, directory, index, network):
     said = subprocess.run([program, "check", "--model", path, "--against", reference, "--loss", "mse", "--json", "--quiet",
                            "--device", device], capture_output=True, text=True)
     os.unlink(reference)
+    if said.returncode < 0:
+        return "failed", f"signal {-said.returncode}"
     if said.returncode > 1 or not said.stdout:
         lines = [line for line in said.stderr.strip().split("\n") if line.strip()]
         return "refused", (lines or [f"status {said.returncode}"])[0].replace(path, "FILE")
@@ -428,6 +431,22 @@ def offered(page):
     return [set(re.findall(r"`(\w+)`", found)) for found in lists]
 
 
+def own_cases():
+    """GRU and LSTM with random weights: in ONNX's tests those of all gates are alike."""
+    chance = np.random.default_rng(1)
+    for op, gates, given in (("GRU", 3, {"linear_before_reset": 0}), ("GRU", 3, {"linear_before_reset": 1}), ("LSTM", 4, {})):
+        hidden, shapes = 5, {"X": (3, 2, 4), "W": (1, gates * 5, 4), "R": (1, gates * 5, 5), "B": (1, 2 * gates * 5)}
+        feeds = {name: chance.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+        node = helper.make_node(op, list(shapes), ["Y", "Y_h"], hidden_size=hidden, **given)
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output]
+        model = helper.make_model(helper.make_graph([node], "node", inputs, outputs), ir_version=10,
+                                  opset_imports=[helper.make_opsetid("", USUAL)])
+        made = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+        name = "_".join(["own", op.lower(), *("%s_%d" % item for item in given.items())])
+        yield types.SimpleNamespace(name=name, model=model, data_sets=[(list(feeds.values()), made)])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -442,7 +461,7 @@ def main():
     values, constants = offered(given.page)
     folds = set(constants) | set(re.findall(r"`(\w+)`", re.search(r"^Both: (.*?)\.\n", open(given.page).read(), re.M | re.S).group(1)))
     runs, cases, others = [], 0, collections.Counter()
-    for case in collect_testcases(""):
+    for case in [*collect_testcases(""), *own_cases()]:
         graph = case.model.graph
         op = graph.node[0].op_type
         domain = graph.node[0].domain

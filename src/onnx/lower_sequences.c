@@ -267,14 +267,16 @@ static enum ps_status recurrent_direction(const struct call *call, const struct 
     static const int lstm[] = {0, 3, 1, 2}, gru[] = {1, 0, 2}; /* i o f c of i f g o; z r h of r z n */
     const int gates = call->row->function[0] == 'l' ? 4 : 3, *order = gates == 4 ? lstm : gru;
     const int64_t rows = gates * hidden, features = x->dims[2];
-    struct step *step = step_add(call->l, STEP_RECURRENT, call->node, 1);
-    if (step == NULL) return call_memory(call);
     const int64_t *w = weights[0]->whole + direction * rows * features, *r = weights[1]->whole + direction * rows * hidden;
     const int64_t *b = weights[2]->whole + direction * 2 * rows;
-    TRY(find_gates(call, w, order, gates, hidden, features, &step->parameters[0]));
-    TRY(find_gates(call, r, order, gates, hidden, hidden, &step->parameters[1]));
-    TRY(find_gates(call, b, order, gates, hidden, 1, &step->parameters[2]));
-    TRY(find_gates(call, b + rows, order, gates, hidden, 1, &step->parameters[3]));
+    struct view *parameters[4];
+    TRY(find_gates(call, w, order, gates, hidden, features, &parameters[0]));
+    TRY(find_gates(call, r, order, gates, hidden, hidden, &parameters[1]));
+    TRY(find_gates(call, b, order, gates, hidden, 1, &parameters[2]));
+    TRY(find_gates(call, b + rows, order, gates, hidden, 1, &parameters[3]));
+    struct step *step = step_add(call->l, STEP_RECURRENT, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    memcpy(step->parameters, parameters, sizeof parameters);
     step->inputs[0] = view_new(call->l, x);
     step->function = call->row->function;
     step->attributes.channels = (int)hidden;
