@@ -100,6 +100,8 @@ case $? in
 2) grep -q 'limit of the stack is 64 KiB' err || complain "a small stack: not said" ;;
 *) complain "a small stack: ends badly" ;;
 esac
+(ulimit -S -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err) ||
+    complain "a small stack that may be larger: ends with $?"
 said=$( (ulimit -f 0 && exec "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o limited.json) 2>&1)
 [ $? = 5 ] || complain "a limit of files' sizes: ends badly"
 case $said in *limited.json*"File too large"*) ;; *) complain "a limit of files' sizes: not said: $said" ;; esac

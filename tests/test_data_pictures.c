@@ -118,23 +118,31 @@ static void spoil(const char *from, const char *to) {
     free(data);
 }
 
+static void write_number(FILE *to, uint32_t number) {
+    for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), to);
+}
+
+/* A chunk of a PNG file: its name first, then its data. */
+static void write_chunk(FILE *to, const unsigned char *chunk, size_t size) {
+    write_number(to, (uint32_t)size - 4);
+    fwrite(chunk, 1, size, to);
+    write_number(to, (uint32_t)crc32(0, chunk, (uInt)size));
+}
+
 /* A file whose numbers are in proportion to the light (gAMA 1) is read as it stands, as PIL reads it. */
 static void test_gamma(void **state) {
     (void)state;
     static char file[1 << 16];
     static const unsigned char gamma[] = {'g', 'A', 'M', 'A', 0, 1, 0x86, 0xa0};
-    enum { BEFORE = 8 + 25 }; /* bytes: the mark and the header, behind which the chunk goes */
+    static const unsigned char text[1 << 17] = {'t', 'E', 'X', 't', 'k', 'e', 'y', 0}; /* a chunk may be longer than 64 KiB */
+    enum { BEFORE = 8 + 25 }; /* bytes: the mark and the header, behind which the chunks go */
     write_png("plain.png", SIDE, SIDE, 3, 60);
     FILE *from = fopen(join("plain.png"), "rb"), *to = fopen(join("linear.png"), "wb");
     assert_true(from && to);
     size_t size = fread(file, 1, sizeof file, from);
-    const uint32_t sum = (uint32_t)crc32(0, gamma, sizeof gamma);
-    const unsigned char length[] = {0, 0, 0, 4}, end[] = {(unsigned char)(sum >> 24), (unsigned char)(sum >> 16),
-                                                          (unsigned char)(sum >> 8), (unsigned char)sum};
     fwrite(file, 1, BEFORE, to);
-    fwrite(length, 1, sizeof length, to);
-    fwrite(gamma, 1, sizeof gamma, to);
-    fwrite(end, 1, sizeof end, to);
+    write_chunk(to, text, sizeof text);
+    write_chunk(to, gamma, sizeof gamma);
     fwrite(file + BEFORE, 1, size - BEFORE, to);
     fclose(from);
     fclose(to);

@@ -262,6 +262,27 @@ static void test_blanks(void **state) {
     }
 }
 
+/* Of added tokens that begin alike the longest one stands, in whatever order the file has them. */
+static void test_longest_added(void **state) {
+    (void)state;
+    static const char *const added[] = {"[{\"id\": 2, \"content\": \"<x\"}, {\"id\": 3, \"content\": \"<x>\"}]",
+                                        "[{\"id\": 3, \"content\": \"<x>\"}, {\"id\": 2, \"content\": \"<x\"}]"};
+    static const int32_t wanted[] = {0, 3, 1, 2};
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        struct tokenizer *tokenizer;
+        struct token_list list = {0};
+        json_t *document = document_of("gpt2");
+        json_object_set_new(document, "added_tokens", json_loads(added[i], 0, NULL));
+        json_object_set_new(document, "model", json_loads("{\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}", 0, NULL));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_encode(tokenizer, "a<x>b<x", 7, &list, &test_error));
+        assert_int_equal(list.count, 4);
+        assert_memory_equal(list.tokens, wanted, sizeof wanted);
+        free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
 static struct dataset_shape language(int length, int vocabulary, bool masked) {
     return (struct dataset_shape){.channels = 1,
                                   .height = length,
@@ -511,10 +532,10 @@ static void test_two_inputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),    cmocka_unit_test(test_long_word), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_blanks),     cmocka_unit_test(test_spellings), cmocka_unit_test(test_running_text),
-        cmocka_unit_test(test_masked),     cmocka_unit_test(test_pairs),     cmocka_unit_test(test_reviews),
-        cmocka_unit_test(test_two_inputs),
+        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

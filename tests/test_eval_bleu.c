@@ -70,6 +70,9 @@ static void test_ends(void **state) {
     assert_true(bleu_score(&bleu) == 0);
     assert_ok(bleu_add(&bleu, "a b c d e", "a b c d e", &test_error));
     assert_true(bleu_score(&bleu) < 100);
+    struct bleu without = {0}; /* no word in common: nothing is smoothed */
+    assert_ok(bleu_add(&without, "a b c d e", "v w x y z", &test_error));
+    assert_true(bleu_score(&without) == 0);
 }
 
 int main(void) {

@@ -293,6 +293,9 @@ static void test_refused(void **state) {
     assert_status(ps_predict(&options, &test_error), PS_USAGE, "one of `path` and `take`");
     assert_status(ps_evaluate(&evaluate, &evaluation, &test_error), PS_BAD_INPUT, "labels");
     options.path = table;
+    options.batch = -1;
+    assert_status(ps_predict(&options, &test_error), PS_USAGE, "`batch`: -1");
+    options.batch = 0;
     assert_ok(ps_network_open("lenet5", &empty, &test_error));
     options.network = empty;
     assert_status(ps_predict(&options, &test_error), PS_USAGE, "`network`: lenet5 has no weights");

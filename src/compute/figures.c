@@ -6,11 +6,11 @@
 
 struct figures figures_of(const struct ps_network *network, const struct stage_result *sum) {
     const int classes = network != NULL ? network->classes : 0;
-    const double loss = sum->weight > 0 ? sum->loss / sum->weight : NAN, labels = (double)sum->counted;
-    const bool labelled = classes > 0 && sum->counted > 0;
+    const double loss = sum->weight > 0 ? sum->loss / sum->weight : NAN;
+    const double labels = sum->counted > 0 ? (double)sum->counted : NAN;
     return (struct figures){.loss = loss,
-                            .accuracy = labelled ? (double)sum->correct / labels : NAN,
-                            .top5 = labelled && classes > 5 ? (double)sum->correct5 / labels : NAN,
+                            .accuracy = classes > 0 ? (double)sum->correct / labels : NAN,
+                            .top5 = classes > 5 ? (double)sum->correct5 / labels : NAN,
                             .perplexity = network_perplexity(network, loss)};
 }
 

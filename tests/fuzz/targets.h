@@ -24,7 +24,9 @@
 #include "program/program.h"
 
 static void fuzz_judge(enum ps_status status, const struct ps_error *error) {
-    const bool said = error->message[0] != '\0' && strchr(error->message, '\n') == NULL && strchr(error->hint, '\n') == NULL;
+    const size_t length = strlen(error->message);
+    const bool said =
+        length > 0 && error->message[length - 1] != ' ' && !strchr(error->message, '\n') && !strchr(error->hint, '\n');
     if (status == PS_OK || ((status == PS_BAD_INPUT || status == PS_USAGE || status == PS_OUT_OF_MEMORY) && said)) return;
     fprintf(stderr, "status %d: %s\n", (int)status, error->message);
     abort();
