@@ -360,6 +360,7 @@ static void test_refused(void **state) {
         {LINES("{\"name\": \"a\", \"operator\": \"view\", \"sides\": []}"), "nodes[0].sides: 0 numbers; 1 to 6 are accepted"},
         {LINES("{\"name\": \"a\", \"operator\": \"view\", \"sides\": [0.5]}"), "nodes[0].sides[0]: must be an integer"},
         {LINES("{\"name\": \"a\", \"operator\": \"unary\", \"kind\": \"sine\"}"), "'sine' is not known"},
+        {LINES("{\"name\": \"a\", \"operator\": \"unary\", \"kind\": \"sine\"}"), "known: sigmoid, tanh"},
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": 1}"), "must be an object, parameters by name"},
         {LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", \"initial\": {\"weight\": 1}}"),
          "initial.weight: must be an object with one field"},
