@@ -105,6 +105,39 @@ static void test_sizes(void **state) {
     free(shape.data);
 }
 
+/* Rows are gathered for each sample from itself alone. */
+static void test_rows(void **state) {
+    (void)state;
+    static const struct {
+        unsigned char rows[2];
+        bool own;
+    } cases[] = {{{0, 1}, true}, {{1, 0}, false}, {{0, 0}, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct bytes graph = {0}, tensor = {0};
+        put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+        put_number(&tensor, 1, 2);
+        put_number(&tensor, 2, 7);
+        put_text(&tensor, 8, "rows");
+        put_bytes(&tensor, 7, cases[c].rows, 2);
+        put_message(&graph, 5, &tensor);
+        put_node(&graph, "Gather", (const char *[]){"x", "rows", NULL}, "g");
+        put_node(&graph, "MatMul", (const char *[]){"g", "w", NULL}, "y");
+        put_node(&graph, "Relu", (const char *[]){"y", NULL}, "z");
+        put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
+        put_value(&graph, 12, "z", (int64_t[]){2, 4}, 2);
+        free(tensor.data);
+        if (!cases[c].own) {
+            refused(&graph, "it would take rows of other samples");
+            continue;
+        }
+        struct bytes file = model_of(&graph);
+        struct ps_network *network = NULL;
+        assert_ok(parse(file, &network));
+        ps_network_destroy(network);
+        free(file.data);
+    }
+}
+
 /* Numbers of each kind in their bytes, and integers as varints, too. */
 static void test_numbers(void **state) {
     (void)state;
@@ -413,11 +446,13 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),           cmocka_unit_test(test_names),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_attributes),      cmocka_unit_test(test_nesting),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_external), cmocka_unit_test(test_mutated),
-        cmocka_unit_test(test_flat_output),     cmocka_unit_test(test_long),     cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_attribute_kinds),
+        cmocka_unit_test(test_small),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_nesting),     cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unknown),     cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_external),    cmocka_unit_test(test_mutated),
+        cmocka_unit_test(test_flat_output), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_attribute_kinds),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
