@@ -466,7 +466,7 @@ static inline int case_resize(struct builder *b, struct draw *d) {
     struct attributes a = {.out_h = draw(d, 1, 9), .out_w = draw(d, 1, 9), .mode = draw(d, 0, 2)};
     a.coordinates = draw(d, 0, 3);
     a.rounding = draw(d, 0, 3);
-    a.cubic = draw(d, 0, 1) == 1 ? -0.5f : 0;
+    a.cubic = draw(d, 0, 1) == 1 ? -0.5f : -0.75f;
     a.scale_h = draw(d, 0, 2) == 0 ? 1.3f : 0;
     return add_one(b, OPERATOR_RESIZE, &a, draw_image(b, d));
 }

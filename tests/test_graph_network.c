@@ -129,6 +129,29 @@ static void test_general(void **state) {
     }
 }
 
+/* What an attribute is where nothing is said may also be said. */
+static void test_usual(void **state) {
+    (void)state;
+    for (int id = 0; id < OPERATOR_COUNT; id++) {
+        const struct attribute *attributes = operator_get((enum operator_id)id)->attributes;
+        for (int a = 0; a < ATTRIBUTES_MAX && attributes[a].name != NULL; a++)
+            if (!isnan(attributes[a].usual) && attributes[a].kind != ATTRIBUTE_LIST) /* a list is empty */
+                assert_ok(attribute_check(&attributes[a], attributes[a].usual, &test_error));
+    }
+    static const char *const resizes[] = {"resize,out=14,mode=cubic", "resize,out=14,mode=cubic,cubic=0"};
+    for (int said = 0; said < 2; said++) {
+        struct ps_network *network;
+        struct ps_network_builder *builder = begin();
+        assert_int_equal(ps_network_builder_node(builder, "smaller", resizes[said], NULL, 0), 1);
+        ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+        ps_network_builder_node(builder, "fc", "linear,channels=5", NULL, 0);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+        assert_true(network->graph->nodes[1].attributes.cubic == (said ? 0 : -0.75f));
+        ps_network_destroy(network);
+    }
+}
+
 /* LeNet-5 by the generator, by hand and by the builder. */
 static void test_three_ways(void **state) {
     (void)state;
@@ -459,11 +482,17 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),  cmocka_unit_test(test_general),
-        cmocka_unit_test(test_three_ways), cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_types),      cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_target),     cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_general),
+        cmocka_unit_test(test_usual),
+        cmocka_unit_test(test_three_ways),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_builder_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,6 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
 static enum ps_status infer(struct operation *op) {
     struct attributes *a = op->attributes;
     TRY(require_image(op->inputs, op->error));
-    if (a->cubic == 0) a->cubic = -0.75f;
     if (a->out_h < 1 || a->out_w < 1) {
         return error_set(op->error, PS_USAGE, "out %dx%d: an image has at least one pixel", a->out_h, a->out_w);
     }
