@@ -121,10 +121,37 @@ static void test_split(void **state) {
     check((struct run_case){.schedule = "1f1b-async", .weights = "pipeoptim", .split = &split, .micro_batches = 2, .steps = 6});
 }
 
+/* Who has finished a segment is known to have, and is not taken for one that hangs: with a core for each worker, and with one.
+ */
+static void test_done(void **state) {
+    (void)state;
+    cpu_set_t usable;
+    assert_int_equal(sched_getaffinity(0, sizeof usable, &usable), 0);
+    for (int cores = 1; cores <= 2; cores++) {
+        char directory[4096], plan_path[4096];
+        struct run_case wanted = run_case_complete((struct run_case){.workers = 2, .steps = 1});
+        struct training options = run_case_planned(&wanted, directory, plan_path);
+        struct training_objects objects;
+        struct ps_trainer *trainer;
+        bind_to(&usable, cores);
+        assert_ok(training_open(&options, &objects, &test_error));
+        assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+        const struct segment segment = {.programs = trainer->programs.entries[0].programs, .training = true};
+        assert_ok(executor_run(trainer->executor, &segment, NULL, NULL, &test_error));
+        assert_true(cores > 1 || trainer->executor->turns != NULL);
+        for (int w = 0; w < 2; w++) assert_int_equal(progress_kind(&trainer->executor->progress[w]), PROGRESS_DONE);
+        ps_trainer_destroy(trainer);
+        training_close(&objects);
+        test_directory_remove(directory);
+        assert_int_equal(sched_setaffinity(0, sizeof usable, &usable), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),   cmocka_unit_test(test_waiting), cmocka_unit_test(test_missed),
         cmocka_unit_test(test_stopped), cmocka_unit_test(test_runs),    cmocka_unit_test(test_split),
+        cmocka_unit_test(test_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
