@@ -137,6 +137,8 @@ set -- --train --model lenet5,input=16,classes=4 --profile one.json --data synth
     --valid synthetic:images,samples=32,size=16,classes=4,seed=1 --methods uniform --weights pipeoptim --batch 16 --micro-batch 8 --epochs 24
 done_by "$@" --json -q --out long
 grep -Eo '"(step|valid_loss|valid_accuracy|loss)": [0-9.]+' out >wanted
+done_by "$@" -q --out long
+says '^memory$' && says 'worker 0 +worker 1'
 "$PENSTOCK" compare "$@" --out longer -q >out 2>err &
 process=$!
 evaluated() { grep -q valid_loss longer/rows/*/log.jsonl 2>/dev/null; }
