@@ -3,7 +3,7 @@
 . "$(dirname "$0")/support.sh"
 
 begins "classes"
-"$PENSTOCK" train --model lenet5,input=16 --workers 2 --schedule 1f1b --batch 8 --micro-batch 4 --device reference -q \
+"$PENSTOCK" train --model lenet5,input=16 --workers 2 --method uniform --schedule 1f1b --batch 8 --micro-batch 4 --device reference -q \
     --data synthetic:images,samples=40 --steps 5 --out run >out 2>err || complain "no run: status $?"
 ask="predict --run run --data synthetic:images,samples=12@2-12 --device reference -q"
 # shellcheck disable=SC2086
@@ -38,6 +38,9 @@ for workers in 2 3; do
         cmp -s several.$name predictions.$name || complain "--workers $workers: other predictions in $name"
     done
 done
+# shellcheck disable=SC2086
+"$PENSTOCK" $ask --workers 40 -o none >out 2>err
+[ $? -eq 4 ] && grep -q '40 workers are more than' err || complain "more workers than layers"
 # A language model computes so many numbers of a sample that they are taken in pieces; a stage with replicas shares them. Products on cpu
 # may round otherwise with another number of rows.
 "$PENSTOCK" train --model gpt2,layers=1,width=8,heads=1,seq=16,vocab=8192 --workers 1 --batch 4 --micro-batch 2 --steps 1 -q \

@@ -74,6 +74,10 @@ static void chain(void **state) {
         {"1 0\n1 1 1 1\n", "line 2: a layer of a chain has 5 numbers"},
         {"1 0\n1 1 1 1 1 1\n", "line 2: a layer of a chain has 5 numbers"},
         {"1 0\n1 x 1 1 1\n", "line 2: backward_ms: 'x' is not a number"},
+        {"1 0\n-1 1 1 1 1\n", "line 2: forward_ms: '-1' is not a number"},
+        {"1 0\n1 1 x 1 1\n", "line 2: parameter_bytes: 'x' is not"},
+        {"1 0\n1 1 1 x 1\n", "line 2: cut_bytes: 'x' is not"},
+        {"1 0\n1 1 1 1 x\n", "line 2: kept_bytes: 'x' is not"},
         {"1 0\n1 1 1 0.5 1\n", "line 2: cut_bytes: '0.5' is not a whole number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

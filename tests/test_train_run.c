@@ -127,6 +127,7 @@ static void test_run_directory(void **state) {
     assert_true(file_exists(file_join(path, out, "timeline.svg")) && file_exists(file_join(path, out, "plan.json")));
     char *table = ps_run_table(run), *json = ps_run_json(run);
     assert_true(strstr(table, "memory of worker 2") && strstr(json, "penstock-summary"));
+    assert_true(strstr(table, "training, last epoch") && strstr(table, "\nvalidation "));
     free(table);
     free(json);
     ps_run_destroy(run);
