@@ -165,6 +165,23 @@ static void test_refusal_by_every_method(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* The stage that does not fit is named, whichever it is. */
+static void test_refusal_names_the_stage(void **state) {
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        struct ps_profile *profile = random_profile(test_key(3), 2);
+        struct ps_cluster *cluster = make_cluster(2, 1 << 20, 0);
+        const struct ps_plan_options options = {
+            .struct_size = sizeof options, .schedule = "1f1b", .weights = "sync", .micro_batches = 2, .replicate = true};
+        struct ps_plan *plan;
+        for (int l = 0; l < 2; l++) profile->tables[0].layers[l].size.parameter_bytes = l == large ? 16 << 20 : 1 << 10;
+        assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN,
+                      large ? "stage 1 (layers 2 to 2, " : "stage 0 (layers 1 to 1, ");
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 static void test_wrong_options(void **state) {
     (void)state;
     static const struct {
@@ -299,6 +316,7 @@ int main(void) {
         cmocka_unit_test(test_best_of_its_methods),
         cmocka_unit_test(test_memory_limits),
         cmocka_unit_test(test_refusal_by_every_method),
+        cmocka_unit_test(test_refusal_names_the_stage),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_options_reach_the_plan),
         cmocka_unit_test(test_moments),
