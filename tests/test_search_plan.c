@@ -171,12 +171,15 @@ static void test_refusal_names_the_stage(void **state) {
     for (int large = 0; large < 2; large++) {
         struct ps_profile *profile = random_profile(test_key(3), 2);
         struct ps_cluster *cluster = make_cluster(2, 1 << 20, 0);
-        const struct ps_plan_options options = {
+        struct ps_plan_options options = {
             .struct_size = sizeof options, .schedule = "1f1b", .weights = "sync", .micro_batches = 2, .replicate = true};
         struct ps_plan *plan;
-        for (int l = 0; l < 2; l++) profile->tables[0].layers[l].size.parameter_bytes = l == large ? 16 << 20 : 1 << 10;
-        assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN,
-                      large ? "stage 1 (layers 2 to 2, " : "stage 0 (layers 1 to 1, ");
+        for (int l = 0; l < 2; l++) profile->tables[0].layers[l].size.parameter_bytes = l == large ? 16 << 20 : 2 << 20;
+        for (int m = 0; m < 2; m++) {
+            options.method = m == 0 ? NULL : "pipedream";
+            assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN,
+                          large ? "stage 1 (layers 2 to 2, " : "stage 0 (layers 1 to 1, ");
+        }
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
