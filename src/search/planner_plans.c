@@ -626,7 +626,7 @@ static enum ps_status try_policies(const struct search *search, const struct sea
 }
 
 /* Every worker is like every other. */
-static bool one_kind(const struct search *search) {
+bool search_one_kind(const struct search *search) {
     bool alike = equal_workers(search->cluster, &search->profile->tables[0]);
     for (int w = 1; w < search->cluster->workers; w++)
         alike = alike && search->cluster->devices[w].memory_bytes == search->cluster->devices[0].memory_bytes;
@@ -654,7 +654,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = free_to && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
-        wanted = wanted && !(planner->orders_workers && one_kind(search)) && keeps(search, planner);
+        wanted = wanted && !(planner->orders_workers && search_one_kind(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
     }

@@ -196,6 +196,9 @@ void search_relax_beaten_bound(double least_s, struct ps_plan *plan);
  * most, or a stage with its worker, or the memory that all workers together would need; with the limit. */
 void search_name_need(const struct planner_problem *problem, struct ps_error *error);
 
+/* Whether all workers are alike, so that their order does not matter. */
+bool search_one_kind(const struct search *search);
+
 /* The plan of a planner, simulated if possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);

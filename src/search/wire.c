@@ -101,9 +101,12 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     enum ps_status status = plan_by(search, method, wires, &made, error);
     const bool simulated = status == PS_NO_PLAN || (status == PS_OK && made->predicted.simulated);
     for (int p = 0; any && simulated && partitioner_table[p]; p++) try_method(search, partitioner_table[p]->name, wires, &made);
-    for (int p = 0; any && simulated && planner_table[p]; p++)
-        if (!planner_table[p]->baseline || search->profile->tables[0].layer_count <= planner_table[p]->quick_layers)
-            try_method(search, planner_table[p]->name, wires, &made);
+    const struct search of = {.profile = search->profile, .cluster = search->cluster};
+    for (int p = 0; any && simulated && planner_table[p]; p++) {
+        const struct planner *tried = planner_table[p];
+        if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
+        if (!tried->orders_workers || !search_one_kind(&of)) try_method(search, tried->name, wires, &made);
+    }
     if (planner && planner->contains_chain && simulated) {
         try_method(search, "pipedream", wires, &made);
         if (made) snprintf(made->method, sizeof made->method, "%s", method);
