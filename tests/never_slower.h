@@ -50,9 +50,13 @@ static void check_never_slower(const struct ps_profile *profile, const struct ps
         bool contains = m == NEVER_AUTO || m == NEVER_BIPARTITION || (m == NEVER_MADPIPE && isfinite(found_s[m]));
         for (int other = 0; other < NEVER_METHODS && contains; other++)
             if ((m == NEVER_AUTO || other == NEVER_PIPEDREAM) && found_s[m] > found_s[other] * (1 + 1e-9))
-                fail_msg("%s, %d workers, schedule %s, weights %s, wire %s: %s takes %.9g s a sample, %s %.9g", where,
-                         cluster->workers, schedule ? schedule : "open", weights ? weights : "open", wire ? wire : "none",
-                         never_slower_methods[m], found_s[m], never_slower_methods[other], found_s[other]);
+                fail_msg(
+                    "%s, %d workers of %lld bytes, links of %g bytes/s, schedule %s, weights %s, wire %s: %s takes %.9g s a "
+                    "sample, %s %.9g",
+                    where, cluster->workers, (long long)cluster->devices[0].memory_bytes,
+                    cluster->link_count > 0 ? cluster->links[0].bandwidth_bytes_per_s : 0.0, schedule ? schedule : "open",
+                    weights ? weights : "open", wire ? wire : "none", never_slower_methods[m], found_s[m],
+                    never_slower_methods[other], found_s[other]);
     }
 }
 

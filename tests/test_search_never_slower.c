@@ -11,6 +11,18 @@ static void on_real(void **state) {
     never_slower_on_real(22);
 }
 
+/* Found by a trial: the order of workers matters though they are alike, since memory is limited. */
+static void on_orders(void **state) {
+    (void)state;
+    char path[4096];
+    struct ps_profile *profile;
+    assert_ok(ps_profile_read(test_data("profiles/chains/vgg-19-pbs-32.chain", path), &profile, &test_error));
+    struct ps_cluster *cluster = make_cluster(5, 3667466452, 0);
+    check_never_slower(profile, cluster, "auto", "stash", NULL, "found");
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 /* Found by trials. */
 static const struct {
     struct ps_cluster_options machines;
@@ -87,6 +99,7 @@ static void on_found(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_random), cmocka_unit_test(on_real), cmocka_unit_test(on_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(on_random), cmocka_unit_test(on_real), cmocka_unit_test(on_orders),
+                                       cmocka_unit_test(on_found)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -625,12 +625,13 @@ static enum ps_status try_policies(const struct search *search, const struct sea
     return both ? try_replicas(search, size, "sync", plan, error) : PS_OK;
 }
 
-/* Every worker is like every other. */
-bool search_one_kind(const struct search *search) {
-    bool alike = equal_workers(search->cluster, &search->profile->tables[0]);
-    for (int w = 1; w < search->cluster->workers; w++)
-        alike = alike && search->cluster->devices[w].memory_bytes == search->cluster->devices[0].memory_bytes;
-    return alike;
+bool search_orders_matter(const struct search *search) {
+    enum { FEW = 5 };
+    const struct ps_cluster *cluster = search->cluster;
+    bool alike = equal_workers(cluster, &search->profile->tables[0]);
+    for (int w = 1; w < cluster->workers; w++)
+        alike = alike && cluster->devices[w].memory_bytes == cluster->devices[0].memory_bytes;
+    return !alike || (cluster->workers <= FEW && search_has_limit(cluster, cluster->workers));
 }
 
 /* Whether the planner's plans may replace the plan that is to be improved, if there is one. */
@@ -654,7 +655,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = free_to && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
-        wanted = wanted && !(planner->orders_workers && search_one_kind(search)) && keeps(search, planner);
+        wanted = wanted && (!planner->orders_workers || search_orders_matter(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
     }
