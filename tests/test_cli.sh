@@ -392,7 +392,7 @@ done_by train --plan measured-cut/plan.json ${one#--model * } --steps 3 --out re
     complain "--plan does not repeat the run"
 
 begins "progress on a narrow terminal"
-if command -v script >/dev/null; then
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     # shellcheck disable=SC2086
     script -qec "stty cols 40; '$PENSTOCK' train $one --steps 200 --workers 2 --method uniform" typescript >out 2>&1
     tr '\r' '\n' <typescript | sed "s/$(printf '\033')\[[0-9;]*[A-Za-z]//g" >shown
