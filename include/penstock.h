@@ -147,7 +147,7 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
 /* What the network computes in: "f32"; "bf16": values and matrices in bf16, sums, statistics, losses and the optimizer's copy
  * of the weights in f32 (docs/precision.md); "mixed": the same, but what residual connections add up stays f32; "auto": bf16
  * where this machine's processor multiplies it faster than f32. Part of the network's name and hash ("vgg16,precision=bf16"),
- * so plans, profiles and runs know it. PS_USAGE for other words. */
+ * so plans, profiles and runs know it. PS_USAGE for other words; after PS_OUT_OF_MEMORY the network can only be destroyed. */
 enum ps_status ps_network_set_precision(struct ps_network *network, const char *precision, struct ps_error *error);
 /* Low-rank adapters: "rank=8,alpha=16,target=*attn*+*.fc1[,dropout=0.1][,train=head.*]". Every linear layer, and convolution
  * without groups, that a pattern of `target` matches (the weight's name, or the end of the layer's: "fc1" for
