@@ -224,8 +224,7 @@ static enum ps_status replace(const char *path, const struct file_piece *pieces,
     return status;
 }
 
-/* The directory that holds `path`. */
-static void parent_of(const char *path, char parent[PATH_SIZE]) {
+void file_parent(const char *path, char parent[PATH_SIZE]) {
     const char *slash = strrchr(path, '/');
     if (slash == NULL) {
         strcpy(parent, ".");
@@ -245,7 +244,7 @@ enum ps_status file_write_pieces(const char *path, const struct file_piece *piec
     char *target = realpath(path, NULL);
     if (target == NULL && errno == ENOMEM) return error_memory(error, path, PATH_SIZE);
     char parent[PATH_SIZE];
-    parent_of(target != NULL ? target : path, parent);
+    file_parent(target != NULL ? target : path, parent);
     enum ps_status result = replace(target != NULL ? target : path, pieces, count, error);
     free(target);
     return result == PS_OK ? file_sync_directory(parent, error) : result;

@@ -42,6 +42,8 @@ enum ps_status file_remove_directory(const char *path, struct ps_error *error);
 enum ps_status file_make_directory(const char *path, struct ps_error *error);
 /* Syncs a directory, so that renames in it are durable. */
 enum ps_status file_sync_directory(const char *path, struct ps_error *error);
+/* The directory that holds `path`, which is another array. */
+void file_parent(const char *path, char parent[4096]);
 bool file_exists(const char *path);
 /* A pipe, a device or what is open already, as /dev/stdout: nothing can be written beside it. */
 bool file_is_stream(const char *path);

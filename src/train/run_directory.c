@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +22,13 @@
 
 /* The directory, or what is there of the way to it, can be written. */
 static enum ps_status check_place(const char *path, struct ps_error *error) {
-    char place[PATH_SIZE];
+    char place[PATH_SIZE], below[PATH_SIZE];
     struct stat found;
     snprintf(place, sizeof place, "%s", path);
     bool there = stat(place, &found) == 0;
-    for (const char *above = NULL; !there && errno == ENOENT && (!above || strcmp(above, ".") != 0);) {
-        above = dirname(place);
-        memmove(place, above, strlen(above) + 1);
+    while (!there && errno == ENOENT && strcmp(place, ".") != 0) {
+        memcpy(below, place, sizeof below);
+        file_parent(below, place);
         there = stat(place, &found) == 0;
     }
     if (there && !S_ISDIR(found.st_mode)) {
