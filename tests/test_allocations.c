@@ -302,6 +302,16 @@ static void make_vocabularies(const uint8_t *data, size_t size) {
     vocabulary_destroy(made);
 }
 
+/* PipeDream's, of text. */
+static void read_graph(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    char path[4096];
+    struct ps_error error = {0};
+    struct ps_profile *made = NULL;
+    judge(ps_profile_read(file_join(path, test_directory, "net.graph.txt"), &made, &error), &error);
+    ps_profile_destroy(made);
+}
+
 static void make_clusters(const uint8_t *data, size_t size) {
     (void)data, (void)size;
     struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .bandwidth_bytes_per_s = 1e9};
@@ -425,6 +435,11 @@ static void test_works(void **state) {
     assert_int_equal(symlink(target, file_join(path, test_directory, "link")), 0);
     static const char text[] = "A man, &quot;he&quot; said, has 3.5 dogs.<br />Two men\nA dog\n";
     test_file_write(file_join(path, test_directory, "text"), text, sizeof text - 1);
+    static const char graph[] =
+        "node1 -- Input0 -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=0.0, parameter_size=0.0\n"
+        "node2 -- Linear -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=16.0\n"
+        "\tnode1 -- node2\n";
+    test_file_write(file_join(path, test_directory, "net.graph.txt"), graph, sizeof graph - 1);
     assert_ok(file_read(TEST_DIRECTORY "/fuzz/seeds/tokenizer/words", 1 << 20, &tokenizer, &size, &test_error));
     const struct trial works[] = {{"a plan", make_plan, NULL, 0, false},
                                   {"texts", write_all, NULL, 0, false},
@@ -436,6 +451,7 @@ static void test_works(void **state) {
                                   {"a log", go_on_with_log, NULL, 0, false},
                                   {"arrays", keep_arrays, NULL, 0, false},
                                   {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size, false},
+                                  {"a graph", read_graph, NULL, 0, true},
                                   {"clusters", make_clusters, NULL, 0, false}};
     struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
     profile = even_profile();

@@ -352,17 +352,30 @@ static void climbing(void **state) {
     assert_true(plans > 200 && better > 20);
 }
 
+/* The period that the first phase is logged to promise. */
+static void hear_promise(void *context, enum ps_log_level level, const char *text) {
+    static const char promise[] = "promises a period of ";
+    const char *at = strstr(text, promise);
+    if (level == PS_LOG_DEBUG && at) *(double *)context = strtod(at + sizeof promise - 1, NULL);
+}
+
 /* The published grid: valid plans, never below the bound of the class, on the whole no better than the exact ones. Their
  * periods add up to what the programme found before it left out states that cannot be below a known period. */
 static void published_grid(void **state) {
     (void)state;
     int plans = 0, worse = 0, better = 0;
     int64_t periods = 0;
+    double promised_s;
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = &promised_s, .level = PS_LOG_DEBUG, .line = hear_promise},
+        &test_error));
     for (uint64_t number = 0; number < 60; number++) {
         struct instance instance;
         struct madpipe_stage stages[16];
         struct planner_answer paper = {0}, exact = {0};
         make_instance(&instance, 80000 + number);
+        promised_s = 0;
         const struct madpipe *data = &instance.data;
         if (planner_madpipe_paper.solve(&instance.problem, &paper, &test_error) == PS_OK) {
             int64_t period = (int64_t)(1e9 * paper.objective_s + 0.5);
@@ -375,6 +388,7 @@ static void published_grid(void **state) {
                                                    !special && paper.stages[s].forward == 0};
             assert_true(madpipe_schedule_valid(data, stages, paper.stage_count, period, paper.pattern, paper.pattern_count));
             assert_true(paper.objective_s >= exact.lower_bound_s * (1 - 1e-12));
+            assert_true(promised_s >= exact.lower_bound_s * (1 - 1e-5) && promised_s <= paper.objective_s * (1 + 1e-5));
             worse += paper.objective_s > exact.objective_s * (1 + 1e-12);
             better += paper.objective_s < exact.objective_s * (1 - 1e-12);
             periods += period;
@@ -385,6 +399,7 @@ static void published_grid(void **state) {
         planner_answer_free(&exact);
         free_instance(&instance);
     }
+    assert_ok(ps_log_to(NULL, &test_error));
     assert_true(plans > 20 && worse >= better);
     assert_int_equal(periods, 796);
 }

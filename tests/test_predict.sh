@@ -38,6 +38,8 @@ for workers in 2 3; do
         cmp -s several.$name predictions.$name || complain "--workers $workers: other predictions in $name"
     done
 done
+"$PENSTOCK" evaluate --run run --data synthetic:images,samples=12 --device reference --workers 3 >out 2>err &&
+    grep -q 'into 3 stages' err || complain "three workers evaluate: $(cat err)"
 # shellcheck disable=SC2086
 "$PENSTOCK" $ask --workers 40 -o none >out 2>err
 [ $? -eq 4 ] && grep -q '40 workers are more than' err || complain "more workers than layers"

@@ -243,6 +243,22 @@ static void test_automatic_codecs(void **state) {
         ps_plan_destroy(plan);
         ps_cluster_destroy(cluster);
     }
+    /* Of two cuts the second has little to send. */
+    for (int l = 4; l < 8; l++) profile->tables[0].layers[l].size.output_bytes = 64;
+    const struct ps_cluster_options three = {.struct_size = sizeof three, .workers = 3, .bandwidth_bytes_per_s = 2e6};
+    const struct ps_plan_options each = {
+        .struct_size = sizeof each, .method = "uniform", .schedule = "1f1b-async", .wire = "auto:int8"};
+    struct ps_cluster *chain;
+    struct ps_plan *mixed;
+    assert_ok(ps_cluster_uniform(&three, &chain, &test_error));
+    assert_ok(ps_plan_find(profile, chain, &each, &mixed, &test_error));
+    assert_int_equal(mixed->stage_count, 3);
+    assert_int_equal(mixed->stages[0].wire.activation.codec, WIRE_INT8);
+    assert_int_equal(mixed->stages[0].wire.gradient.codec, WIRE_INT8);
+    assert_int_equal(mixed->stages[1].wire.activation.codec, WIRE_NONE);
+    assert_int_equal(mixed->stages[1].wire.gradient.codec, WIRE_NONE);
+    ps_plan_destroy(mixed);
+    ps_cluster_destroy(chain);
     /* No codec makes a plan fit that has no room for the weights. */
     const struct ps_cluster_options small = {
         .struct_size = sizeof small, .workers = 2, .bandwidth_bytes_per_s = 2e6, .memory_bytes = 1000};

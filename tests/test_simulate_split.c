@@ -116,6 +116,9 @@ static void test_slow_link(void **state) {
     assert_int_equal(link.to, 1);
     assert_true(link.busy_s > 0.9 * BATCHES * period_s && link.busy_s < 1.0001 * BATCHES * period_s);
     assert_true(fabs(period(&scene, "latest", 64e3) - 0.75) < 0.02);
+    scene.split.forward[1] = 1;
+    simulate_scene(&scene, "latest", 0, &link); /* where links take no time none is busiest */
+    assert_true(link.from == 0 && link.to == 0 && link.busy_s == 0);
 }
 
 int main(void) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "graph/network.h"
 #include "store/checkpoint.h"
 #include "support.h"
 #include "train/run_config.h"
@@ -277,6 +278,15 @@ static void test_weights(void **state) {
     assert_null(weight_files_find(&weights, "last.bias"));
     weight_files_close(&weights);
     assert_status(weight_files_open(file_join(path, run, "log.jsonl"), &weights, &test_error), PS_BAD_INPUT, "log.jsonl");
+    /* Names are held against the network before anything is filled. */
+    struct ps_network *network;
+    float block[1];
+    assert_ok(ps_network_open("lenet5", &network, &test_error));
+    assert_ok(weight_files_open_checkpoint(checkpoint_directory, &weights, &test_error));
+    assert_status(weight_files_load(&weights, network->graph, NULL, NULL, block, block, &test_error), PS_BAD_INPUT,
+                  "is not the model's");
+    weight_files_close(&weights);
+    ps_network_destroy(network);
 }
 
 int main(void) {
