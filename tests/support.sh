@@ -104,11 +104,14 @@ newest() { ls "$1/checkpoints" 2>/dev/null | grep '^[0-9]*$' | sort | tail -n 1;
 # The weights and moments of RUN's newest checkpoint, as one sum.
 sum() { (cd "$1/checkpoints/$(newest "$1")" && cat -- *.safetensors | cksum); }
 
+# openmpi or mpich: whose mpirun it is, whatever it is called.
+whose() { if "$1" --version 2>/dev/null | grep -q HYDRA; then echo mpich; else echo openmpi; fi; }
+
 # Without the MPI libraries that cannot start here: MPICH dies by SIGBUS where there is no room for its ranks' shared memory.
 usable_mpis() {
     room=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
     for pair in ${PENSTOCK_MPIS:-}; do
-        if [ "${room:-0}" -lt 50000 ] && "${pair%%=*}" --version 2>/dev/null | grep -q HYDRA; then
+        if [ "${room:-0}" -lt 50000 ] && [ "$(whose "${pair%%=*}")" = mpich ]; then
             echo "skipped: ${pair%%=*}: /dev/shm has ${room:-0} KiB" >&2
         else
             echo "$pair"
@@ -132,7 +135,7 @@ each_mpi() {
     jobs=
     for pair in ${PENSTOCK_MPIS:-}; do
         (
-            mpirun=${pair%%=*} program=${pair#*=} mpi=$(basename "${pair%%=*}") failures=0
+            mpirun=${pair%%=*} program=${pair#*=} mpi=$(whose "${pair%%=*}") failures=0
             cp -R . "$directory/$mpi" && cd "$directory/$mpi" || exit 1
             "$1"
             [ $failures -eq 0 ]

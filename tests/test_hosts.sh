@@ -100,7 +100,7 @@ is_noticed() { [ -e ended ] || grep -q 'rank 2 on node3 has not answered' out; }
 
 for pair in $PENSTOCK_MPIS; do
     mpirun=${pair%%=*} program=${pair#*=} mpi=$(basename "${pair%%=*}") hosts_option=--host
-    ! "$mpirun" --version 2>/dev/null | grep -q HYDRA || hosts_option=--hosts
+    [ "$(whose "$mpirun")" = openmpi ] || hosts_option=--hosts
     begins "$mpi: three hosts"
     rm -rf run short ended
     # shellcheck disable=SC2086

@@ -172,7 +172,7 @@ library() {
     # Open MPI's launcher sees itself how this one ended, MPICH's sometimes: with 9, or with 255 where its proxy answers a rank
     # that it has just killed, finds that rank's pipe closed, and ends by an assertion.
     errors=early-gone/err
-    case $(cat early-gone/status)-$mpi in 6-*mpich* | 9-*mpich* | 255-*mpich* | 137-mpi[er]* | 1-mpi[er]*) ;; *) complain "$mpi: early-gone: status $(cat early-gone/status)" ;; esac
+    case $(cat early-gone/status)-$mpi in 6-mpich | 9-mpich | 255-mpich | 137-openmpi | 1-openmpi) ;; *) complain "$mpi: early-gone: status $(cat early-gone/status)" ;; esac
     errors=early-end/err
     [ -z "${PENSTOCK_LEAVER:-}" ] ||
         case $(cat early-end/status) in 0 | 124 | 137) complain "$mpi: early-end: status $(cat early-end/status)" ;; esac
@@ -181,7 +181,7 @@ library() {
         # Without a guard the launcher sees how the rank ended, and has a status of its own for it. Before all have met nobody can
         # give MPICH's launcher one for all: it has that of the ranks which it kills then.
         others=6
-        case $case-$mpi in early-unguarded-* | *-*mpich*) others="9 255" ;; esac
+        case $case-$mpi in early-unguarded-* | *-mpich) others="9 255" ;; esac
         case " 6 $others " in *" $(cat $case/status) "*) ;; *) complain "$mpi: $case: status $(cat $case/status)" ;; esac
         [ "$(grep -c '^penstock: a process of the run was lost before all had met' $case/err)" -eq 1 ] || complain "$mpi: $case: not said so"
     done
