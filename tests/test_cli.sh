@@ -16,6 +16,9 @@ refused() {
     grep '^penstock: ' err | grep -Eq -- "^penstock: .*$pattern" || complain "penstock $*: does not say '$pattern'"
 }
 
+# hinted PATTERN: what the last command that was refused said on a line below that one.
+hinted() { grep -v '^penstock: ' err | grep -Exq -- "$1" || complain "$section: the hint is not '$1'"; }
+
 # done_by ARGUMENT...: status 0; standard output is in the file out.
 done_by() {
     "$PENSTOCK" "$@" >out 2>err
@@ -35,12 +38,17 @@ says_json() {
 
 begins "the command line itself"
 refused 2 "a command is missing"
+hinted "commands: models, profile, plan, .*, devices; more with penstock --help"
 refused 2 "'plna' is not a command; did you mean 'plan'" plna
+hinted "commands: models, .*"
 refused 2 "'x' is not a command" x
 refused 2 "--profile is missing" plan
-refused 2 "--profile: a value is missing" plan --profile
-refused 2 "--profile: a value is missing before '--workers'" plan --profile --workers 2
-refused 2 "--profile: the value is empty" plan --profile ""
+hinted "more with penstock plan --help"
+refused 2 "--profile: a value is missing; give FILE" plan --profile
+refused 2 "--profile: a value is missing before '--workers'; give FILE" plan --profile --workers 2
+refused 2 "--profile: the value is empty; give FILE" plan --profile ""
+# shellcheck disable=SC2046
+refused 2 "--profile: given more than 32 times" compare --workers 2 $(yes -- "--profile f" | head -n 33)
 refused 2 "--profiel: there is no such option; did you mean --profile" plan --profiel f
 refused 2 "--work: there is no such option; did you mean --workers" plan --work 4
 refused 2 "--batch-size: there is no such option; did you mean --batch\?" train --batch-size 4
@@ -48,56 +56,78 @@ refused 2 "--output: there is no such option; did you mean --out\?" train --outp
 refused 2 "--learning-rate: there is no such option; did you mean --lr\?" train --learning-rate 0.1
 refused 2 "--learning-rate: there is no such option\$" plan --learning-rate 0.1
 refused 2 "--quantum: there is no such option\$" train --quantum
-refused 2 "--json: takes no value" plan --json=1
+refused 2 "--json: takes no value, so '--json=1' cannot be" plan --json=1
 refused 2 "-Z: there is no such option" plan -Z
-refused 2 "'stray': an option was expected" plan stray
+refused 2 "'stray': an option was expected; options begin with --" plan stray
 refused 2 "--schedule: 'nothing' is not known" plan --schedule nothing
-grep -q '^accepted: auto, naive, gpipe, 1f1b, 1f1b-async, ' err || complain "the names that are accepted are no list"
+hinted "accepted: auto, naive, gpipe, 1f1b, 1f1b-async, .*"
 refused 2 "--workers: 'four' is not a whole number; accepted: 1 to 1024" plan --workers four
 refused 2 "--workers: '0' is out of range; accepted: 1 to 1024" plan --workers 0
 refused 2 "--workers: '1025' is out of range" plan -w 1025
 refused 2 "--workers: '99999999999999999999' is out of range" plan -w 99999999999999999999
 refused 2 "--workers: given twice, as '3' and as '4'" plan --workers 3 --workers=4
 refused 2 "--workers is missing; give --workers P, or --cluster FILE" plan --profile f
-refused 2 "--workers and --cluster contradict each other" plan --profile f --workers 2 --cluster c
+refused 2 "--workers and --cluster contradict each other; give one of them" plan --profile f --workers 2 --cluster c
 refused 2 "--memory and --cluster contradict each other" plan --profile f --cluster c --memory 1GiB
 refused 2 "--memory: '12 apples' is not a size" plan --memory "12 apples"
 refused 2 "--memory: '0' is out of range" plan --memory 0
 refused 2 "--memory: '12' is so many bytes; add a unit, as in 12GiB" plan --memory 12
 refused 2 "--memory: '16' is so many bytes; add a unit, as in 16GiB" compare --profile f --memory 12GiB,16
 refused 2 "--bandwidth: '100' is not a rate" plan --bandwidth 100
+refused 2 "--bandwidth: '0GB/s' is no rate; it must be above 0" plan --bandwidth 0GB/s
 refused 2 "--latency: '-1us' is not a time" plan --latency=-1us
 refused 2 "--method: 'unifrom' is not known; did you mean 'uniform'" plan --method unifrom
 refused 2 "--schedule: '1f1b-asink' is not known; did you mean '1f1b-async'" plan --schedule 1f1b-asink
 refused 2 "--weights: 'stsh' is not known; did you mean 'stash'" plan --weights stsh
 refused 2 "--optimizer: 'adma' is not known; did you mean 'adam'" plan --optimizer adma
 refused 2 "--batch: '0' is out of range" plan --batch 0
-refused 2 "--workers is missing" compare --profile f
-refused 2 "--profile is missing" compare --workers 2
-refused 2 "--model is missing" compare --train --workers 2
-refused 2 "--data" compare --train --model lenet5 --workers 2
+refused 2 "--workers is missing; give --workers P\[,P...], or --cluster FILE" compare --profile f
+refused 2 "--profile is missing; give --profile FILE, or --train" compare --workers 2
+refused 2 "--model is missing; --train needs a network" compare --train --workers 2
+refused 2 "--model is missing; --largest needs a network" compare --largest layers --workers 2
+refused 2 "--model: --largest takes one network" compare --largest layers --model lenet5 --model gnmt --workers 2
+refused 2 "--data: what to train on must be said" compare --train --model lenet5 --workers 2
+refused 2 "--data: given 2 times, for 1 network; give one for all, or one for each" \
+    compare --train --workers 2 --model lenet5 --data a --data b
+refused 2 "--valid: given 3 times, for 2 networks; give one for all" \
+    compare --train --workers 2 --model lenet5 --model vgg16 --data a --valid b --valid c --valid d
+refused 2 "--profile: given 1 times, for 2 networks; give one for each, or none" \
+    compare --train --workers 2 --model lenet5 --model vgg16 --data a --profile f
+refused 2 "--profile: holds for one precision, not 2" \
+    compare --train --workers 2 --model lenet5 --data a --profile f --precision f32,bf16
+for option in seeds precision data valid; do
+    refused 2 "--$option: is for --train" compare --profile f --workers 2 --$option 1
+done
+refused 2 "--csv - and --json contradict each other; give one of them" compare --profile f --workers 2 --csv - --json
 refused 2 "--methods: 'unifrom' is not known; did you mean 'uniform'" compare --methods auto,unifrom
 refused 2 "--methods: a value in 'auto,,uniform' is empty" compare --methods auto,,uniform
 refused 2 "--memory: '12 apples' is not a size" compare --memory "1GiB,12 apples"
 refused 2 "--bandwidth: '100' is not a rate" compare --bandwidth 1GB/s,100
 refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-level debug
 refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
-refused 2 "--model is missing" profile
+refused 2 "--model is missing; give --model NAME\[,key=value...]" profile
+refused 2 "--micro-batch: more than 32 numbers" profile --model lenet5 --micro-batch "$(seq -s , 33)"
 refused 2 "--micro-batch: '' is not a whole number" profile --model lenet5 --micro-batch 8,,16
 refused 2 "--micro-batch: '0' is out of range" profile --model lenet5 --micro-batch 0
 refused 2 "lenet.*did you mean 'lenet5'" profile --model lenet
 refused 2 "inptu" models --model lenet5,inptu=32
-refused 2 "--plan is missing" program
-refused 2 "--plan and --check contradict" program --plan a --check b
-refused 2 "--plan" train --data synthetic:images
-refused 2 "--data" train --model lenet5 --workers 2
+refused 2 "--model is missing; -o writes one network" models -o x.json
+refused 2 "--plan is missing; give --plan FILE, or --check FILE" program
+refused 2 "--plan and --check contradict each other; give one of them" program --plan a --check b
+refused 2 "--csv: takes one run, not 2" report --csv - a b
+refused 2 "--memory: memory is counted with --plan FILE and --profile FILE only" program --check a --memory 1GiB
+refused 2 "--cluster: memory is counted with --plan FILE and --profile FILE only" program --plan a --cluster c
+refused 2 "--data: what to train on must be said" train --model lenet5 --workers 2
 refused 2 "--schedule and --plan contradict" train --plan p --schedule gpipe --data synthetic:images
 refused 2 "--epochs and --steps contradict" train --plan p --data synthetic:images --epochs 1 --steps 4
-refused 2 "--lr: 'fast' is not understood" train --lr fast
+refused 2 "--lr: 'fast' is not understood; give RATE, as a decimal fraction or with an exponent" train --lr fast
+refused 2 "--restarts: needs a run directory \(--out\) to resume from" train --restarts 3 --model lenet5 --data synthetic:images
+refused 2 "--launch: needs --restarts N: how often what is lost may be started again" train --launch 'mpirun -n %d'
+hinted "a launcher alone stands before the program, as in mpirun -n 4 penstock train"
 (ulimit -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err)
 case $? in
 0) ;; # it may raise the limit
-2) grep -q 'limit of the stack is 64 KiB' err || complain "a small stack: not said" ;;
+2) grep -q 'the limit of the stack is 64 KiB; 256 KiB are needed' err && hinted "ulimit -s sets it" ;;
 *) complain "a small stack: ends badly" ;;
 esac
 (ulimit -S -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err) ||
@@ -109,10 +139,13 @@ refused 2 "--lr: 'nan' is not understood" train --lr nan
 refused 2 "--lr: '-1' is out of range" train --lr=-1
 refused 2 "--betas: '0.9' is not understood" train --betas 0.9
 refused 2 "--betas: '1' is out of range" train --betas 0.9,1
-refused 2 "--seed: '-1' is not a seed" train --seed=-1
-refused 2 "--trace.*--out" train --model lenet5 --workers 2 --data synthetic:images --trace
-refused 2 "--run" evaluate --data synthetic:images
-refused 2 "--model" evaluate --weights f --data synthetic:images
+refused 2 "--seed: '-1' is not a seed; accepted: 0 to 18446744073709551615" train --seed=-1
+refused 2 "--trace: needs a run directory \(--out\) to write to" train --model lenet5 --workers 2 --data synthetic:images --trace
+refused 2 "--run RUN_DIR, or --model NAME and --init FILE, must be given" evaluate --data synthetic:images
+refused 2 "--run RUN_DIR or --model NAME must be given" predict --data synthetic:images
+refused 2 "--data SPEC, or --prompt TEXT, must be given" predict --run r
+refused 2 "--run RUN_DIR, or --model NAME and --init FILE, must be given" evaluate --weights f --data synthetic:images
+grep -q '^warning: --weights FILE is now called --init FILE$' err || complain "does not say how --weights is called now"
 refused 2 "--run and --weights contradict" evaluate --run r --weights f --data synthetic:images
 refused 2 "--format: 'safetensor' is not known; did you mean 'safetensors'" export --format safetensor
 refused 2 "--output is missing" export --run r
@@ -181,6 +214,14 @@ refused 2 "--freeze: no parameter has a name like 'cnov1.\*'" train --model lene
 refused 2 "--freeze: no parameter has a name like 'fc9.\*'" train --model lenet5 --data synthetic:images --freeze 'fc1.*,fc9.*'
 grep -q '^there are conv1.weight, conv1.bias, conv2.weight, .* and 2 others$' err || complain "does not say which parameters there are"
 refused 2 "--groups: no parameter has a name like 'fc9.\*'" train --model lenet5 --data synthetic:images --groups 'fc9.*:lr=1'
+for option in "plan --wire bogus" "compare --wire bogus" "compare --wires none,bogus" "plan --wire auto:bogus" "plan --wire gradient=bogus"; do
+    # shellcheck disable=SC2086
+    refused 2 "--wire: 'bogus' is not none, bf16, int8 or topk:SHARE$" $option --profile even.csv --workers 2
+    hinted "or by what is sent, as in activation=int8\+gradient=bf16\+sum=int8; or auto:bf16, auto:int8, auto:topk:SHARE: .*"
+done
+refused 2 "--wire: 'sums=int8' is not activation=CODEC, gradient=CODEC or sum=CODEC$" \
+    plan --wire activation=int8+sums=int8 --profile even.csv --workers 2
+refused 2 "--wires: '[x]{40}...' is too long" compare --wires "$(printf '%064d' 0 | tr 0 x)" --profile even.csv --workers 2
 refused 2 "nothing to train: give a --model or a --plan" train --data synthetic:images
 refused 7 "no-data" export --run no-data -o weights
 

@@ -52,11 +52,13 @@ cp -R four bare && rm bare/summary.json bare/trace.json bare/log.jsonl bare/prof
 done_by report bare -o bare.html
 
 begins "what is refused"
-refused 2 "RUN is missing"
-refused 2 "profile is missing" --plan four/plan.json
-refused 2 "belongs to --plan" four --against four/trace.json
+refused 2 "RUN_DIR is missing; give run directories, or --plan FILE and --profile FILE"
+refused 2 "--profile is missing; --plan needs --profile FILE" --plan four/plan.json
+refused 2 "--against: belongs to --plan FILE, which is missing" four --against four/trace.json
+refused 2 "--profile: belongs to --plan FILE, which is missing" four --profile four/profile.json
 refused 2 "9; a report is of 1 to 8" four four four four four four four four four
-refused 2 "more than 32" $(seq 33)
+refused 2 "'33': more than 32 of RUN_DIR" $(seq 33)
+refused 2 "RUN_DIR: the value is empty" ""
 refused 3 "nowhere: is not a run's directory" nowhere
 refused 3 "four/plan.json: is not a run's directory" four/plan.json
 # damaged FILE SED: the file is named, in one line.

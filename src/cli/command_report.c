@@ -73,7 +73,7 @@ static enum ps_status run(const void *values, struct ps_error *error) {
     if (arguments->plan != NULL && arguments->profile == NULL)
         return message_set(error, PS_USAGE, "--profile is missing; --plan needs --profile FILE");
     if (arguments->runs.count == 0 && arguments->plan == NULL)
-        return message_set(error, PS_USAGE, "RUN is missing; give run directories, or --plan FILE and --profile FILE");
+        return message_set(error, PS_USAGE, "RUN_DIR is missing; give run directories, or --plan FILE and --profile FILE");
     if (arguments->csv != NULL && arguments->runs.count > 1)
         return message_set(error, PS_USAGE, "--csv: takes one run, not %d", arguments->runs.count);
     if (arguments->csv != NULL) return ps_report_csv(arguments->runs.values[0], arguments->csv, error);

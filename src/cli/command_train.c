@@ -229,8 +229,11 @@ static enum ps_status train(const struct train_arguments *arguments, struct ps_r
 static enum ps_status run(const void *values, struct ps_error *error) {
     const struct train_arguments *arguments = values;
     struct ps_run *run;
-    if (arguments->launch != NULL && arguments->restarts == 0)
-        return message_set(error, PS_USAGE, "--launch: is for --restarts; without it, write it before penstock");
+    if (arguments->launch != NULL && arguments->restarts == 0) {
+        message_set(error, PS_USAGE, "--launch: needs --restarts N: how often what is lost may be started again");
+        message_hint(error, "a launcher alone stands before the program, as in mpirun -n 4 penstock train");
+        return PS_USAGE;
+    }
     if (arguments->restarts > 0) return supervise(arguments, error);
     enum ps_status status = launch_find().count > 1 ? guard_split(error) : PS_OK;
     status = status == PS_OK ? train(arguments, &run, error) : launch_fail(arguments->options.transport, status, error);

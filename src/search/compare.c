@@ -43,6 +43,8 @@ static enum ps_status check_names(const struct ps_compare_options *lists, struct
         if (!search_is_auto(lists->schedules[i])) TRY(schedule_find(lists->schedules[i], &schedule, error));
     for (int i = 0; i < lists->weights_count; i++)
         if (!search_is_auto(lists->weights[i])) TRY(policy_find(lists->weights[i], &policy, error));
+    for (int i = 0; i < lists->wire_count; i++)
+        if (lists->wires[i]) TRY(search_check_wire(lists->wires[i], error));
     return PS_OK;
 }
 

@@ -164,6 +164,8 @@ typedef enum ps_status search_find(const struct ps_profile *profile, const struc
 enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
                            const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
                            struct ps_error *error);
+/* Is it one that `wire` takes? */
+enum ps_status search_check_wire(const char *text, struct ps_error *error);
 
 /* Logs a warning if one worker alone would be faster than the plan. */
 void search_say_one_worker(const struct ps_profile *profile, const struct ps_cluster *cluster,

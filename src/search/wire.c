@@ -206,27 +206,38 @@ static enum ps_status parse_each(const char *text, struct wires *wires, struct p
     return PS_OK;
 }
 
-static enum ps_status parse(const char *text, bool chooses, struct wires *wires, struct ps_error *error) {
-    if (!chooses && strchr(text, '=')) return parse_each(text, wires, error);
+static enum ps_status parse_one(const char *text, struct wires *wires, struct ps_error *error) {
     TRY(wire_parse(text, "`wire`", &wires->activation, error));
     wires->gradient = wires->sum = wires->activation;
     return PS_OK;
 }
 
+/* *chooses: the links that need it are to have this codec. */
+static enum ps_status parse(const char *text, struct wires *wires, bool *chooses, struct ps_error *error) {
+    static const char automatic[] = "auto:";
+    *chooses = strncmp(text, automatic, sizeof automatic - 1) == 0;
+    enum ps_status status = *chooses                    ? parse_one(text + sizeof automatic - 1, wires, error)
+                            : strchr(text, '=') != NULL ? parse_each(text, wires, error)
+                                                        : parse_one(text, wires, error);
+    if (status != PS_OK)
+        error_hint(error, "or by what is sent, as in activation=int8+gradient=bf16+sum=int8; or auto:bf16, auto:int8, "
+                          "auto:topk:SHARE: what is needed, but nothing that loses more");
+    return status;
+}
+
+enum ps_status search_check_wire(const char *text, struct ps_error *error) {
+    struct wires wires = {0};
+    bool chooses;
+    return parse(text, &wires, &chooses, error);
+}
+
 enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
                            const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
                            struct ps_error *error) {
-    static const char automatic[] = "auto:";
     const struct wire_search search = {profile, cluster, options, find};
     struct wires wires = {0};
-    const char *text = options->wire ? options->wire : "none";
-    const bool chooses = strncmp(text, automatic, sizeof automatic - 1) == 0;
-    enum ps_status status = parse(chooses ? text + sizeof automatic - 1 : text, chooses, &wires, error);
-    if (status != PS_OK) {
-        error_hint(error, "or by what is sent, as in activation=int8+gradient=bf16+sum=int8; or auto:bf16, auto:int8, "
-                          "auto:topk:SHARE: what is needed, but nothing that loses more");
-        return status;
-    }
+    bool chooses;
+    TRY(parse(options->wire ? options->wire : "none", &wires, &chooses, error));
     const bool encodes =
         wires.activation.codec != WIRE_NONE || wires.gradient.codec != WIRE_NONE || wires.sum.codec != WIRE_NONE;
     if (!encodes) return find(profile, cluster, options, plan, error);
