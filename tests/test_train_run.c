@@ -118,6 +118,7 @@ static void test_run_directory(void **state) {
     assert_true(number(summary, "valid_accuracy") == info.valid_accuracy && number(summary, "step") == 30);
     assert_int_equal(json_array_size(json_object_get(summary, "workers")), 3);
     assert_true(number(summary, "process_peak_bytes") > 0);
+    assert_true(number(summary, "process_peak_bytes") == (double)ps_run_process(run, 0).peak_bytes);
     json_decref(summary);
     json_t *config = load(file_join(path, out, "config.json"));
     assert_string_equal(json_string_value(json_object_get(config, "data")), learner.data);
