@@ -190,6 +190,15 @@ static void wait_on_host(struct executor *executor, const struct moment *moment)
     device_wait(moment);
 }
 
+/* The same until a time of the host's clock: for a worker that is emulated to be slower. */
+static void wait_until(struct executor *executor, double time_s) {
+    while (executor->transport_class->progress && clock_now() < time_s - TRANSFERS_S) {
+        clock_sleep(TRANSFERS_S);
+        move_transfers(executor);
+    }
+    clock_wait_until(time_s);
+}
+
 /* ------------------------------------------------------------- run-ahead window */
 
 /* Adds the last stage's loss and hits to the mini-batch's record. */
@@ -273,7 +282,7 @@ static enum ps_status settle(struct executor *executor, struct worker *worker, i
         const struct work *work = &worker->work[worker->settled % (RUN_AHEAD + 1)];
         if (worker->enqueued - worker->settled > ahead) wait_on_host(executor, &work->done);
         if (!device_reached(&work->done)) break;
-        if (worker->slower > 1) clock_wait_until(work->started_s + (clock_now() - work->started_s) * worker->slower);
+        if (worker->slower > 1) wait_until(executor, work->started_s + (clock_now() - work->started_s) * worker->slower);
         worker->settled++;
         TRY(record_work(executor, worker, work, error));
     }
