@@ -264,23 +264,48 @@ static enum ps_status check_range(const char *spec, const struct range *range, i
                      (long long)range->end, (long long)samples, (long long)samples);
 }
 
-/* `copy` is a copy of the spec, which is split in place. */
-static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part part, const struct dataset_shape *required,
-                                struct samples *samples, struct ps_error *error) {
-    const struct dataset_class *class = NULL;
-    char *colon = strchr(copy, ':');
-    if (colon) *colon = '\0';
-    TRY(find_format(spec, copy, &class, error));
+/* What a spec says. */
+struct parsed {
+    char *copy; /* is split in place; to be freed */
+    const struct dataset_class *class;
+    const char *rest; /* what follows the format, without the range and the part */
+    struct range range;
+    enum dataset_part part;
+};
 
-    struct range range = {0};
-    char *rest = colon ? colon + 1 : copy + strlen(copy);
+static enum ps_status parse_copy(struct parsed *parsed, const char *spec, struct ps_error *error) {
+    char *colon = strchr(parsed->copy, ':'), *rest = colon ? colon + 1 : parsed->copy + strlen(parsed->copy);
+    if (colon) *colon = '\0';
+    TRY(find_format(spec, parsed->copy, &parsed->class, error));
     char *slash = strrchr(rest, '/');
-    TRY(cut_range(slash ? slash : rest, spec, &range, error));
-    TRY(cut_part(slash ? slash : rest, spec, &part, error));
-    if (!*rest) {
-        return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, class->name,
-                         class->example);
-    }
+    TRY(cut_range(slash ? slash : rest, spec, &parsed->range, error));
+    TRY(cut_part(slash ? slash : rest, spec, &parsed->part, error));
+    parsed->rest = rest;
+    if (*rest) return PS_OK;
+    return error_set(error, PS_USAGE, "data '%s': something must follow the format, as in %s:%s", spec, parsed->class->name,
+                     parsed->class->example);
+}
+
+/* `part` where the spec does not say it. */
+static enum ps_status parse(const char *spec, enum dataset_part part, struct parsed *parsed, struct ps_error *error) {
+    *parsed = (struct parsed){.part = part};
+    TRY(memory_text(spec, strlen(spec), &parsed->copy, "a dataset spec", error));
+    enum ps_status status = parse_copy(parsed, spec, error);
+    if (status != PS_OK) free(parsed->copy);
+    return status;
+}
+
+enum ps_status samples_check_spec(const char *spec, struct ps_error *error) {
+    struct parsed parsed;
+    TRY(parse(spec, DATASET_TRAIN, &parsed, error));
+    free(parsed.copy);
+    return PS_OK;
+}
+
+static enum ps_status open_parsed(const struct parsed *parsed, const char *spec, const struct dataset_shape *required,
+                                  struct samples *samples, struct ps_error *error) {
+    const struct dataset_class *class = parsed->class;
+    const struct range *range = &parsed->range;
     if (needs_list(required) && !class->lists) return check_inputs(spec, NULL, required, error);
     if (required->classes == 0 && (!class->lists || class->task != DATASET_ANY)) return needs_numbers(spec, required, error);
     TRY(check_task(spec, class->task, required, error));
@@ -289,43 +314,37 @@ static enum ps_status open_copy(char *copy, const char *spec, enum dataset_part 
     one.inputs = NULL;
     one.input_count = 0;
     one.target = NULL;
-    TRY(class->open(rest, part, class->lists ? required : &one, &dataset, error));
+    TRY(class->open(parsed->rest, parsed->part, class->lists ? required : &one, &dataset, error));
     if (!dataset->class) dataset->class = class;
     enum ps_status status = check_fit(spec, &dataset->shape, required, error);
-    if (status == PS_OK) status = check_range(spec, &range, dataset->samples, error);
+    if (status == PS_OK) status = check_range(spec, range, dataset->samples, error);
     if (status != PS_OK) {
         dataset->class->close(dataset);
         return status;
     }
     *samples = (struct samples){
-        .dataset = dataset, .first = range.first, .count = range.given ? range.end - range.first : dataset->samples};
+        .dataset = dataset, .first = range->first, .count = range->given ? range->end - range->first : dataset->samples};
     return PS_OK;
 }
 
 enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *known, struct normalisation *out,
                                      struct ps_error *error) {
-    const struct dataset_class *class = NULL;
-    struct range range = {0};
-    enum dataset_part part;
-    char *copy;
-    TRY(memory_text(spec, strlen(spec), &copy, "a dataset spec", error));
-    char *colon = strchr(copy, ':'), *rest = colon ? colon + 1 : copy + strlen(copy), *slash = strrchr(rest, '/');
-    if (colon) *colon = '\0';
-    enum ps_status status = find_format(spec, copy, &class, error);
-    if (status == PS_OK) status = cut_range(slash ? slash : rest, spec, &range, error);
-    if (status == PS_OK) status = cut_part(slash ? slash : rest, spec, &part, error);
-    if (status == PS_OK && class->normalisation) status = class->normalisation(rest, channels, out, error);
+    struct parsed parsed;
+    TRY(parse(spec, DATASET_TRAIN, &parsed, error));
+    const struct dataset_class *class = parsed.class;
+    enum ps_status status = PS_OK;
+    if (class->normalisation) status = class->normalisation(parsed.rest, channels, out, error);
     if (status == PS_OK) *known = class->normalisation != NULL;
-    free(copy);
+    free(parsed.copy);
     return status;
 }
 
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error) {
-    char *copy;
-    TRY(memory_text(spec, strlen(spec), &copy, "a dataset spec", error));
-    enum ps_status status = open_copy(copy, spec, part, required, samples, error);
-    free(copy);
+    struct parsed parsed;
+    TRY(parse(spec, part, &parsed, error));
+    enum ps_status status = open_parsed(&parsed, spec, required, samples, error);
+    free(parsed.copy);
     return status;
 }
 

@@ -126,6 +126,9 @@ struct samples {
     bool lent; /* by who has it open, and closes it */
 };
 
+/* Is it a spec? Reads no file. */
+enum ps_status samples_check_spec(const char *spec, struct ps_error *error);
+
 /* How images of the spec's format are normalised (data/pixels.h). *known false: not at all. Reads no file. */
 enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *known, struct normalisation *out,
                                      struct ps_error *error);
