@@ -22,7 +22,9 @@ void test_assert_ok(enum ps_status status, const char *call, const char *file, i
 
 void test_assert_status(enum ps_status status, enum ps_status wanted, const char *part, const char *call, const char *file,
                         int line) {
-    bool found = strstr(test_error.message, part) != NULL || strstr(test_error.hint, part) != NULL;
+    char said[sizeof test_error.message + sizeof test_error.hint + 1];
+    snprintf(said, sizeof said, "%s\n%s", test_error.message, test_error.hint);
+    const bool found = strstr(said, part) != NULL;
     if (status != wanted || !found) {
         print_error("%s\nreturned %d (%s), wanted %d (%s)\nmessage: %s\nhint: %s\nwanted in it: %s\n", call, (int)status,
                     ps_status_text(status), (int)wanted, ps_status_text(wanted), test_error.message, test_error.hint, part);

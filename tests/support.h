@@ -23,7 +23,7 @@ extern struct ps_error test_error;
 
 /* Both also check that no message is left in the way of the next call. */
 #define assert_ok(call) test_assert_ok((call), #call, __FILE__, __LINE__)
-/* The call fails with `wanted`, and its message or hint holds `part`. */
+/* The call fails with `wanted`, and `part` stands in its message and, behind a newline, its hint. */
 #define assert_status(call, wanted, part) test_assert_status((call), (wanted), (part), #call, __FILE__, __LINE__)
 
 void test_assert_ok(enum ps_status status, const char *call, const char *file, int line);

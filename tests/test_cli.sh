@@ -224,6 +224,39 @@ refused 2 "--wire: 'sums=int8' is not activation=CODEC, gradient=CODEC or sum=CO
 refused 2 "--wires: '[x]{40}...' is too long" compare --wires "$(printf '%064d' 0 | tr 0 x)" --profile even.csv --workers 2
 refused 2 "nothing to train: give a --model or a --plan" train --data synthetic:images
 refused 7 "no-data" export --run no-data -o weights
+while IFS='|' read -r said options; do
+    # shellcheck disable=SC2086
+    refused 2 "$said\$" train --model lenet5 --data synthetic:images,samples=4000 $options
+done <<'END'
+--tensorboard: needs a run directory \(--out\) to write to|--tensorboard
+--keep best: needs a run directory \(--out\) to write to|--keep best
+--checkpoint-every: needs a run directory \(--out\) to write to|--checkpoint-every 4
+--valid-bleu: needs --valid with pairs of sentences|--valid-bleu 4
+--valid-bleu: synthetic:images are no pairs of sentences|--valid-bleu 4 --valid synthetic:images
+--best-by: bleu is not known of this run's evaluations; --valid-bleu counts it|--patience 3 --best-by bleu --valid synthetic:images
+--best-by: perplexity is not known of this run's evaluations|--best-by perplexity --valid synthetic:images
+--best-by: there is nothing to evaluate on; give --valid|--best-by loss
+--patience: there is nothing to evaluate on; give --valid|--patience 3
+--epochs: 4000000000 steps are more than a run can have|--epochs 1000000 --batch 1
+--lengths: lenet5 translates nothing: its samples have no source and target|--lengths 4,8
+--groups: the trained parameters of 'fc1.weight' are all in groups before it|--groups fc1.*:lr=0.1;fc1.weight:lr=0.2
+--emulate: transport serial runs all workers in one thread; threads and mpi can emulate|--emulate --transport serial --workers 2
+END
+grep -q profiling err && complain "--emulate --transport serial is refused after the profile"
+while IFS='|' read -r said options; do
+    # shellcheck disable=SC2086
+    refused 2 "$said\$" train --plan named.json $options
+done <<'END'
+--data: what to train on must be said|
+--device: clock takes as long as a profile says; give one as --profile|--device clock --steps 3
+--steps: device clock reads no data, so steps and not epochs must be given|--device clock --profile even.csv
+--lengths: device clock reads no data|--device clock --profile even.csv --lengths 4,8 --steps 2
+--lr-per-epoch: this run has no epochs|--device clock --profile even.csv --steps 2 --lr-per-epoch
+--emulate: transfers run beside computation and begin when it is over|--device clock --profile even.csv --steps 2 --emulate --streaming
+--emulate: transfers run beside computation and begin when it is over|--device clock --profile even.csv --steps 2 --emulate --no-overlap
+model: 'even' is not known|--data synthetic:images
+END
+hinted "a network that is not built in must be given as a file \(--model FILE\)"
 
 begins "networks"
 done_by models && says "lenet5 .* 61706 " && says "vgg16 "
@@ -425,12 +458,19 @@ fitting=$(sed -n 's/^with --memory \([^ ]*\) for each worker a plan fits$/\1/p' 
 
 begins "what repeats a run"
 one="--model lenet5,input=16 --data synthetic:images,samples=64 --batch 16"
-# shellcheck disable=SC2086
-done_by train $one --steps 3 --out measured-cut
-grep -q -- "another measurement may cut elsewhere, .*; --plan measured-cut/plan.json repeats this one$" err ||
-    complain "nothing says that the cut was measured, and what repeats it"
-done_by train --plan measured-cut/plan.json ${one#--model * } --steps 3 --out repeated && [ "$(sum measured-cut)" = "$(sum repeated)" ] ||
-    complain "--plan does not repeat the run"
+for threads in "" "--workers 1 --threads 2"; do
+    # shellcheck disable=SC2086
+    done_by train $one $threads --steps 3 --out measured-cut
+    how=$(sed -n 's/^info: the plan follows from measured times: another measurement may cut elsewhere, .*; \(.*\) repeats this one$/\1/p' err)
+    case "$threads $how" in
+    *" --plan measured-cut/plan.json --threads 2" | " --plan measured-cut/plan.json"*) ;;
+    *) complain "nothing says that the cut was measured, and what repeats it" ;;
+    esac
+    # shellcheck disable=SC2086
+    done_by train $how ${one#--model * } --steps 3 --out repeated &&
+        [ "$(sum measured-cut)" = "$(sum repeated)" ] || complain "$how: does not repeat the run"
+    rm -rf measured-cut repeated
+done
 
 begins "progress on a narrow terminal"
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then

@@ -72,12 +72,13 @@ static void test_refusals(void **state) {
         const char *spec, *message;
     } cases[] = {
         {"cosin", "did you mean 'cosine'"},
-        {"constant:1", "takes no parameters"},
-        {"poly", "not a power"},
-        {"poly:0", "not a power"},
+        {"constant:1", "`lr_schedule`: 'constant' takes no parameters, but ':1' follows"},
+        {"poly", "`lr_schedule`: '' after 'poly:' is not a power above 0, as in 'poly:1'"},
+        {"poly:0", "'0' after 'poly:' is not a power above 0"},
         {"poly:x", "not a power"},
         {"poly:1:2", "not a power"},
-        {"step", "'step:' is not ascending"},
+        {"step",
+         "`lr_schedule`: 'step:' is not ascending epochs (or steps, as 4000s) and a factor above 0, as in 'step:40,60:0.1'"},
         {"step:1", "'step:1' is not ascending"},
         {"step::0.1", "'step::0.1' is not ascending"},
         {"step:2,1:0.1", "'step:2,1:0.1' is not ascending"},
@@ -89,12 +90,13 @@ static void test_refusals(void **state) {
         {"step:1:inf", "'step:1:inf' is not ascending"},
         {"", "is not known"},
         {":", "is not known"},
-        {"step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17:0.1", "at most 16"},
+        {"step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17:0.1", "`lr_schedule`: 'step' takes at most 16 epochs"},
     };
     struct learning_rate rate;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_status(learning_rate_parse(cases[i].spec, 0.1, 0, 10, 10, &rate, &test_error), PS_USAGE, cases[i].message);
-    assert_status(learning_rate_parse("step:1:0.1", 0.1, 0, 10, 0, &rate, &test_error), PS_USAGE, "has none");
+    assert_status(learning_rate_parse("step:1:0.1", 0.1, 0, 10, 0, &rate, &test_error), PS_USAGE,
+                  "`lr_schedule`: 'step' counts epochs, and this run has none; steps are written as 4000s");
 }
 
 int main(void) {

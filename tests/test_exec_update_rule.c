@@ -206,18 +206,21 @@ static void test_groups(void **state) {
     static const struct {
         const char *text, *said;
     } refused[] = {
-        {"fc1", "'fc1' must be GLOB:"},
+        {"fc1", "`groups`: 'fc1' must be GLOB:lr=RATE,weight-decay=L, or one of the two"},
         {"", "'' must be GLOB:"},
         {":lr=1", "':lr=1' must be GLOB:"},
         {"a:lr=1;", "'' must be GLOB:"},
         {"a:", "'a:' must be GLOB:"},
-        {"a:lr", "'lr' in"},
-        {"a:lr=-1", "lr=-1"},
-        {"a:weight_decay=1", "did you mean 'weight-decay'"},
+        {"a:lr", "'a:lr' must be GLOB:"},
+        {"a:lr=1,lr=2", "'a:lr=1,lr=2' must be GLOB:"},
+        {"a,b:lr=1", "'a,b:lr=1' must be GLOB:"},
+        {"a:lr=-1", "`groups`: a: lr=-1: must be a number from 0 to 1e+06"},
+        {"a:weight_decay=1",
+         "`groups`: 'a' has no option 'weight_decay'; did you mean 'weight-decay'?\nknown: lr, weight-decay"},
         {"a:lr=1;b:momentum=1", "momentum"},
         {"a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr=1;a:lr="
          "1",
-         "more than 16"},
+         "`groups`: more than 16 groups"},
     };
     struct update_rule rule = choose("adamw", "sync", false);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)

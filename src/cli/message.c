@@ -36,7 +36,7 @@ static const struct {
     {"network", "model"},     {"warmup_steps", "warmup"}, {"beta1", "betas"},
     {"beta2", "betas"},       {"memory_bytes", "memory"}, {"bandwidth_bytes_per_s", "bandwidth"},
     {"latency_s", "latency"}, {"key", "largest"},         {"run_dir", "run"},
-    {"path", "output"},
+    {"path", "output"},       {"keep_best", "keep best"},
 };
 
 /* Writes the option of a field, and returns how long it is. */

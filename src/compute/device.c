@@ -10,6 +10,11 @@
 
 TABLE_FIND(device_find, device_class, device_table, "device")
 
+enum ps_status device_check_real(const struct device_class *device, struct ps_error *error) {
+    if (device->real) return PS_OK;
+    return error_set(error, PS_USAGE, "`device`: %s computes no numbers", device->name);
+}
+
 enum ps_status device_open(const char *name, const struct device_options *options, struct device **device,
                            struct ps_error *error) {
     const struct device_class *type;

@@ -100,6 +100,8 @@ struct device {
 
 extern const struct device_class *const device_table[]; /* NULL-terminated */
 enum ps_status device_find(const char *name, const struct device_class **device, struct ps_error *error);
+/* Refuses one that computes no numbers. */
+enum ps_status device_check_real(const struct device_class *device, struct ps_error *error);
 enum ps_status device_open(const char *name, const struct device_options *options, struct device **device,
                            struct ps_error *error);
 void device_close(struct device *device);

@@ -117,7 +117,7 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
     if (stages > graph->layer_count)
         return error_set(error, PS_USAGE, "`workers`: %d; %s has %d layers", stages, network->name, graph->layer_count);
     TRY(device_open(device, &options, &run->device, error));
-    if (!run->device->type->real) return error_set(error, PS_USAGE, "`device`: %s computes no numbers", device);
+    TRY(device_check_real(run->device->type, error));
     if (run->device->type->attach) run->device->type->attach(run->device);
     TRY(memory_new(&run->parts, stages, "stages", error));
     for (; run->count < stages; run->count++) {

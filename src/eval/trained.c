@@ -37,7 +37,7 @@ enum ps_status trained_open_device(struct trained *trained, const char *device, 
     const struct device_options options = {.threads = threads > 0 ? threads : 1};
     TRY(device_open(device ? device : "cpu", &options, &trained->device, error));
     const struct device_class *class = trained->device->type;
-    if (!class->real) return error_set(error, PS_USAGE, "`device`: %s computes no numbers", device);
+    TRY(device_check_real(class, error));
     if (class->attach) class->attach(trained->device);
     return PS_OK;
 }

@@ -114,16 +114,18 @@ static enum ps_status parse_group(const char *text, size_t length, double lr, st
     struct spec spec;
     char copy[sizeof spec.buffer];
     const size_t glob = strcspn(text, ":");
-    snprintf(copy, sizeof copy, "groups,%.*s", glob < length ? (int)(length - glob - 1) : 0, text + glob + 1);
-    if (glob == 0 || glob + 1 >= length || glob >= sizeof group->pattern || length >= sizeof copy)
+    const bool whole = glob > 0 && glob + 1 < length && glob < sizeof group->pattern && length < sizeof copy;
+    if (whole) snprintf(copy, sizeof copy, "%.*s,%.*s", (int)glob, text, (int)(length - glob - 1), text + glob + 1);
+    if (!whole || spec_parse(copy, "`groups`", &spec, NULL) != PS_OK)
         return error_set(error, PS_USAGE, "`groups`: '%.*s' must be GLOB:lr=RATE,weight-decay=L, or one of the two",
                          (int)(length < 80 ? length : 80), text);
     *group = (struct update_group){.weight_decay = NAN};
     snprintf(group->pattern, sizeof group->pattern, "%.*s", (int)glob, text);
     double own = lr;
-    TRY(spec_parse(copy, "`groups`", &spec, error));
-    TRY(spec_number(&spec, "lr", 0, 1e6, &own, error));
-    TRY(spec_number(&spec, "weight-decay", 0, 1e6, &group->weight_decay, error));
+    enum ps_status status = spec_number(&spec, "lr", 0, 1e6, &own, error);
+    if (status == PS_OK) status = spec_number(&spec, "weight-decay", 0, 1e6, &group->weight_decay, error);
+    if (status != PS_OK) error_prefix(error, "`groups`");
+    TRY(status);
     group->rate = own / lr;
     return spec_finish(&spec, "`groups`", keys, sizeof keys / sizeof *keys, error);
 }

@@ -180,6 +180,9 @@ enum ps_status job_begin(const struct ps_train_options *options, struct job *job
     if (!job->device->real && !options->profile && launch_find().rank == 0)
         return error_set(error, PS_USAGE, "`device`: %s takes as long as a profile says; give one as `profile`",
                          job->device->name);
+    if (options->emulate && !job->transport->own_threads)
+        return error_set(error, PS_USAGE, "`emulate`: transport %s runs all workers in one thread; threads and mpi can emulate",
+                         job->transport->name);
     if (!job->device->real && options->lengths)
         return error_set(error, PS_USAGE, "`lengths`: device %s reads no data", job->device->name);
     if (job->device->real && !options->data) return error_set(error, PS_USAGE, "`data`: what to train on must be said");
@@ -284,9 +287,6 @@ static bool stages_are_tied(const struct ps_plan *plan) {
 static enum ps_status check_emulation(const struct job *job, struct ps_error *error) {
     const struct ps_cluster *cluster = job->cluster;
     if (!job->options->emulate) return PS_OK;
-    if (!job->transport->own_threads)
-        return error_set(error, PS_USAGE, "`emulate`: transport %s runs all workers in one thread; threads and mpi can emulate",
-                         job->transport->name);
     if (!cluster->overlap || cluster->streaming)
         return error_set(error, PS_USAGE, "`emulate`: transfers run beside computation and begin when it is over");
     for (int w = 0; w < cluster->workers && job->device->real; w++)

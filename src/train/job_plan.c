@@ -394,14 +394,13 @@ enum ps_status job_make_plan(struct job *job, struct ps_error *error) {
              job->plan->model, job->plan->stage_count, text_plural(job->plan->stage_count), job->plan->schedule,
              job->plan->weights, job->plan->micro_batches, job->plan->micro_batches == 1 ? "" : "es", job->plan->micro_batch,
              text_plural(job->plan->micro_batch));
+    static const char why[] =
+        "the plan follows from measured times: another measurement may cut elsewhere, and then other weights come out";
+    char threads[32] = "";
+    if (job->threads > 1) snprintf(threads, sizeof threads, " `threads` %d", job->threads);
     if (measured && options->out)
-        log_info(
-            "the plan follows from measured times: another measurement may cut elsewhere, and then other weights come out; "
-            "`plan` %s/plan.json repeats this one",
-            options->out);
+        log_info("%s; `plan` %s/plan.json%s repeats this one", why, options->out, threads);
     else if (measured)
-        log_info(
-            "the plan follows from measured times: another measurement may cut elsewhere, and then other weights come out; "
-            "`out` keeps it");
+        log_info("%s; `out` keeps it", why);
     return PS_OK;
 }

@@ -171,7 +171,7 @@ static enum ps_status lower_other(struct ps_trainer *trainer, int64_t samples, s
     int64_t micro_batches = (samples + trainer->job.samples - 1) / trainer->job.samples;
     struct ps_programs *programs;
     if (micro_batches > 1 << 24)
-        return error_set(error, PS_USAGE, "data: %lld micro-batches are too many to evaluate", (long long)micro_batches);
+        return error_set(error, PS_USAGE, "`data`: %lld micro-batches are too many to evaluate", (long long)micro_batches);
     TRY(lower_evaluation(trainer->programs.entries[0].programs, (int)micro_batches, &programs, error));
     enum ps_status status = program_set_check_fit(&trainer->programs, programs, error);
     if (status != PS_OK) {
@@ -199,7 +199,7 @@ static enum ps_status open_other(const struct ps_trainer *trainer, const struct 
     memcpy(count, word, sizeof *count);
     if (word != count) free(word);
     if (samples->dataset && samples->count != *count)
-        return error_set(error, PS_BAD_INPUT, "data: %s has %lld samples here and %lld at rank 0", data->name,
+        return error_set(error, PS_BAD_INPUT, "`data`: %s has %lld samples here and %lld at rank 0", data->name,
                          (long long)samples->count, (long long)*count);
     return PS_OK;
 }
@@ -232,10 +232,9 @@ enum ps_status trainer_evaluate(struct ps_trainer *trainer, const struct ps_data
                                 bool *fatal, struct ps_error *error) {
     struct stage_result sum;
     *fatal = false;
-    if (!trainer->job.device->real)
-        return error_set(error, PS_USAGE, "device: %s computes no numbers", trainer->job.device->name);
+    TRY(device_check_real(trainer->job.device, error));
     if (!data && trainer->valid.count == 0)
-        return error_set(error, PS_USAGE, "data: there is none, and the training has no `valid` either");
+        return error_set(error, PS_USAGE, "`data`: there is none, and the training has no `valid` either");
     /* Processes that do not come to the same end would wait for each other. */
     *fatal = trainer->processes->count > 1;
     if (data && data != trainer->options.valid) {

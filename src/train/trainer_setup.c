@@ -603,8 +603,7 @@ static enum ps_status join_evaluation(struct ps_trainer *trainer, struct ps_erro
     forget_training(&trainer->options);
     TRY(job_begin(&trainer->options, &trainer->job, error));
     trainer->job.processes = trainer->processes;
-    if (!trainer->job.device->real)
-        return error_set(error, PS_USAGE, "`device`: %s computes no numbers", trainer->job.device->name);
+    TRY(device_check_real(trainer->job.device, error));
     if (trainer_coordinates(trainer)) TRY(plan_evaluation(trainer, error));
     return trainer_distribute_job(trainer, error);
 }
