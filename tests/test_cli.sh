@@ -360,6 +360,10 @@ done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
 done_by plan --profile heavy.csv --workers 4 --method pipedream --replicate && says "13\.[0-9]* ms"
 done_by plan --profile heavy.csv --workers 9 --method auto --replicate && says "a mini-batch every [0-9]*\.[0-9]* ms"
 done_by train --profile heavy.csv --device clock --workers 3 --method auto --replicate --steps 6
+# Many workers, of which pairs and rings are not counted one by one.
+{ head -n 1 even.csv && for i in $(seq 130); do echo "layer$i,0.001,0.002,4000,1000,3000"; done; } >deep.csv
+done_by plan --profile deep.csv --workers 1024 --method pipedream --replicate && says "objective 381 us"
+done_by plan --profile even.csv --workers 512 --method pipedream --replicate --bandwidth 1GB/s && says "objective 4[0-9]\.[0-9] us"
 refused 2 "--replicate: schedule 1f1b-star has no replicas; these have: naive," plan --profile heavy.csv --workers 4 \
     --method pipedream-paper --replicate --schedule 1f1b-star
 refused 2 "--micro-batches: 3 of a mini-batch; data parallelism on 4 workers needs at least 4" plan --profile heavy.csv --workers 4 \

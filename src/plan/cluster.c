@@ -168,12 +168,25 @@ bool cluster_one_type(const struct ps_cluster *cluster, const struct cost_table 
     return true;
 }
 
+bool cluster_links_alike(const struct ps_cluster *cluster) {
+    return cluster->link_count == 0 || (cluster->link_count == 1 && cluster->links[0].from < 0 && cluster->links[0].to < 0);
+}
+
+/* Can two of its hops take the same link at once? */
+static bool shares_links(const struct ps_cluster *cluster) {
+    for (int l = 0; l < cluster->link_count; l++)
+        if (cluster->links[l].half_duplex || cluster->links[l].shared_link[0]) return true;
+    return false;
+}
+
 double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes) {
     double step_s = 0;
     int64_t piece = (bytes + count - 1) / count;
-    for (int a = 0; count > 1 && a < count; a++) {
+    const bool shared = shares_links(cluster);
+    const int hops = cluster_links_alike(cluster) ? 1 : count; /* all are as the first */
+    for (int a = 0; count > 1 && a < hops; a++) {
         double link_s = 0;
-        for (int b = 0; b < count; b++)
+        for (int b = shared ? 0 : a; b < (shared ? count : a + 1); b++)
             if (cluster_share_link(cluster, first + a, first + (a + 1) % count, first + b, first + (b + 1) % count))
                 link_s += cluster_transfer_s(cluster, first + b, first + (b + 1) % count, piece);
         step_s = link_s > step_s ? link_s : step_s;

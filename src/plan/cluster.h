@@ -48,6 +48,8 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
  * ones if either link is half duplex; and all whose links name the same shared link. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
 
+/* No links, or one for all pairs. */
+bool cluster_links_alike(const struct ps_cluster *cluster);
 /* Seconds that the workers first .. first + count - 1 take for a ring all-reduce of `bytes`: 2 (count - 1) steps, in each of
  * which every worker sends 1/count of the bytes to the next. Pairs on a shared link transfer one after the other. */
 double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes);

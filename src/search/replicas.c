@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "plan/planner.h"
@@ -41,14 +42,19 @@ enum replica_goal {
  * in partitioners/pipedream.c. A stage's workers may be of several types, so it is walked on each type's costs.
  */
 
+/* A worker of a stage, and all others that compute as long and need as much. */
+struct replica {
+    int worker, type; /* the type is an index in the stage's `costs` */
+    double share;     /* of the micro-batches */
+};
+
 struct stage {
     const struct replica_shape *shape;
-    int first_worker, replicas, types;
+    int first_worker, replicas, types, kinds;
     double updates; /* per micro-batch */
     struct planner_ring ring;
     const struct cost_table **costs; /* of each type among its workers */
-    double *share;                   /* of the micro-batches, per worker */
-    int *type;                       /* of each worker, an index in `costs` */
+    struct replica *kind;            /* of its workers, one of each kind */
     struct stage_walk *walks;        /* on each type */
 };
 
@@ -75,19 +81,28 @@ static double meetings(const struct planner_problem *problem, int a, int r, int 
 
 /* ------------------------------------------------------------------- what is counted */
 
+static bool same_kind(const struct replica_shape *shape, const struct replica *a, const struct replica *b) {
+    const struct cluster_device *devices = shape->problem->cluster->devices;
+    const struct stage_slots *slots = shape->slots;
+    return a->type == b->type && a->share == b->share && devices[a->worker].speed == devices[b->worker].speed &&
+           devices[a->worker].memory_bytes == devices[b->worker].memory_bytes &&
+           (!slots || memcmp(&slots[a->worker], &slots[b->worker], sizeof *slots) == 0);
+}
+
 static void open_stage(struct stage *stage) {
-    const struct ps_cluster *cluster = stage->shape->problem->cluster;
-    stage->updates = planner_updates(stage->shape->problem, stage->replicas);
-    stage->ring = planner_ring(stage->shape->problem, stage->first_worker, stage->replicas);
+    const struct replica_shape *shape = stage->shape;
+    stage->updates = planner_updates(shape->problem, stage->replicas);
+    stage->ring = planner_ring(shape->problem, stage->first_worker, stage->replicas);
     for (int r = 0; r < stage->replicas; r++) {
-        const struct cluster_device *device = &cluster->devices[stage->first_worker + r];
-        const struct cost_table *costs = cost_table_on(stage->shape->problem->costs, device->type);
-        int t = 0;
+        const int worker = stage->first_worker + r;
+        const struct cost_table *costs = cost_table_on(shape->problem->costs, shape->problem->cluster->devices[worker].type);
+        int t = 0, k = 0;
         while (t < stage->types && stage->costs[t] != costs) t++;
         stage->costs[t] = costs;
-        stage->type[r] = t;
-        stage->share[r] = meetings(stage->shape->problem, r, stage->replicas, 0, 1);
         if (t == stage->types) stage->types++;
+        const struct replica replica = {worker, t, meetings(shape->problem, r, stage->replicas, 0, 1)};
+        while (k < stage->kinds && !same_kind(shape, &stage->kind[k], &replica)) k++;
+        if (k == stage->kinds) stage->kind[stage->kinds++] = replica;
     }
 }
 
@@ -103,10 +118,11 @@ static void walk_grow(struct stage *stage) {
 static double walk_s(const struct stage *stage) {
     double most_s = 0, bytes = (double)(stage->walks[0].parameter_bytes + stage->walks[0].statistics_bytes);
     const struct ps_cluster *cluster = stage->shape->problem->cluster;
-    for (int r = 0; r < stage->replicas; r++) {
-        struct layer_times time = stage_walk_times(&stage->walks[stage->type[r]]);
-        double work_s = stage->share[r] * (time.forward_s + time.backward_input_s + time.backward_weight_s);
-        most_s = fmax(most_s, (work_s + stage->updates * time.update_s) / cluster->devices[stage->first_worker + r].speed);
+    for (int k = 0; k < stage->kinds; k++) {
+        const struct replica *replica = &stage->kind[k];
+        struct layer_times time = stage_walk_times(&stage->walks[replica->type]);
+        double work_s = replica->share * (time.forward_s + time.backward_input_s + time.backward_weight_s);
+        most_s = fmax(most_s, (work_s + stage->updates * time.update_s) / cluster->devices[replica->worker].speed);
     }
     double sum_s = stage->ring.fixed_s + stage->ring.byte_s * bytes; /* with equal links; otherwise it is not linear */
     if (cluster->link_count > 1) sum_s = cluster_ring_s(cluster, stage->first_worker, stage->replicas, (int64_t)bytes);
@@ -117,12 +133,12 @@ static double walk_s(const struct stage *stage) {
 static double walk_share(const struct stage *stage) {
     const struct replica_shape *shape = stage->shape;
     double most = 0;
-    for (int r = 0; r < stage->replicas && shape->slots; r++) {
-        int worker = stage->first_worker + r;
-        const struct cluster_device *device = &shape->problem->cluster->devices[worker];
+    for (int k = 0; k < stage->kinds && shape->slots; k++) {
+        const struct replica *replica = &stage->kind[k];
+        const struct cluster_device *device = &shape->problem->cluster->devices[replica->worker];
         if (device->memory_bytes == 0) continue;
-        struct stage_cost cost = stage_walk_cost(&stage->walks[stage->type[r]]);
-        struct worker_memory memory = stage_memory(&cost.size, &shape->slots[worker], shape->problem->moments);
+        struct stage_cost cost = stage_walk_cost(&stage->walks[replica->type]);
+        struct worker_memory memory = stage_memory(&cost.size, &shape->slots[replica->worker], shape->problem->moments);
         most = fmax(most, (double)worker_memory_total(&memory) / (double)device->memory_bytes);
     }
     return most;
@@ -134,11 +150,13 @@ static void count_cut(struct cuts *cuts, int stage, int layer) {
     const struct stage *low = &cuts->stages[stage], *high = &cuts->stages[stage + 1];
     int64_t bytes = problem->costs->layers[layer].size.output_bytes;
     size_t place = (size_t)stage * (size_t)cuts->layers + (size_t)layer;
-    for (int side = 0; side < 2; side++) {
+    const int divisor = number_common_divisor(low->replicas, high->replicas); /* only pairs with the same rest meet */
+    const bool alike = cluster_links_alike(problem->cluster) && !problem->flush;
+    for (int side = 0; side < 2 && problem->cluster->link_count > 0; side++) {
         const struct stage *here = side ? high : low, *there = side ? low : high;
-        for (int a = 0; a < here->replicas; a++) {
+        for (int a = 0; a < (alike ? 1 : here->replicas); a++) {
             double own_s = 0;
-            for (int b = 0; b < there->replicas; b++) {
+            for (int b = a % divisor; b < there->replicas; b += divisor) {
                 int from = here->first_worker + a, to = there->first_worker + b;
                 double share = meetings(problem, a, here->replicas, b, there->replicas);
                 double onward_s = share * cluster_transfer_s(problem->cluster, from, to, bytes);
@@ -216,8 +234,7 @@ static enum ps_status cuts_open(struct cuts *cuts, struct arena *arena, struct p
                                          .first_worker = worker,
                                          .replicas = shape->replicas[s],
                                          .costs = arena_take(arena, replicas, sizeof *cuts->stages->costs),
-                                         .share = arena_take(arena, replicas, sizeof *cuts->stages->share),
-                                         .type = arena_take(arena, replicas, sizeof *cuts->stages->type),
+                                         .kind = arena_take(arena, replicas, sizeof *cuts->stages->kind),
                                          .walks = arena_take(arena, replicas, sizeof *cuts->stages->walks)};
     }
     TRY(arena_check(arena, "the tables of the planner", error));
@@ -381,6 +398,8 @@ static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, 
         double found;
         bool runs;
         if (goal == REPLICAS_LEAST_TIME && shape->bound_s >= *value) break;
+        log_progress("planning", s, shapes->count, "%d stage%s on %d workers", shape->stages, text_plural(shape->stages),
+                     shapes->problem->workers);
         TRY(find_slots(shapes, shape, &runs, error));
         if (!runs) continue;
         struct replica_shape open = open_shape(shapes, shape, true);
@@ -390,6 +409,7 @@ static enum ps_status find_best(struct choices *shapes, enum replica_goal goal, 
         *best = shape;
         memcpy(shapes->best_last, shapes->last, (size_t)shape->stages * sizeof *shapes->last);
     }
+    log_progress("planning", 1, 1, "%s", "");
     return PS_OK;
 }
 

@@ -70,14 +70,10 @@ static enum ps_status try_orders(struct orders *orders, int place, struct cluste
     return PS_OK;
 }
 
-static bool links_alike(const struct ps_cluster *cluster) {
-    return cluster->link_count == 0 || (cluster->link_count == 1 && cluster->links[0].from < 0 && cluster->links[0].to < 0);
-}
-
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     size_t workers = (size_t)problem->workers;
     struct ps_error refusal = {0};
-    if (!links_alike(problem->cluster))
+    if (!cluster_links_alike(problem->cluster))
         return error_set(error, PS_USAGE, "bipartition-order requires equal links: one entry from '*' to '*'");
     struct arena arena = {0};
     struct cluster_device *devices = arena_take(&arena, workers, sizeof *devices);

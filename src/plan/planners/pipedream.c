@@ -37,12 +37,27 @@ struct step {
     short replicas, replicas_before; /* of the stage; of the previous stage (0: it is the first) */
 };
 
+/* Neighbouring workers as the replicas of a stage. */
+struct group {
+    double speed; /* of the slowest */
+    struct planner_ring ring;
+};
+
+/* The ideals that stages can end with when so many workers are taken. */
+struct frontier {
+    int first;        /* the first of them; as many as there are ideals: none */
+    double most_work; /* of them */
+    double speeds;    /* of the workers that are left, in all */
+};
+
 struct search {
     struct arena arena; /* of its tables */
     const struct planner_problem *problem;
     const struct ideals *ideals;
     double serial; /* the share of transfers that takes the workers' own time; 0: transfers overlap with computation */
     int workers, replicas_max;
+    struct group *groups;                     /* [first worker][replicas] */
+    struct frontier *frontiers;               /* per workers used */
     double *work_s, *update_s, *weight_bytes; /* per ideal, of its nodes: one micro-batch, one update, bytes to all-reduce */
     double *cut_s;      /* per ideal: a transfer in its slower direction on the slowest link; without overlap both directions */
     bool *reached;      /* [workers used][replicas of the last stage][ideal] */
@@ -61,10 +76,8 @@ static size_t place_any(const struct search *search, int used, int ideal) {
     return (size_t)used * (size_t)search->ideals->count + (size_t)ideal;
 }
 
-static double slowest_speed(const struct search *search, int first, int replicas) {
-    double speed = search->problem->cluster->devices[first].speed;
-    for (int w = first + 1; w < first + replicas; w++) speed = fmin(speed, search->problem->cluster->devices[w].speed);
-    return speed;
+static struct group *group_at(const struct search *search, int first, int replicas) {
+    return &search->groups[(size_t)first * (size_t)(search->replicas_max + 1) + (size_t)replicas];
 }
 
 /* Time per micro-batch of the workers [first, first + replicas), as a linear function of work, update and weights. */
@@ -74,13 +87,12 @@ struct pace {
 
 static struct pace pace_of(const struct search *search, int first, int replicas) {
     const struct planner_problem *problem = search->problem;
-    double speed = slowest_speed(search, first, replicas);
+    const struct group *group = group_at(search, first, replicas);
     double updates = planner_updates(problem, replicas);
-    struct pace pace = {.work = 1 / (speed * replicas), .update = updates / speed};
+    struct pace pace = {.work = 1 / (group->speed * replicas), .update = updates / group->speed};
     pace.transfer = search->serial / replicas;
-    struct planner_ring ring = planner_ring(problem, first, replicas);
-    pace.byte = updates * ring.byte_s;
-    pace.fixed = updates * ring.fixed_s;
+    pace.byte = updates * group->ring.byte_s;
+    pace.fixed = updates * group->ring.fixed_s;
     return pace;
 }
 
@@ -103,12 +115,29 @@ static double boundary_s(const struct search *search, int ideal, int before, int
     return search->cut_s[ideal] / (before / number_common_divisor(before, replicas) * replicas);
 }
 
+/* A stage can end with the ideal, if the workers that are left can compute the rest. */
+static void reach(struct search *search, int used, int replicas, int ideal, double period_s) {
+    struct frontier *frontier = &search->frontiers[used];
+    const double left = search->work_s[search->ideals->count - 1] - search->work_s[ideal];
+    if (left * (1 - 1e-9) > period_s * frontier->speeds) return;
+    search->reached[place(search, used, replicas, ideal)] = search->reached_any[place_any(search, used, ideal)] = true;
+    if (ideal < frontier->first) frontier->first = ideal;
+    frontier->most_work = fmax(frontier->most_work, search->work_s[ideal]);
+}
+
 /* Stages of `replicas` workers that end with `used` workers taken. */
 static void sweep(struct search *search, int used, int replicas, double period_s) {
     const struct ideals *ideals = search->ideals;
     int first = used - replicas;
+    const struct frontier *below = &search->frontiers[first];
     struct pace pace = pace_of(search, first, replicas);
-    for (int i = 0; i < ideals->count; i++) {
+    const double most_work = below->most_work + period_s / pace.work * (1 + 1e-9);
+    for (int i = 0; i < below->first; i++) search->best_key[i] = -INFINITY;
+    for (int i = below->first; i < ideals->count; i++) {
+        if (search->work_s[i] > most_work) { /* nor can those that hold it be reached */
+            search->best_key[i] = -INFINITY;
+            continue;
+        }
         double best = -INFINITY;
         struct step step = {.from = -1};
         for (int c = ideals->cover_first[i]; c < ideals->cover_first[i + 1]; c++) {
@@ -117,10 +146,9 @@ static void sweep(struct search *search, int used, int replicas, double period_s
             best = search->best_key[lower];
             step = search->best_step[lower];
         }
-        size_t here = place(search, used, replicas, i);
         if (step.from >= 0 && stage_s(search, &pace, step.from, i) <= period_s) {
-            search->reached[here] = search->reached_any[place_any(search, used, i)] = true;
-            search->steps[here] = step;
+            reach(search, used, replicas, i, period_s);
+            search->steps[place(search, used, replicas, i)] = step;
         }
         double own = lower_key(search, &pace, i);
         bool any = search->reached_any[place_any(search, first, i)];
@@ -140,10 +168,12 @@ static bool feasible(struct search *search, double period_s, int *used, int *rep
     int last = search->ideals->count - 1;
     memset(search->reached, 0, place(search, search->workers + 1, 0, 0) * sizeof *search->reached);
     memset(search->reached_any, 0, place_any(search, search->workers + 1, 0) * sizeof *search->reached_any);
-    search->reached[place(search, 0, 0, 0)] = search->reached_any[0] = true;
+    for (int u = 0; u <= search->workers; u++)
+        search->frontiers[u].first = search->ideals->count, search->frontiers[u].most_work = 0;
+    reach(search, 0, 0, 0, INFINITY);
     for (*used = 1; *used <= search->workers; ++*used) {
         for (*replicas = 1; *replicas <= *used && *replicas <= search->replicas_max; ++*replicas)
-            sweep(search, *used, *replicas, period_s);
+            if (search->frontiers[*used - *replicas].first <= last) sweep(search, *used, *replicas, period_s);
         for (*replicas = 1; *replicas <= *used && *replicas <= search->replicas_max; ++*replicas)
             if (search->reached[place(search, *used, *replicas, last)]) return true;
     }
@@ -167,9 +197,7 @@ static double achieved_s(const struct search *search, int used, int replicas) {
 
 /* All work divided over all workers. */
 static double least_work_s(const struct search *search) {
-    double speeds = 0;
-    for (int w = 0; w < search->workers; w++) speeds += search->problem->cluster->devices[w].speed;
-    return search->work_s[search->ideals->count - 1] / speeds;
+    return search->work_s[search->ideals->count - 1] / search->frontiers[0].speeds;
 }
 
 /* To a relative `precision`; 0: exactly, where the last test is whether there is any better plan. */
@@ -228,6 +256,24 @@ static void count_cuts(struct search *search, double serial) {
     for (int i = 1; i + 1 < ideals->count; i++) search->cut_s[i] = cut_seconds(search, ideals->cut_bytes[i]);
 }
 
+static void count_groups(struct search *search) {
+    const struct ps_cluster *cluster = search->problem->cluster;
+    const bool alike = cluster_links_alike(cluster);
+    for (int first = search->workers - 1; first >= 0; first--) {
+        search->frontiers[first].speeds = search->frontiers[first + 1].speeds + cluster->devices[first].speed;
+        double speed = INFINITY;
+        for (int r = 1; r <= search->replicas_max && first + r <= search->workers; r++) {
+            struct group *group = group_at(search, first, r);
+            group->speed = speed = fmin(speed, cluster->devices[first + r - 1].speed);
+            if (!alike) group->ring = planner_ring(search->problem, first, r);
+        }
+    }
+    for (int r = 1; alike && r <= search->replicas_max; r++) {
+        const struct planner_ring ring = planner_ring(search->problem, 0, r);
+        for (int first = 0; first + r <= search->workers; first++) group_at(search, first, r)->ring = ring;
+    }
+}
+
 static enum ps_status open_search(struct search *search, struct ps_error *error) {
     size_t ideals = (size_t)search->ideals->count, states = place(search, search->workers + 1, 0, 0);
     if (states > STATES_MAX)
@@ -241,10 +287,13 @@ static enum ps_status open_search(struct search *search, struct ps_error *error)
     search->reached = arena_take(arena, states, sizeof *search->reached);
     search->reached_any = arena_take(arena, place_any(search, search->workers + 1, 0), sizeof *search->reached_any);
     search->steps = arena_take(arena, states, sizeof *search->steps);
+    search->groups = arena_take(arena, (size_t)search->workers * ((size_t)search->replicas_max + 1), sizeof *search->groups);
+    search->frontiers = arena_take(arena, (size_t)search->workers + 1, sizeof *search->frontiers);
     search->best_key = arena_take(arena, ideals, sizeof *search->best_key);
     search->best_step = arena_take(arena, ideals, sizeof *search->best_step);
     TRY(arena_check(arena, "the tables of the planner", error));
     count_ideals(search);
+    count_groups(search);
     return PS_OK;
 }
 
