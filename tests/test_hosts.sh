@@ -47,6 +47,7 @@ UsePAM no
 StrictModes no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
+SetEnv ASAN_OPTIONS=$ASAN_OPTIONS
 X
 # A host's first process, in namespaces of its own. node1 has this home directory, each other one in its own memory.
 cp -a .ssh ../ssh
