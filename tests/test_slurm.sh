@@ -76,26 +76,31 @@ timeout 200 srun --mpi=pmix -n 2 penstock train $arguments --steps 4 --out short
 grep -q "on 2 cpu workers" out || complain "srun: not two workers"
 
 begins "srun that does not speak as MPI does"
+# alone TYPE PROGRAM COMMAND...: ranks that srun --mpi=TYPE does not bring together.
+alone() {
+    type=$1
+    shift
+    timeout 200 srun --mpi="$type" -n 2 "$@" >out 2>&1
+    status=$?
+    [ $status -eq 2 ] && [ "$(grep -c '^penstock: ' out)" -eq 1 ] && grep -q '^srun --mpi=pmix starts' out ||
+        complain "srun --mpi=$type $1 $2: status $status, or not one line and what to do"
+}
 for pair in $PENSTOCK_MPIS; do
     own=pmi2
     [ "${pair#*=}" != "$program" ] || own=pmix
     for type in none pmi2 pmix; do
         [ $type != $own ] || continue
         # shellcheck disable=SC2086
-        timeout 200 srun --mpi=$type -n 2 "${pair#*=}" train $arguments --steps 4 --out "never-$type" >out 2>&1
-        status=$?
-        [ $status -eq 2 ] && [ "$(grep -c '^penstock: ' out)" -eq 1 ] && grep -q '^srun --mpi=pmix starts' out ||
-            complain "srun --mpi=$type for ${pair%%=*}: status $status, or not one line and what to do"
+        alone $type "${pair#*=}" train $arguments --steps 4 --out "never-$type"
     done
+    alone none "${pair#*=}" evaluate --run short --data synthetic:images
+    alone none "${pair#*=}" cluster
 done
 
 begins "sbatch"
 awk '/^## Slurm/ { slurm = 1 } slurm && /^```$/ { exit } script { print } slurm && /^```sh/ { script = 1 }' "$documents/mpi.md" |
     sed 's/--epochs 40 --checkpoint-every 100/--steps 400 --checkpoint-every 10/' >job.sh
 grep -q 'steps 400' job.sh || complain "docs/mpi.md has another script"
-# The same run by threads, never disturbed.
-sed -n '/--model/,/--out/p' job.sh | sed 's/srun[^ ]* *--mpi=pmix penstock/penstock/; s,--out .*,--out threads -q,' >threads.sh
-timeout 200 sh threads.sh >out 2>&1 || complain "threads fail"
 id=$(sbatch --parsable job.sh 2>out) || complain "sbatch fails"
 errors=lenet5.log
 
@@ -123,5 +128,9 @@ grep -q 'stopped on request; runs/lenet5 keeps the checkpoint of step' lenet5.lo
 begins "sbatch: the rest, from checkpoint $(newest runs/lenet5)"
 until_so is_over
 [ "$(field JobState)" = COMPLETED ] || complain "the job is $(field JobState)"
+# The same plan by threads, never disturbed.
+sed -n '/--model/,/--out/p' job.sh | sed 's/srun[^ ]* *--mpi=pmix penstock/penstock/; s,--workers.*sync,--plan runs/lenet5/plan.json,; s,--out .*,--out threads -q,' \
+    >threads.sh
+timeout 200 sh threads.sh >out 2>&1 || complain "threads fail"
 [ "$(sum runs/lenet5)" = "$(sum threads)" ] || complain "other weights than without requeues"
 finish

@@ -235,15 +235,12 @@ static enum ps_status run(const void *values, struct ps_error *error) {
         return PS_USAGE;
     }
     if (arguments->restarts > 0) return supervise(arguments, error);
-    enum ps_status status = launch_find().count > 1 ? guard_split(error) : PS_OK;
-    status = status == PS_OK ? train(arguments, &run, error) : launch_fail(arguments->options.transport, status, error);
-    guard_done();
-    CHECK(status);
+    CHECK(train(arguments, &run, error));
     if (launch_find().rank > 0) {
         ps_run_destroy(run);
         return PS_OK;
     }
-    status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
+    enum ps_status status = output_text(arguments->common.json ? ps_run_json(run) : ps_run_table(run), error);
     ps_run_destroy(run);
     return status;
 }

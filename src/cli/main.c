@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/process.h"
 #include "comm/launch.h"
 
 extern const struct command command_models, command_profile, command_plan, command_program, command_simulate, command_train,
@@ -69,6 +70,17 @@ static enum ps_status find_command(const char *word, const struct command **comm
     return PS_USAGE;
 }
 
+/* Runs it: behind a guard where a launcher started several processes, which may all take part. */
+static enum ps_status run_here(const struct command *command, const void *values, struct ps_error *error) {
+    const struct launch launch = launch_find();
+    if (!command->every_rank && launch.rank > 0) return PS_OK;
+    if (!command->every_rank || launch.count == 1) return command->run(values, error);
+    enum ps_status status = guard_split(error);
+    status = status == PS_OK ? command->run(values, error) : launch_fail(NULL, status, error);
+    guard_done();
+    return status;
+}
+
 /* Reads the arguments into `values`, a struct of the command's own, and runs it. */
 static enum ps_status run_command(const struct command *command, int argc, char **argv, void *values, struct ps_error *error) {
     struct common_arguments *common = values;
@@ -80,10 +92,10 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     enum ps_status status = arguments_read(command->groups, &command->words, argc, argv, values, &help, error);
     if (status == PS_OK && help) {
         command_print_help(command);
-    } else if (status == PS_OK && (command->every_rank || launch_find().rank == 0)) {
+    } else if (status == PS_OK) {
         struct reporter reporter;
         reporter_start(&reporter, (enum ps_log_level)common->log_level, common->quiet);
-        status = command->run(values, error);
+        status = run_here(command, values, error);
         if (status != PS_OK) message_name_options(error);
         reporter_stop(&reporter);
     }

@@ -154,7 +154,7 @@ static const int phase_limits_ms[] = {
 enum { DONE = 100 };
 
 /* Read by the signal handler. */
-static volatile sig_atomic_t child_of_guard, told_to_end;
+static volatile sig_atomic_t child_of_guard, told_to_end, told;
 static int done_descriptor = -1;
 
 static void tell_guard(char word) {
@@ -211,6 +211,7 @@ static void forward_signal(int number) {
     pid_t child = (pid_t)child_of_guard;
     if (child > 0) kill(child, number == SIGTSTP ? SIGSTOP : number);
     if (number == SIGTERM) told_to_end = 1;
+    told = number;
     /* The child has ended: nothing is left to stop. */
     if (child == 0 && number != SIGCONT && number != SIGTSTP) _exit(PS_WORKER_LOST);
     if (number == SIGTSTP) raise(SIGSTOP);
@@ -399,6 +400,8 @@ static _Noreturn void guard(pid_t child, int done) {
     if (exited && WEXITSTATUS(status) == PS_OK && !end_stopped()) _exit(PS_OK);
     end_hanging_launcher();
     if (exited && WEXITSTATUS(status) != PS_OK) _exit(WEXITSTATUS(status));
+    /* Nobody is lost who was told to end, and ends by that. */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == told) _exit(128 + told);
     if (WIFEXITED(status) && phase == LAUNCH_MEETING && launch_by_srun() && getenv("PMIX_RANK") == NULL) end_unmet();
     /* Nobody else notices after the end. */
     const bool alone = phase >= LAUNCH_LEAVING;
