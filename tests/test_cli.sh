@@ -30,9 +30,12 @@ done_by() {
 says() { grep -Eq -- "$1" out || complain "standard output does not say '$1'"; }
 
 # One document: it begins and ends with braces, and nothing stood on standard error.
+# Strings, then all other values, then lists and objects from the innermost out become one letter.
 says_json() {
-    [ "$(head -c 1 out)" = "{" ] && [ "$(tail -n 1 out | tail -c 2 | head -c 1)" = "}" ] ||
-        complain "$1: standard output is not one JSON object"
+    [ "$(head -c 1 out)" = "{" ] && tr -d '\n' <out | sed -E 's/"([^"\\]|\\.)*"/S/g; s/-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?|true|false|null/V/g; s/ //g
+        :more
+        s/\[([SV](,[SV])*)?\]|\{(S:[SV](,S:[SV])*)?\}/V/g
+        t more' | grep -qx V || complain "$1: standard output is not one JSON object"
     [ ! -s err ] || complain "$1: something on standard error"
 }
 
@@ -551,6 +554,7 @@ done_by train --model lenet5 --data synthetic:images,samples=32 --batch 16 --ste
 # The table of memory stays one.
 refused 4 "worker 0 needs .* more than its limit" train --plan run/plan.json --memory 1KiB --data synthetic:images,samples=64 --steps 1
 grep -Eq '^ +1 .* MiB +1.00 KiB' err || complain "no table of memory with a line for each worker"
+done_by export --run run -o again.safetensors --json -q && says_json export && says '"file": "again.safetensors", "format": "safetensors"'
 done_by export --run run -o lenet5.safetensors && says "lenet5.safetensors"
 "$PENSTOCK" export --run run -o - 2>err | cmp - lenet5.safetensors || complain "export -o -: other weights than in a file"
 done_by evaluate --run run --data synthetic:images,samples=64 --json -q && says_json evaluate && says '"samples": 64'
@@ -560,6 +564,7 @@ cmp -s out by-run || complain "exported weights do not evaluate as the run's"
 done_by evaluate --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q
 cmp -s out by-run || complain "evaluate --init: other weights than --weights"
 # The same predictions of the run, into a file, as of its weights, on standard output.
+done_by predict --run run --data synthetic:images,samples=64 -o labels.csv --json -q && says_json predict && says '{"file": "labels.csv"}'
 done_by predict --run run --data synthetic:images,samples=64 -o labels.csv && says "predictions of synthetic:images,samples=64"
 done_by predict --init lenet5.safetensors --model lenet5 --data synthetic:images,samples=64 -o -
 cmp -s out labels.csv && [ "$(wc -l <labels.csv)" = 65 ] || complain "predict: other predictions than the run's"

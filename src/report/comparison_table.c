@@ -964,7 +964,7 @@ static void add_grid(const struct section *sorted, void *context, struct text *o
         if (number < first) first = number;
         columns += sorted->machines[r] == 0;
     }
-    section.rows = calloc((size_t)section.count, sizeof *section.rows);
+    section.rows = section.count > 0 ? calloc((size_t)section.count, sizeof *section.rows) : NULL;
     for (int r = 0; section.rows && r < section.count; r++) section.rows[r] = json_array_get(all, (size_t)(first + r));
     if (!section.rows) {
         out->failed = true;
