@@ -146,6 +146,22 @@ static void check_networks(struct device *device) {
     }
 }
 
+/* Parameters that are not trained are not in the parts either. */
+static void test_frozen(void **state) {
+    (void)state;
+    struct graph *graph = take_model("lenet5"), *split;
+    graph->parameters[0].frozen = true; /* conv1.weight */
+    assert_ok(graph_split(graph, 0, 2, &split, &test_error));
+    int frozen = 0;
+    for (int p = 0; p < split->parameter_count; p++) {
+        frozen += split->parameters[p].frozen;
+        assert_true(!split->parameters[p].frozen || strstr(split->parameters[p].name, "conv1"));
+    }
+    assert_int_equal(frozen, 2);
+    graph_destroy(split);
+    graph_destroy(graph);
+}
+
 static void test_same_results(void **state) {
     (void)state;
     on_real_devices(check_networks);
@@ -223,7 +239,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_results),
+        cmocka_unit_test(test_frozen), cmocka_unit_test(test_same_results),
         cmocka_unit_test(test_splits_of_splits),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_refusals),
