@@ -290,15 +290,16 @@ static void test_refused(void **state) {
     write_data(&cases[0], false);
     open_data("", &data);
     options.data = evaluate.data = data;
-    assert_status(ps_predict(&options, &test_error), PS_USAGE, "one of `path` and `take`");
+    assert_status(ps_predict(&options, &test_error), PS_USAGE, "one of `path` and `take` must be given");
     assert_status(ps_evaluate(&evaluate, &evaluation, &test_error), PS_BAD_INPUT, "labels");
     options.path = table;
     options.batch = -1;
-    assert_status(ps_predict(&options, &test_error), PS_USAGE, "`batch`: -1");
+    assert_status(ps_predict(&options, &test_error), PS_USAGE, "`batch`: -1 is less than 1");
     options.batch = 0;
     assert_ok(ps_network_open("lenet5", &empty, &test_error));
     options.network = empty;
-    assert_status(ps_predict(&options, &test_error), PS_USAGE, "`network`: lenet5 has no weights");
+    assert_status(ps_predict(&options, &test_error), PS_USAGE,
+                  "`network`: lenet5 has no weights; they come from a file (`init` FILE) or a run");
     ps_network_destroy(empty);
     options.network = network;
     options.path = "/nowhere/at/all.npz";

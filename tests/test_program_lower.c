@@ -281,10 +281,12 @@ static void test_refusals(void **state) {
     struct ps_programs *programs;
     assert_status(lower_plain("1f1b-asinc", "latest", 2, 1, 4, &programs), PS_USAGE, "1f1b-async");
     assert_status(lower_plain("gpipe", "stach", 2, 1, 4, &programs), PS_USAGE, "stash");
-    assert_status(lower_plain("1f1b-async", "sync", 2, 1, 4, &programs), PS_USAGE, "flush");
-    assert_status(lower_plain("1f1b-async", "2bw", 4, 3, 4, &programs), PS_USAGE, "micro-batches");
-    assert_status(lower_plain("gpipe", "sync", 4, 0, 4, &programs), PS_USAGE, "micro-batches");
-    assert_status(lower_plain("gpipe", "sync", 4, 4, 0, &programs), PS_USAGE, "batches");
+    assert_status(lower_plain("1f1b-async", "sync", 2, 1, 4, &programs), PS_USAGE,
+                  "weights sync: schedule 1f1b-async does not flush; use another policy, or a schedule with a flush");
+    assert_status(lower_plain("1f1b-async", "2bw", 4, 3, 4, &programs), PS_USAGE,
+                  "micro-batches: weights 2bw needs at least as many as stages (4), not 3");
+    assert_status(lower_plain("gpipe", "sync", 4, 0, 4, &programs), PS_USAGE, "micro-batches: 0 is outside 1 to ");
+    assert_status(lower_plain("gpipe", "sync", 4, 4, 0, &programs), PS_USAGE, "batches: 0 is outside 1 to ");
 }
 
 /* A plan may name the workers as it likes, but not place stages where the schedule does not. */

@@ -187,7 +187,8 @@ static void test_long_run(void **state) {
     assert_true(ps_simulation_info(simulation).period_s == 1.5);
     assert_true(ps_simulation_info(simulation).makespan_s == (BATCHES + 2) * 1.5);
     assert_int_equal(simulation->timeline.event_count, 0);
-    assert_status(ps_simulation_write_svg(simulation, "no.svg", &test_error), PS_USAGE, "too long to draw");
+    assert_status(ps_simulation_write_svg(simulation, "no.svg", &test_error), PS_USAGE,
+                  "is too long to draw; take fewer mini-batches");
     char *json = ps_simulation_json(simulation), *timeline = ps_simulation_timeline(simulation, 80, false);
     assert_non_null(strstr(json, "\"critical_path\": null"));
     assert_string_equal(timeline, "");
@@ -205,8 +206,10 @@ static void test_refusals(void **state) {
     struct ps_cluster *cluster = make_cluster(2);
     struct ps_plan *plan = make_plan("1f1b-async", "pipeoptim", 1, 0, 2);
     struct ps_simulation *simulation = NULL;
-    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE, "2 of the 3 workers");
-    assert_status(ps_simulate(plan, profile, cluster, -1, &simulation, &test_error), PS_USAGE, "batches: -1");
+    assert_status(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error), PS_USAGE,
+                  "cluster: has 2 of the 3 workers that the plan needs");
+    assert_status(ps_simulate(plan, profile, cluster, -1, &simulation, &test_error), PS_USAGE,
+                  "batches: -1 is not between 1 and ");
     plan->micro_batches = 1 << 17;
     assert_status(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error), PS_BAD_INPUT,
                   "micro_batches: 131072 is not");
