@@ -180,23 +180,23 @@ static void record_transfer(const struct call *call, enum block_kind kind, int s
     };
 }
 
-/* Waits for the device and lets transfers progress meanwhile. */
-static void wait_on_host(struct executor *executor, const struct moment *moment) {
-    while (executor->transport_class->progress && !device_reached(moment)) {
-        if (moment->device && device_in_host(moment->device) && clock_now() > moment->time - TRANSFERS_S) break;
-        clock_sleep(TRANSFERS_S);
-        move_transfers(executor);
-    }
-    device_wait(moment);
-}
-
-/* The same until a time of the host's clock: for a worker that is emulated to be slower. */
+/* Waits until a time of the host's clock and lets transfers progress meanwhile. */
 static void wait_until(struct executor *executor, double time_s) {
     while (executor->transport_class->progress && clock_now() < time_s - TRANSFERS_S) {
         clock_sleep(TRANSFERS_S);
         move_transfers(executor);
     }
     clock_wait_until(time_s);
+}
+
+/* The same for the device. */
+static void wait_on_host(struct executor *executor, const struct moment *moment) {
+    if (moment->device && device_in_host(moment->device) && !device_reached(moment)) wait_until(executor, moment->time);
+    while (executor->transport_class->progress && !device_reached(moment)) {
+        clock_sleep(TRANSFERS_S);
+        move_transfers(executor);
+    }
+    device_wait(moment);
 }
 
 /* ------------------------------------------------------------- run-ahead window */
