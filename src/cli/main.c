@@ -72,9 +72,7 @@ static enum ps_status find_command(const char *word, const struct command **comm
 
 /* Runs it: behind a guard where a launcher started several processes, which may all take part. */
 static enum ps_status run_here(const struct command *command, const void *values, struct ps_error *error) {
-    const struct launch launch = launch_find();
-    if (!command->every_rank && launch.rank > 0) return PS_OK;
-    if (!command->every_rank || launch.count == 1) return command->run(values, error);
+    if (!command->every_rank || launch_find().count == 1) return command->run(values, error);
     enum ps_status status = guard_split(error);
     status = status == PS_OK ? command->run(values, error) : launch_fail(NULL, status, error);
     guard_done();
@@ -92,7 +90,7 @@ static enum ps_status run_command(const struct command *command, int argc, char 
     enum ps_status status = arguments_read(command->groups, &command->words, argc, argv, values, &help, error);
     if (status == PS_OK && help) {
         command_print_help(command);
-    } else if (status == PS_OK) {
+    } else if (status == PS_OK && (command->every_rank || launch_find().rank == 0)) {
         struct reporter reporter;
         reporter_start(&reporter, (enum ps_log_level)common->log_level, common->quiet);
         status = run_here(command, values, error);

@@ -211,9 +211,11 @@ static void forward_signal(int number) {
     pid_t child = (pid_t)child_of_guard;
     if (child > 0) kill(child, number == SIGTSTP ? SIGSTOP : number);
     if (number == SIGTERM) told_to_end = 1;
-    told = number;
-    /* The child has ended: nothing is left to stop. */
-    if (child == 0 && number != SIGCONT && number != SIGTSTP) _exit(PS_WORKER_LOST);
+    if (number != SIGCONT && number != SIGTSTP) {
+        told = number;
+        /* The child has ended: nothing is left to stop. */
+        if (child == 0) _exit(PS_WORKER_LOST);
+    }
     if (number == SIGTSTP) raise(SIGSTOP);
     errno = before;
 }

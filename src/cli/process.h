@@ -32,13 +32,14 @@ bool stop_requested(void);
 /*
  * Forks a process that a launcher started. The function returns in the child, which does the work and calls guard_done() when
  * the work has ended, with success or not. In the parent, the guard, it never returns: the guard forwards signals and exits
- * with the child's status, which is 128 and the signal's number if it ended by one that was forwarded. If the child was killed, or exited before guard_done(), the guard waits, so that the launcher
- * notices nothing, while the other ranks report the loss and end the run with status 6; if they do not within 15 s, it says so
- * and exits with 6 itself; where srun has started the ranks without PMIx, and MPI ends the child while they meet, it exits with
- * 2 at once. While ranks meet and leave, MPI does not notice losses: then the guard also ends the child, and the run with
- * status 6, if the child alone, or while they meet a rank beside it, is stopped, or if that takes too long. The child is killed
- * when its guard ends, and stopped when its guard is stopped. After a failure or SIGTERM a process of its own stays behind and
- * ends an mpirun that does not end although all that it began on this host have.
+ * with the child's status, which is 128 and the signal's number if it ended by one that was forwarded. If the child was killed,
+ * or exited before guard_done(), the guard waits, so that the launcher notices nothing, while the other ranks report the loss
+ * and end the run with status 6; if they do not within 15 s, it says so and exits with 6 itself; where srun has started the
+ * ranks without PMIx, and MPI ends the child while they meet, it exits with 2 at once. While ranks meet and leave, MPI does not
+ * notice losses: then the guard also ends the child, and the run with status 6, if the child alone, or while they meet a rank
+ * beside it, is stopped, or if that takes too long. The child is killed when its guard ends, and stopped when its guard is
+ * stopped. After a failure or SIGTERM a process of its own stays behind and ends an mpirun that does not end although all that
+ * it began on this host have.
  */
 enum ps_status guard_split(struct ps_error *error);
 void guard_done(void);
