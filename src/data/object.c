@@ -156,12 +156,13 @@ enum ps_status ps_dataset_open(const char *spec, const struct ps_dataset_options
         return error_set(error, PS_USAGE, "part: %d is none of the %d that there are", (int)own.part, PS_PART_TEST + 1);
     if (own.words && !own.words->opened.dataset)
         return error_set(error, PS_USAGE, "words: '%s' was not opened for a network", own.words->name);
-    TRY(samples_check_spec(spec, error));
     TRY(create(spec, &made, error));
     made->part = own.part;
     made->words = own.words;
     enum ps_status status = PS_OK;
-    if (own.network) {
+    if (!own.network) {
+        status = samples_check_spec(spec, error);
+    } else {
         struct dataset_shape wanted = dataset_shape_of(own.network);
         status = dataset_use(made, DATASET_TRAIN, &wanted, &made->opened, error);
     }
