@@ -29,8 +29,8 @@ done_by() {
 # says PATTERN: standard output of the last command does.
 says() { grep -Eq -- "$1" out || complain "standard output does not say '$1'"; }
 
-# One document: it begins and ends with braces, and nothing stood on standard error.
-# Strings, then all other values, then lists and objects from the innermost out become one letter.
+# One document, and nothing stood on standard error. Strings, then all other values, then lists and objects from the innermost out
+# become one letter.
 says_json() {
     [ "$(head -c 1 out)" = "{" ] && tr -d '\n' <out | sed -E 's/"([^"\\]|\\.)*"/S/g; s/-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?|true|false|null/V/g; s/ //g
         :more

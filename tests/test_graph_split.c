@@ -239,10 +239,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen), cmocka_unit_test(test_same_results),
-        cmocka_unit_test(test_splits_of_splits),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_frozen), cmocka_unit_test(test_same_results), cmocka_unit_test(test_splits_of_splits),
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -350,7 +350,8 @@ static void test_opened_data(void **state) {
     make_job("1f1b", "sync", 2, &job);
     options.network = job.network;
     assert_status(ps_dataset_open("synthetic:images,channels=3", &options, &data, &test_error), PS_USAGE, "3 channels");
-    assert_status(ps_dataset_open("idxx:data", NULL, &data, &test_error), PS_USAGE, "data format: 'idxx' is not known; did you mean 'idx'?");
+    assert_status(ps_dataset_open("idxx:data", NULL, &data, &test_error), PS_USAGE,
+                  "data format: 'idxx' is not known; did you mean 'idx'?");
     assert_status(ps_dataset_open("idx:", NULL, &data, &test_error), PS_USAGE, "something must follow the format, as in idx:");
     assert_status(ps_dataset_open("idx:data@5-2", NULL, &data, &test_error), PS_USAGE, "the range @5-2 is empty");
     assert_ok(ps_dataset_open("synthetic:images,samples=30", &options, &data, &test_error));
