@@ -350,7 +350,7 @@ library() {
         grep -q '"cores": 1' bound.json && complain "$mpirun: two bound ranks count one core"
     fi
     # An evaluation that is told to end keeps nothing and asks nobody: no rank is lost.
-    timeout 200 "$mpirun" -n 2 "$program" evaluate --run profiled --data synthetic:images,samples=100000000 >out 2>err &
+    timeout --foreground 200 "$mpirun" -n 2 "$program" evaluate --run profiled --data synthetic:images,samples=3000000 >out 2>err &
     until_so grep -q 'share memory' err && kill -TERM $!
     wait $! && complain "$mpirun: evaluate is not ended by SIGTERM"
     grep -q lost err && complain "$mpirun: evaluate, told to end: a rank is said to be lost"
