@@ -349,10 +349,13 @@ library() {
         timeout 100 "$mpirun" -bind-to core -n 2 "$program" cluster -o bound.json -q >out 2>err || complain "$mpirun: bound ranks, status $?"
         grep -q '"cores": 1' bound.json && complain "$mpirun: two bound ranks count one core"
     fi
-    # An evaluation that is told to end keeps nothing and asks nobody: no rank is lost.
+    # An evaluation that is told to end keeps nothing and asks nobody: no rank is lost. MPICH's launcher ends with any status then,
+    # 0 among them, as it has heard from its ranks or not.
+    rm -f err
     timeout --foreground 200 "$mpirun" -n 2 "$program" evaluate --run profiled --data synthetic:images,samples=3000000 >out 2>err &
     until_so grep -q 'share memory' err && kill -TERM $!
-    wait $! && complain "$mpirun: evaluate is not ended by SIGTERM"
+    wait $!
+    [ $? -ne 124 ] && [ ! -s out ] || complain "$mpirun: evaluate is not ended by SIGTERM"
     grep -q lost err && complain "$mpirun: evaluate, told to end: a rank is said to be lost"
     over 2 models --json
     [ $status -eq 0 ] && [ "$(grep -c '"name": "lenet5"' out)" -eq 1 ] || complain "$mpirun models: status $status, or written twice"
