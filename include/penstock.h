@@ -1038,7 +1038,8 @@ struct ps_comparison_row {
 struct ps_comparison_info {
     int rows, networks;
     int seeds;             /* rows of each combination, which stand together; 1 where nothing was said */
-    const char *ranked_by; /* "throughput", "memory", "accuracy", "bleu", "perplexity", "loss", "target" or "largest" */
+    const char *ranked_by; /* "throughput", "memory", "loss", "target" or "largest", or the metric of the first network:
+                              "accuracy", "bleu", "perplexity" or "valid_loss" */
     const char *directory; /* NULL: nothing is kept */
 };
 

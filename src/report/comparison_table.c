@@ -563,24 +563,24 @@ static void add_main(const struct section *section, const struct figure_column *
 static const struct {
     const char *name, *words;
 } ranked_words[] = {
+    [PS_METRIC_ACCURACY] = {"accuracy", "the best validation accuracy"},
+    [PS_METRIC_BLEU] = {"bleu", "the best BLEU of the validation data"},
+    [PS_METRIC_PERPLEXITY] = {"perplexity", "the best perplexity of the validation data"},
+    [PS_METRIC_LOSS] = {"valid_loss", "the best loss of the validation data"},
     {"throughput", "samples per second"},
     {"memory", "the memory of the worker that needs most"},
-    {"accuracy", "the best validation accuracy"},
-    {"bleu", "the best BLEU of the validation data"},
-    {"perplexity", "the best perplexity of the validation data"},
     {"loss", "the loss"},
     {"target", "the time to the target"},
     {"largest", "the largest network"},
 };
 
 static const char *words_of_rank(const struct section *section, const char *ranked_by) {
-    const bool metric = has_figure(section, "best");
-    for (int m = 0; metric && m <= PS_METRIC_LOSS; m++) /* each network has a metric of its own */
-        if (strcmp(ranked_by, metric_looks[m].name) == 0) ranked_by = section_metric(section)->name;
-    if (metric && strcmp(ranked_by, "loss") == 0 && section_metric(section) == &metric_looks[PS_METRIC_LOSS])
-        return "the best loss of the validation data";
-    for (int w = 0; w < COUNT(ranked_words); w++)
-        if (strcmp(ranked_words[w].name, ranked_by) == 0) return ranked_words[w].words;
+    for (int w = 0; w < COUNT(ranked_words); w++) {
+        if (strcmp(ranked_words[w].name, ranked_by) != 0) continue;
+        /* Each network has a metric of its own. */
+        if (w <= PS_METRIC_LOSS && has_figure(section, "best")) w = (int)(section_metric(section) - metric_looks);
+        return ranked_words[w].words;
+    }
     return ranked_by;
 }
 
@@ -635,8 +635,7 @@ const char *section_ranked_field(const struct section *section) {
                   {"largest", "largest", ""}};
     const char *ranked_by = string_of(section->document, "ranked_by");
     for (int f = 0; f < COUNT(fields); f++)
-        if (strcmp(fields[f].name, ranked_by) == 0 && !(has_figure(section, "best") && strcmp(ranked_by, "loss") == 0))
-            return section->trained ? fields[f].trained : fields[f].simulated;
+        if (strcmp(fields[f].name, ranked_by) == 0) return section->trained ? fields[f].trained : fields[f].simulated;
     return section->trained ? "best" : "";
 }
 

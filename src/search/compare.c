@@ -468,7 +468,7 @@ enum ps_status comparison_rank(struct ps_comparison *comparison, const char *by,
     static const char *const metrics[] = {[PS_METRIC_ACCURACY] = "accuracy",
                                           [PS_METRIC_BLEU] = "bleu",
                                           [PS_METRIC_PERPLEXITY] = "perplexity",
-                                          [PS_METRIC_LOSS] = "loss"};
+                                          [PS_METRIC_LOSS] = "valid_loss"};
     const int count = comparison->row_count / comparison->seeds;
     const bool metric_usual = strcmp(usual, "metric") == 0;
     double *values;
