@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 struct ps_error test_error;
 
 static void forget(void) { memset(&test_error, 0, sizeof test_error); }
@@ -87,6 +89,20 @@ void test_file_write(const char *path, const void *data, size_t size) {
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
+}
+
+void test_golden(const char *path, char *text) {
+    char *wanted;
+    size_t size;
+    assert_non_null(text);
+    if (getenv("PENSTOCK_REGENERATE") != NULL) test_file_write(path, text, strlen(text));
+    assert_ok(file_read(path, 1 << 20, &wanted, &size, &test_error));
+    for (size_t at = 0, line = 1; at <= size; at++) {
+        if (text[at] != wanted[at]) fail_msg("%s: line %zu is now: %.120s", path, line, text + at);
+        line += wanted[at] == '\n';
+    }
+    free(wanted);
+    free(text);
 }
 
 const char *test_data(const char *name, char path[4096]) {

@@ -51,6 +51,9 @@ int test_directory_set_up(void **state);
 int test_directory_tear_down(void **state);
 /* Writes a file, whatever it takes. */
 void test_file_write(const char *path, const void *data, size_t size);
+/* Compares what is now written with a file that was looked at by eye; with PENSTOCK_REGENERATE=1 writes it anew first. Takes
+ * `text`. */
+void test_golden(const char *path, char *text);
 
 /* "$PENSTOCK_DATA/NAME" in `path`, or a skipped test where the variable is not set or there is no such file. */
 const char *test_data(const char *name, char path[4096]);

@@ -15,7 +15,6 @@
 #include "train/run_result.h"
 
 #define LONG_NAME "a-network-whose-name-goes-on-and-on,layers=48,width=1024,heads=16,vocabulary=30522,length=512,classes=2"
-static const char golden[] = TEST_DIRECTORY "/golden/comparisons.txt";
 
 /* ------------------------------------------------------------------------- rows */
 
@@ -308,17 +307,7 @@ static void test_texts(void **state) {
     write_down("trained, by the loss", trained("loss"), false, &texts);
     write_down("trained, by the time to the target", trained("target"), false, &texts);
     write_down("three seeds", seeds(), true, &texts);
-    char *wanted, *all = text_take(&texts);
-    size_t size;
-    assert_non_null(all);
-    if (getenv("PENSTOCK_REGENERATE")) test_file_write(golden, all, strlen(all));
-    assert_ok(file_read(golden, 1 << 20, &wanted, &size, &test_error));
-    for (size_t at = 0, line = 1; at <= size; at++) {
-        if (all[at] != wanted[at]) fail_msg("%s: line %zu is now: %.120s", golden, line, all + at);
-        line += wanted[at] == '\n';
-    }
-    free(wanted);
-    free(all);
+    test_golden(TEST_DIRECTORY "/golden/comparisons.txt", text_take(&texts));
 }
 
 int main(void) {

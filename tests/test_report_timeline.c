@@ -162,7 +162,6 @@ static void test_picture_holds_everything(void **state) {
 /* Pictures, traces and lines of text of three small simulations, to the byte; PENSTOCK_REGENERATE=1 writes them anew. */
 static void test_texts(void **state) {
     (void)state;
-    static const char path[] = TEST_DIRECTORY "/golden/timelines.txt";
     struct ps_simulation *const simulations[] = {make_simulation("1f1b-async", "pipeoptim", 2, 2, true), make_parts(false, 2),
                                                  make_parts(true, 2)};
     struct text texts = {0};
@@ -182,17 +181,7 @@ static void test_texts(void **state) {
         memory_curves_free(memory, simulation->info.workers);
         ps_simulation_destroy(simulations[i]);
     }
-    char *wanted, *all = text_take(&texts);
-    size_t size;
-    assert_non_null(all);
-    if (getenv("PENSTOCK_REGENERATE")) test_file_write(path, all, strlen(all));
-    assert_ok(file_read(path, 1 << 20, &wanted, &size, &test_error));
-    for (size_t at = 0, line = 1; at <= size; at++) {
-        if (all[at] != wanted[at]) fail_msg("%s: line %zu is now: %.120s", path, line, all + at);
-        line += wanted[at] == '\n';
-    }
-    free(wanted);
-    free(all);
+    test_golden(TEST_DIRECTORY "/golden/timelines.txt", text_take(&texts));
 }
 
 /* Where boxes are wide enough they carry the number of their micro-batch. */

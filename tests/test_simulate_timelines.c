@@ -3,7 +3,7 @@
  * it what the worker computes then. The papers draw them; where their texts leave a length open, a backward takes twice a
  * forward.
  *
- *   test_simulate_timelines --regenerate     writes the files anew, to be reviewed as a change
+ *   PENSTOCK_REGENERATE=1 build/release/tests/test_simulate_timelines     writes the files anew, to be reviewed as a change
  */
 #include <stdlib.h>
 #include <string.h>
@@ -134,8 +134,6 @@ static const struct example {
      0},
 };
 
-static bool regenerate;
-
 static struct ps_programs *lower(const struct example *example) {
     struct ps_programs *programs;
     assert_ok(
@@ -196,18 +194,12 @@ static char *print(const struct example *example, const struct ps_simulation *si
 }
 
 static void check(const struct example *example) {
-    char path[4096], *golden;
-    size_t size;
+    char path[4096];
     struct ps_simulation *simulation = simulate(example);
-    char *text = print(example, simulation);
     snprintf(path, sizeof path, "%s/golden/timelines/%s.txt", TEST_DIRECTORY, example->name);
-    if (regenerate) assert_ok(file_write(path, text, strlen(text), &test_error));
-    assert_ok(file_read(path, 1 << 20, &golden, &size, &test_error));
-    if (strlen(text) != size || memcmp(text, golden, size) != 0) fail_msg("%s differs; it is now\n%s", path, text);
+    test_golden(path, print(example, simulation));
     if (example->makespan > 0) assert_true(simulation->info.makespan_s == example->makespan);
     if (example->period > 0) assert_true(simulation->info.period_s == example->period);
-    free(golden);
-    free(text);
     ps_simulation_destroy(simulation);
 }
 
@@ -263,8 +255,7 @@ static void test_index(void **state) {
     timeline_free(&timeline);
 }
 
-int main(int argc, char **argv) {
-    regenerate = argc > 1 && strcmp(argv[1], "--regenerate") == 0;
+int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_examples), cmocka_unit_test(test_fifth_mini_batch),
                                        cmocka_unit_test(test_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
