@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static locale_t c_locale;
 
@@ -19,6 +20,13 @@ locale_t number_locale_enter(void) {
 void number_locale_leave(locale_t before) { uselocale(before); }
 
 double number_read(const char *text, char **rest) {
+    /* "0x2" are two numbers, as in lists of sides: C would read the hexadecimal 2. */
+    const char *first = text + strspn(text, " \t\n\v\f\r");
+    if (*first == '+' || *first == '-') first++;
+    if (first[0] == '0' && (first[1] == 'x' || first[1] == 'X')) {
+        if (rest) *rest = (char *)(uintptr_t)(first + 1);
+        return 0;
+    }
     const locale_t before = number_locale_enter();
     const double number = strtod(text, rest);
     number_locale_leave(before);
