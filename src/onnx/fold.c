@@ -310,8 +310,8 @@ static double scalar(const struct tensor *tensor) {
 static enum ps_status range(const struct call *call) {
     if (call->count != 3) return refuse(call, "start, limit and step are needed");
     double start = scalar(call->in[0]), limit = scalar(call->in[1]), step = scalar(call->in[2]);
-    double count = step != 0 ? ceil((limit - start) / step) : -1;
-    if (!(count < 1e15)) return refuse(call, "its length is not finite");
+    double count = ceil((limit - start) / step);
+    if (step == 0 || !(count < 1e15)) return refuse(call, "its length is not finite");
     int64_t length = count > 0 ? (int64_t)count : 0;
     TRY(fold_take(call->fold, call->in[0]->type, 1, &length, call->out));
     for (int64_t e = 0; e < length; e++) {

@@ -133,6 +133,7 @@ static bool same_along(const struct tensor *tensor, int64_t stride, int64_t n) {
 enum ps_status lower_constant(const struct call *call, const struct tensor *tensor, struct view **out) {
     struct tensor *less = NULL;
     int64_t strides[ONNX_RANK_MAX];
+    if (tensor->elements == 0) return call_refuse(call, "an input is a constant without elements");
     fold_strides(tensor->rank, tensor->dims, strides);
     for (int d = 0; d < tensor->rank && tensor->rank > 1 && tensor->rank < ONNX_RANK_MAX; d++) {
         const int64_t n = tensor->dims[d];

@@ -212,6 +212,7 @@ static enum ps_status resize_numbers(const struct call *call, const struct view 
         int d;
         TRY(fold_axis(axes != NULL ? axes->ints[i] : i, x->rank, &d, call->error));
         out[d] = numbers->reals != NULL ? numbers->reals[i] : (double)numbers->whole[i];
+        if (!(out[d] > 0)) return call_refuse(call, "its sizes do not fit");
         const double here = out[d] / (double)x->dims[d];
         if (i == 0 || (smaller ? here < scale : here > scale)) scale = here;
     }

@@ -1,0 +1,247 @@
+/*
+ * What is refused of ONNX's operators, in full words: graphs of a line each, "a=2x3x8x8; w:4x3x3x3; Conv a w strides=1,1", in
+ * which
+ *
+ *     a=2x3       is an input of the graph, f32
+ *     w:2x3       an initializer of f32, 0, 1/8, ..
+ *     k#1,2       one of whole numbers; k# is an empty list, k##1 a scalar
+ *     Op a - b    a node of these inputs, of which - is left out; the first is called n1, with the outputs n1 and n1.1
+ *     key=1       an attribute of the node before it: a whole number, key=1,2 a list (key=1, of one), key=~1.5 a number,
+ * key='x' a text
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx/onnx.h"
+#include "onnx_support.h"
+
+static const struct {
+    const char *graph, *said;
+} cases[] = {
+    /* windows */
+    {"a=2x3x4x4x4; w:4x3x3x3x3; Conv a w", "windows over one or two dimensions are known"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=1,", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=1,1", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=1,1,1", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=0,1", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=0,0,-1,0", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=1,20000", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x9x9; Conv a w", "its kernel does not fit into its input"},
+    {"a=2x3x8x8; w:4x2x3x3; Conv a w", "its input and weight do not fit together"},
+    {"a=2x3x8x8; w:4x3x3; Conv a w", "its input and weight do not fit together"},
+    {"a=2x3; w:4x3; Conv a w", "its input and weight do not fit together"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w group=0", "its input and weight do not fit together"},
+    {"a=2x3x8x8; w:4x3x3x3; Transpose w perm=0,1,3,2; Conv a n1", "its weight must be a parameter as it stands"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=1,", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=1,1", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w strides=2,2 output_padding=-1,0", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=9,", "its output_shape does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=0,9", "its output_shape does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=90,9", "its output_shape is larger than what its windows reach"},
+    {"a=2x3x8x8; MaxPool a kernel_shape=2,", "its kernel does not fit"},
+    {"a=2x3x8x8; MaxPool a", "its kernel does not fit"},
+    {"a=2x3x8x8; k#0,0,0; Pad a k", "its pads do not fit"},
+    {"a=2x3x8x8; k#0,0,0,0,0,0,0,2000000; Pad a k", "its pads do not fit"},
+    {"a=2x3x8x8; k#0,0,-4,0,0,0,-4,0; Pad a k", "nothing would be left of its input"},
+    {"a=2x3x8x8; k#0,0,1,1,0,0,1,1; Pad a k mode='mirror'", "its mode is not known"},
+    {"a=2x3x8x8; b=2x8; Pad a b", "its pads depend on the data"},
+    {"a=2x3x8x8; k#2,3,16; Resize a - - k", "its sizes do not fit"},
+    {"a=2x3x8x8; k#2,3,16,0; Resize a - - k", "its sizes do not fit"},
+    {"a=2x3x8x8; k#2,4,16,16; Resize a - - k", "only height and width can be resized"},
+    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k antialias=1", "antialias and exclude_outside are not known"},
+    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k exclude_outside=1", "antialias and exclude_outside are not known"},
+    {"a=2x3; k#2,6; Resize a - - k", "images and sequences can be resized"},
+    /* norms */
+    {"a=2x6x4; s:6; BatchNormalization a s s s", "scale, bias, mean and variance are needed"},
+    {"a=2x6x4; LRN a size=3", "its input must be an image"},
+    {"a=2x6x4; b=2x6; ReduceSum a b", "its axes depend on the data"},
+    /* products */
+    {"a=2x6; w:5x4; MatMul a w", "do not fit"},
+    {"a=2x6; MatMul a", "two inputs are needed"},
+    {"a=2x6; Einsum a a a equation='ij,ij,ij->ij'", "one or two inputs are known"},
+    {"a=2x6; Einsum a equation='ii->i'", "its equation"},
+    {"a=2x6; b=2x6; Einsum a b equation='...ij,ij->ij'", "its equation has dots, diagonals or too many dimensions"},
+    {"a=2x6; b=2x5; Einsum a b equation='ij,ij->ij'", "its inputs do not fit together"},
+    /* sequences */
+    {"a=2x6; w:1x16x6; r:1x16x4; LSTM a w r hidden_size=4", "its input and hidden size do not fit"},
+    {"a=5x2x6; w:1x16x6; r:1x16x4; LSTM a w r", "its input and hidden size do not fit"},
+    {"a=5x2x6; w:1x16x6; r:1x16x4; LSTM a w r hidden_size=4 input_forget=1", "input_forget and peepholes are not known"},
+    {"a=5x2x6; w:1x16x6; p:1x12; LSTM a w w - - - - p hidden_size=4", "input_forget and peepholes are not known"},
+    {"a=5x2x6; w:1x16x6; k#5,5; LSTM a w w - k hidden_size=4", "sequences of several lengths are not known"},
+    {"a=5x2x6; LSTM a - - hidden_size=4", "weights are needed"},
+    {"a=5x2x6; w:1x12x6; r:1x16x4; LSTM a w r hidden_size=4", "fit"},
+    {"a=2x4x5x8; b=2x3x5x8; Attention a b b", "its heads of queries cannot share those of keys"},
+    {"a=2x4; Attention a a a", "its inputs must have 3 or 4 dimensions"},
+    {"a=2x4x5x8; p=2x4x3x8; Attention a a a - p", "past keys and values are not known: training needs none"},
+    {"a=2x4x5x8; m=2x1x5x5; Attention a a a m is_causal=1", "is_causal beside a mask: let the mask say both"},
+    /* single numbers */
+    {"a=2x6; Swish a alpha=~0", "its alpha is 0"},
+    {"a=2x6; b=2x6; Clip a b", "its bounds depend on the data"},
+    {"a=2x6; b=2x6; Clip a - b", "its bounds depend on the data"},
+    {"a=2x6; Cast a to=9999", "a cast to a type that is not known of values: numbers with a fraction, 32 or 64 bits, or bool"},
+    {"a=2x6; Sub", "2 inputs are needed"},
+    {"a=2x6; w:7; Add a w", "do not fit together"},
+    {"a=2x6; k#; Add a k", "an input is a constant without elements"},
+    /* other views and pieces */
+    {"a=2x3x4; Transpose a perm=0,1", "its order does not fit"},
+    {"a=2x3x4; Transpose a perm=0,1,1", "its order names an axis twice"},
+    {"a=2x3x4; Transpose a perm=0,1,3", "axis"},
+    {"a=2x3x4; k#1,1; Tile a k", "constant repeats, one a dimension, are needed"},
+    {"a=2x3x4; k#1,1,0; Tile a k", "nothing would be left of its input"},
+    {"a=2x3x4; k#2,1,1; Tile a k", "it would repeat the samples of a batch"},
+    {"a=2x3x4; b=2x3; Expand a b", "its shape depends on the data"},
+    {"a=2x3x4; b=2x3; Reshape a b", "its shape or axes depend on the data"},
+    {"a=2x3x4; DepthToSpace a blocksize=2", "an image and a blocksize are needed"},
+    {"a=2x4x4x4; DepthToSpace a", "an image and a blocksize are needed"},
+    {"a=2x3x4x4; DepthToSpace a blocksize=2", "its blocks do not fit"},
+    {"a=2x3x4x5; SpaceToDepth a blocksize=2", "its blocks do not fit"},
+    {"a=2x3x4; f#1,; e#1,; x#1,; Slice a f e x", "nothing would be left of its input"},
+    {"a=2x3x4; f#0,; e#1,; x#0,; Slice a f e x", "it would take some samples of a batch"},
+    {"a=2x3x4; b=2x3; Slice a b b", "its bounds depend on the data"},
+    {"a=2x3x4; k#2,2; Split a k axis=1", "its sizes do not fit"},
+    {"a=2x3x4; k##0; SplitToSequence a k axis=1", "its sizes do not fit"},
+    {"a=2x3x4; k#1,3; SplitToSequence a k axis=1", "its sizes do not fit"},
+    {"a=2x3x4; SplitToSequence a axis=1; k##3; SequenceAt n1 k", "its place is outside of the sequence"},
+    {"a=2x3x4; k##0; SequenceAt a k", "a sequence and a constant place in it are needed"},
+    {"a=2x3x4; b=2x3; Concat a b axis=1", "its inputs do not fit together"},
+    {"a=2x3x4; Concat a a axis=0", "it would join samples to one"},
+    {"a=2x3x4; Concat axis=0", "1 inputs are needed"},
+    {"a=2x3x4; k#0,3; Gather a k axis=1", "an index is outside of its input"},
+    {"a=2x3x4; k#; Gather a k axis=1", "its indices do not fit"},
+    {"a=2x3x4; k#0,; Gather a k", "it would take rows of other samples"},
+    /* constants, worked out as the file is read */
+    {"a=2x3; k#1,2,3; j#1,2; Add k j; Add a n1", "its inputs do not fit together"},
+    {"a=2x3; k#1,2,3; Transpose k perm=0,0; Add a n1", "its order"},
+    {"a=2x3; k#1,2,3; j#5,; Gather k j; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3; j#2,2; Reshape k j; Add a n1", "a shape of 4 elements for a value of 3"},
+    {"a=2x3; k#1,2,3; j#-1,; Tile k j; Add a n1", "its repeats do not fit"},
+    {"a=2x3; k#1,2,3; j#2,2; Split k j; Add a n1", "its sizes do not fit"},
+    {"a=2x3; k##1; j##2; Range k j; Add a n1", "3 inputs are needed"},
+    {"a=2x3; k##1; j##5; z##0; Range k j z; Add a n1", "its length is not finite"},
+    {"a=2x3; k#1,2,3; Slice k; Add a n1", "3 inputs are needed"},
+    {"a=2x3; k#1,2,3; j#0,0; i#1,; Slice k j i; Add a n1", "its starts, ends, axes and steps do not fit"},
+    {"a=2x3; k#1,2,3; Gather k; Add a n1", "inputs are needed"},
+    {"a=2x3; k#1,2,3; j#2,4; Expand k j; Add a n1", "its shape does not fit"},
+    {"a=2x3; k#1,2,3; Trilu k; Add a n1", "a matrix is needed"},
+    {"a=2x3; w:3; Unsqueeze w w; Add a n1", "its shape or axes depend on the data"},
+    {"a=2x3; w:1x3; f:1; CumSum w f; Add a n1", "its axis depends on the data"},
+    {"a=2x3; f:1; ConstantOfShape f; Add a n1", "the operator is known of constants alone, and its inputs depend on the data"},
+    {"a=2x3; k#; ReduceMax k; Add a n1", "its input has no elements"},
+};
+
+/* -------------------------------------------------------------------------- graphs */
+
+static int numbers_of(const char *text, char separator, int64_t out[16]) {
+    int count = 0;
+    while (*text && count < 16) {
+        char *end;
+        out[count++] = strtoll(text, &end, 10);
+        text = *end == separator ? end + 1 : end + strlen(end);
+    }
+    return count;
+}
+
+/* An initializer of whole numbers. */
+static void put_whole(struct bytes *graph, const char *name, const int64_t *numbers, int count, bool scalar) {
+    struct bytes tensor = {0};
+    if (!scalar) put_number(&tensor, 1, (uint64_t)count);
+    put_number(&tensor, 2, ONNX_I64);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, numbers, (size_t)count * sizeof *numbers);
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+}
+
+static void put_attribute(struct bytes *node, const char *name, const char *value) {
+    struct bytes attribute = {0};
+    int64_t numbers[16];
+    put_text(&attribute, 1, name);
+    if (*value == '\'') {
+        put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
+        put_number(&attribute, 20, 3);
+    } else if (*value == '~') {
+        const float number = strtof(value + 1, NULL);
+        put_varint(&attribute, 2 << 3 | 5);
+        put(&attribute, &number, sizeof number);
+        put_number(&attribute, 20, 1);
+    } else if (strchr(value, ',')) {
+        const int count = numbers_of(value, ',', numbers);
+        for (int i = 0; i < count; i++) put_number(&attribute, 8, (uint64_t)numbers[i]);
+        put_number(&attribute, 20, 7);
+    } else {
+        put_number(&attribute, 3, (uint64_t)strtoll(value, NULL, 10));
+        put_number(&attribute, 20, 2);
+    }
+    put_message(node, 5, &attribute);
+    free(attribute.data);
+}
+
+/* "Conv a - w strides=1,1" */
+static void put_line(struct bytes *graph, char *line, const char *name) {
+    struct bytes node = {0};
+    char *rest, *word = strtok_r(line, " ", &rest), second[16];
+    put_text(&node, 4, word);
+    while ((word = strtok_r(NULL, " ", &rest))) {
+        char *value = strchr(word, '=');
+        if (!value) {
+            put_text(&node, 1, strcmp(word, "-") == 0 ? "" : word);
+            continue;
+        }
+        *value = '\0';
+        put_attribute(&node, word, value + 1);
+    }
+    snprintf(second, sizeof second, "%s.1", name);
+    put_text(&node, 2, name);
+    if (strncmp(line, "Split", 6) == 0) put_text(&node, 2, second);
+    put_text(&node, 3, name);
+    put_message(graph, 1, &node);
+    free(node.data);
+}
+
+static struct bytes make_graph(const char *text) {
+    struct bytes graph = {0};
+    char *all = strdup(text), *rest, name[16] = "";
+    int64_t numbers[16];
+    int nodes = 0;
+    for (char *line = strtok_r(all, ";", &rest); line; line = strtok_r(NULL, ";", &rest)) {
+        line += strspn(line, " ");
+        char *value = strpbrk(line, "=:# ");
+        const char kind = value ? *value : ' ';
+        if (kind == ' ' || *line < 'a') {
+            snprintf(name, sizeof name, "n%d", ++nodes);
+            put_line(&graph, line, name);
+            continue;
+        }
+        *value++ = '\0';
+        const bool scalar = *value == '#';
+        const int count = numbers_of(value + scalar, kind == '#' ? ',' : 'x', numbers);
+        if (kind == '#')
+            put_whole(&graph, line, numbers, count, scalar);
+        else if (kind == ':')
+            put_tensor(&graph, line, numbers, count);
+        else
+            put_value(&graph, 11, line, numbers, count);
+    }
+    put_value(&graph, 12, name, (int64_t[]){2, 6}, 2);
+    free(all);
+    return graph;
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct bytes graph = make_graph(cases[c].graph), file = model_of(&graph);
+        struct ps_network *network = NULL;
+        memset(&test_error, 0, sizeof test_error);
+        const enum ps_status status = onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error);
+        free(file.data);
+        print_message("%s\n", cases[c].graph);
+        assert_status(status, PS_BAD_INPUT, cases[c].said);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
