@@ -5,8 +5,8 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# Tests over MPI and of lost workers wait most of their time: one more at a time than there are cores.
-TESTS ?= $(shell expr $(JOBS) + 1)
+# One test more at a time than there are cores, or two in its place of those that wait most of their time (tests/CMakeLists.txt).
+TESTS ?= $(shell expr 2 \* $(JOBS) + 2)
 
 # $(call make-preset,NAME): configures build/NAME once (with Ninja where there is one) and builds it.
 define make-preset

@@ -204,6 +204,33 @@ static void test_types(void **state) {
     ps_network_destroy(network);
 }
 
+/* Whole numbers of other sides than a sequence of tokens keep them. */
+static void test_whole_inputs(void **state) {
+    (void)state;
+    static const int64_t shapes[][4] = {{1, 5, 1, 7}, {1, 5, 2}, {2, 5, 1}, {1, 5}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct ps_network_builder *builder = ps_network_builder_create("whole");
+        struct ps_network *network, *again;
+        int rank = 0;
+        int64_t elements = 1;
+        char flat[32];
+        for (; rank < 4 && shapes[i][rank] > 0; rank++) elements *= shapes[i][rank];
+        snprintf(flat, sizeof flat, "view,sides=%lld", (long long)elements);
+        assert_int_equal(ps_network_builder_input(builder, "real", "f32", &elements, 1), 0);
+        assert_int_equal(ps_network_builder_input(builder, "whole", "i32", shapes[i], rank), 1);
+        ps_network_builder_node(builder, "cast", "cast,type=f32", NULL, 0);
+        ps_network_builder_node(builder, "flat", flat, NULL, 0);
+        ps_network_builder_node(builder, "sum", "add", (const int[]){0, 3}, 2);
+        ps_network_builder_node(builder, "fc", "linear,channels=3", NULL, 0);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+        again = read_back(network);
+        assert_same(network, again);
+        ps_network_destroy(again);
+        ps_network_destroy(network);
+    }
+}
+
 /* What computes otherwise, or begins otherwise, has another hash. */
 static void test_hash(void **state) {
     (void)state;
@@ -482,17 +509,10 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),
-        cmocka_unit_test(test_general),
-        cmocka_unit_test(test_usual),
-        cmocka_unit_test(test_three_ways),
-        cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_target),
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back),    cmocka_unit_test(test_general), cmocka_unit_test(test_usual),
+        cmocka_unit_test(test_three_ways),   cmocka_unit_test(test_hash),    cmocka_unit_test(test_types),
+        cmocka_unit_test(test_whole_inputs), cmocka_unit_test(test_lengths), cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_refused), cmocka_unit_test(test_builder_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

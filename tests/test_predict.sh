@@ -22,6 +22,7 @@ sed 1d predictions.csv >predictions.rest
 awk 'NR > 1 { print $1 "," $2 "," $3 }' table | cmp -s - predictions.rest || complain "the table is not the CSV"
 # shellcheck disable=SC2086
 "$PENSTOCK" $ask --json >out 2>err && cmp -s out predictions.json || complain "--json is not the JSON"
+[ ! -s err ] || complain "-q is not quiet"
 # shellcheck disable=SC2086
 "$PENSTOCK" $ask --format jsonl -o - >out 2>err && cmp -s out predictions.jsonl || complain "--format jsonl -o -"
 # shellcheck disable=SC2086

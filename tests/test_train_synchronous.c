@@ -89,7 +89,7 @@ static void check_every_schedule(struct run_case base, int workers) {
 static void test_cpu_device(void **state) {
     (void)state;
     struct run_case base = {.device = "cpu",
-                            .model = "alexnet,classes=4",
+                            .model = TEST_DIRECTORY "/networks/dropout.json",
                             .micro_batches = 2,
                             .micro_batch = 2,
                             .steps = 2,
