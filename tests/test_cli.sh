@@ -351,6 +351,7 @@ done
 
 begins "plans for comparison, and comparisons"
 refused 2 "--replicate: method uniform has no replicas" plan --profile even.csv --workers 2 --method uniform --replicate
+refused 2 "--replicate: method madpipe has no replicas; pipedream, " plan --profile even.csv --workers 2 --method madpipe --replicate
 refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --paper-cost
 refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
 sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv
@@ -358,6 +359,22 @@ done_by plan --profile heavy.csv --workers 4 --method pipedream-paper --replicat
     says "a mini-batch every 13\.[0-9]* ms"
 done_by program --plan replicas.json --batches 6 && says "replica 1/" && says "0AR0" && cp out replicas.txt &&
     done_by program --check replicas.txt
+# broken FILE REASON SED: its first worker's program is changed, which is refused with the instruction's name.
+broken() {
+    sed "/^worker 0/$3" "$1" >broken.txt
+    cmp -s "$1" broken.txt && complain "$3 changes nothing"
+    refused 3 "broken.txt: worker 0: 0[A-Z]+[0-9].*: $2" program --check broken.txt
+}
+broken replicas.txt "the gradients are added up a second time" 's/0AR0/& 0AR0/'
+broken replicas.txt "the gradients of the replicas are not added up" 's/0AR0 //'
+broken replicas.txt "gradients are not added in the order of the micro-batches" 's/ 0U0@[0-9:]*//'
+broken replicas.txt "is outside the segment" 's/0AR0/0AR3/'
+broken replicas.txt "the mini-batch's gradients are not complete" 's/ 0B0[^ ]*//'
+broken replicas.txt "updates are not in the order of the mini-batches" 's/0U0@[0-9:]*/& &/'
+done_by plan --profile even.csv --workers 2 --method uniform --schedule gpipe --weights sync --micro-batches 4 -o straight.json
+done_by program --plan straight.json --batches 1 && cp out straight.txt
+broken straight.txt "the stage has no replicas, and shares no parameter with another" 's/ 0U0@/ 0AR0&/'
+broken straight.txt "its transfer has only one end" 's/$/ 0RG3<1,g0/'
 done_by simulate --plan replicas.json --profile heavy.csv && says "period *13\."
 done_by train --plan replicas.json --profile heavy.csv --device clock --steps 8
 done_by plan --profile heavy.csv --workers 4 --method pipedream --replicate && says "13\.[0-9]* ms"
