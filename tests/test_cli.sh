@@ -234,6 +234,8 @@ done <<'END'
 --tensorboard: needs a run directory \(--out\) to write to|--tensorboard
 --keep best: needs a run directory \(--out\) to write to|--keep best
 --checkpoint-every: needs a run directory \(--out\) to write to|--checkpoint-every 4
+--checkpoint-minutes: needs a run directory \(--out\) to write to|--checkpoint-minutes 3
+--keep-checkpoints: needs a run directory \(--out\) to write to|--keep-checkpoints 3
 --valid-bleu: needs --valid with pairs of sentences|--valid-bleu 4
 --valid-bleu: synthetic:images are no pairs of sentences|--valid-bleu 4 --valid synthetic:images
 --best-by: bleu is not known of this run's evaluations; --valid-bleu counts it|--patience 3 --best-by bleu --valid synthetic:images

@@ -338,16 +338,20 @@ static enum ps_status make_run(struct ps_trainer *trainer, struct ps_error *erro
 }
 
 static enum ps_status check_requested(const struct ps_train_options *requested, struct ps_error *error) {
-    const char *out = requested->resume ? requested->resume : requested->out;
-    if (requested->tensorboard && !out)
-        return error_set(error, PS_USAGE, "`tensorboard`: needs a run directory (`out`) to write to");
-    if (requested->trace && !out) return error_set(error, PS_USAGE, "`trace`: needs a run directory (`out`) to write to");
+    const struct {
+        const char *name;
+        bool asked;
+    } kept[] = {{"tensorboard", requested->tensorboard},
+                {"trace", requested->trace},
+                {"keep_best", requested->keep_best > 0},
+                {"checkpoint_every", requested->checkpoint_every > 0},
+                {"checkpoint_minutes", requested->checkpoint_minutes > 0},
+                {"keep_checkpoints", requested->keep_checkpoints > 0}};
     if (requested->keep_checkpoints < 0)
         return error_set(error, PS_USAGE, "`keep_checkpoints`: %d is negative", requested->keep_checkpoints);
-    if (requested->keep_best > 0 && !out)
-        return error_set(error, PS_USAGE, "`keep_best`: needs a run directory (`out`) to write to");
-    if (requested->checkpoint_every > 0 && !out)
-        return error_set(error, PS_USAGE, "`checkpoint_every`: needs a run directory (`out`) to write to");
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
+        if (kept[k].asked && !requested->resume && !requested->out)
+            return error_set(error, PS_USAGE, "`%s`: needs a run directory (`out`) to write to", kept[k].name);
     return PS_OK;
 }
 
