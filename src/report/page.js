@@ -955,8 +955,8 @@ function advice_section() {
         if (!advice) made.push(element("p", {}, "No single change that was tried (a layer moved over a cut, a link twice as fast) would shorten the period."));
         else if (advice.change === "move_layer") {
             const layer = subject.layers && subject.layers[advice.layer - 1];
-            made.push(element("p", {}, `Worker ${advice.limiting_worker} limits: moving layer ${advice.layer}${layer ? ` (${shorten(layer.name, 60)})` : ""} from worker ${advice.from} to worker ${advice.to} would save ${percent(advice.saving)}, ${seconds(advice.period_s)} for each mini-batch.`));
-        } else made.push(element("p", {}, `The link of workers ${advice.from} and ${advice.to} limits: twice its bandwidth would save ${percent(advice.saving)}, ${seconds(advice.period_s)} for each mini-batch.`));
+            made.push(element("p", {}, `Worker ${advice.limiting_worker} limits: moving layer ${advice.layer}${layer ? ` (${shorten(layer.name, 60)})` : ""} from worker ${advice.from} to worker ${advice.to} would save ${percent(advice.saving)}: a mini-batch every ${seconds(advice.period_s)}.`));
+        } else made.push(element("p", {}, `The link of workers ${advice.from} and ${advice.to} limits: twice its bandwidth would save ${percent(advice.saving)}: a mini-batch every ${seconds(advice.period_s)}.`));
         const slow = subject.simulation.workers.map((w, i) => [w.busy_s, i]).sort((a, b) => b[0] - a[0]), span = subject.simulation.makespan_s;
         if (slow.length > 1) made.push(element("p", {class: "soft"}, `Busiest: worker ${slow[0][1]}, ${percent(slow[0][0] / span, 0)} of the time; least busy: worker ${slow[slow.length - 1][1]}, ${percent(slow[slow.length - 1][0] / span, 0)}.`));
         return made;
