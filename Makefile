@@ -76,7 +76,7 @@ build/sysroot-arm64:
 
 asan tsan valgrind aarch64: setup
 	$(call make-preset,$@)
-	@ctest --preset $@ --parallel $(JOBS)
+	@ctest --preset $@ --parallel $(TESTS)
 
 # Files on which a target fails stay in build/fuzz/found-*; mended ones become seeds, which `make check` runs.
 FUZZ_SECONDS ?= 300
@@ -89,7 +89,7 @@ coverage: setup
 	@command -v gcovr >/dev/null || { echo "coverage: no gcovr; apt install gcovr or pip install gcovr has it" >&2; exit 1; }
 	$(call make-preset,coverage)
 	@find build/coverage -name '*.gcda' -delete
-	-@ctest --preset coverage
+	-@ctest --preset coverage --parallel $(TESTS)
 	@scripts/coverage
 
 # bench/results/mutants.txt; goes on with a campaign that was ended.

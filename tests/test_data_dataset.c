@@ -164,11 +164,77 @@ static void normalisation_of_a_spec(void **state) {
                   "images: the directory's name is longer than 4095 characters");
 }
 
+static enum ps_status read_nothing(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error) {
+    (void)context, (void)sample, (void)input, (void)labels, (void)error;
+    return PS_OK;
+}
+
+/* Each wrong field of a program's own data is named. */
+static void wrong_sources(void **state) {
+    (void)state;
+    struct ps_input input = {.name = "x", .type = "f32", .rank = 1, .shape = {3}}, target = input;
+    struct ps_dataset_source right;
+    ps_dataset_source_init(&right);
+    right.name = "own", right.read = read_nothing, right.samples = 5, right.classes = 2;
+    for (int d = 0; d < 3; d++) right.input_shape[d] = 1;
+    struct ps_dataset *data;
+    assert_ok(ps_dataset_create(&right, &data, &test_error));
+    ps_dataset_destroy(data);
+    struct ps_dataset_source wrong[] = {right, right, right, right, right, right, right, right, right, right, right, right};
+    static const char *const said[] = {"name: the data must have one",
+                                       "read: there must be such a function",
+                                       "samples: 0 are not from 1 to 4294967295",
+                                       "samples: 4294967296 are not from 1 to 4294967295",
+                                       "input_shape: 1 x 0 x 1 is no shape",
+                                       "input_shape: 1 x 1 x 16777217 is no shape",
+                                       "vocabulary: -1 is negative",
+                                       "classes: 1 are fewer than 2",
+                                       "labels: -1 is negative",
+                                       "input_count: 0 is not from 1 to 8",
+                                       "input_count: 9 is not from 1 to 8",
+                                       "target_count: 2; 1 is accepted, which the loss reads"};
+    wrong[0].name = "";
+    wrong[1].read = NULL;
+    wrong[2].samples = 0;
+    wrong[3].samples = (int64_t)UINT32_MAX + 1;
+    wrong[4].input_shape[1] = 0;
+    wrong[5].input_shape[2] = (1 << 24) + 1;
+    wrong[6].vocabulary = -1;
+    wrong[7].classes = 1;
+    wrong[8].labels = -1;
+    wrong[9].inputs = wrong[10].inputs = &input;
+    wrong[10].input_count = 9;
+    wrong[11].targets = &target, wrong[11].target_count = 2;
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
+        assert_status(ps_dataset_create(&wrong[w], &data, &test_error), PS_USAGE, said[w]);
+    struct ps_input inputs[] = {input, input, input, input, input, input, input};
+    static const char *const of_input[] = {"inputs[0]: name: there is none",
+                                           "inputs[0]: type: 'f64' is not known; f32 and i32 are",
+                                           "inputs[0]: rank: 0 is not from 1 to 6",
+                                           "inputs[0]: rank: 7 is not from 1 to 6",
+                                           "inputs[0]: shape: 0 is not from 1 to 2147483647",
+                                           "inputs[0]: vocabulary: 4; for i32 it is 0 or above, for f32 it is 0",
+                                           "inputs[0]: vocabulary: -1; for i32 it is 0 or above"};
+    inputs[0].name = "";
+    inputs[1].type = "f64";
+    inputs[2].rank = 0;
+    inputs[3].rank = 7;
+    inputs[4].shape[0] = 0;
+    inputs[5].vocabulary = 4;
+    inputs[6].type = "i32", inputs[6].vocabulary = -1;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        struct ps_dataset_source source = right;
+        source.inputs = &inputs[i], source.input_count = 1;
+        assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, of_input[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_is_complete),
         cmocka_unit_test(unknown_formats_and_parts),
         cmocka_unit_test(wrong_ranges),
+        cmocka_unit_test(wrong_sources),
         cmocka_unit_test(ranges_take_what_they_say),
         cmocka_unit_test(the_spec_chooses_the_part_over_the_caller),
         cmocka_unit_test(data_must_fit_the_network),
