@@ -98,6 +98,53 @@ static inline void put_tensor(struct bytes *graph, const char *name, const int64
     free(tensor.data);
 }
 
+/* "1,2,3"; returns how many. */
+static inline int numbers_of(const char *text, char separator, int64_t out[16]) {
+    int count = 0;
+    while (*text != '\0' && count < 16) {
+        char *end;
+        out[count++] = strtoll(text, &end, 10);
+        text = *end == separator ? end + 1 : end + strlen(end);
+    }
+    return count;
+}
+
+/* An initializer of whole numbers: a list or, of one number, a scalar. */
+static inline void put_whole(struct bytes *graph, const char *name, const int64_t *numbers, int count, bool scalar) {
+    struct bytes tensor = {0};
+    if (!scalar) put_number(&tensor, 1, (uint64_t)count);
+    put_number(&tensor, 2, ONNX_I64);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, numbers, (size_t)count * sizeof *numbers);
+    put_message(graph, 5, &tensor);
+    free(tensor.data);
+}
+
+/* Value: 1, a whole number; [1,2], a list of them; ~1.5, a number; 'x', a text. */
+static inline void put_attribute(struct bytes *node, const char *name, const char *value) {
+    struct bytes attribute = {0};
+    int64_t numbers[16];
+    put_text(&attribute, 1, name);
+    if (*value == '\'') {
+        put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
+        put_number(&attribute, 20, 3);
+    } else if (*value == '~') {
+        const float number = strtof(value + 1, NULL);
+        put_varint(&attribute, 2 << 3 | 5);
+        put(&attribute, &number, sizeof number);
+        put_number(&attribute, 20, 1);
+    } else if (*value == '[') {
+        const int count = numbers_of(value + 1, ',', numbers);
+        for (int i = 0; i < count; i++) put_number(&attribute, 8, (uint64_t)numbers[i]);
+        put_number(&attribute, 20, 7);
+    } else {
+        put_number(&attribute, 3, (uint64_t)strtoll(value, NULL, 10));
+        put_number(&attribute, 20, 2);
+    }
+    put_message(node, 5, &attribute);
+    free(attribute.data);
+}
+
 /* The file of a graph, which is empty then. */
 static inline struct bytes model_of(struct bytes *graph) {
     struct bytes model = {0}, opset = {0};

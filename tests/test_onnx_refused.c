@@ -1,13 +1,12 @@
 /*
- * What is refused of ONNX's operators, in full words: graphs of a line each, "a=2x3x8x8; w:4x3x3x3; Conv a w strides=1,1", in
+ * What is refused of ONNX's operators, in full words: graphs of a line each, "a=2x3x8x8; w:4x3x3x3; Conv a w strides=[1,1]", in
  * which
  *
  *     a=2x3       is an input of the graph, f32
  *     w:2x3       an initializer of f32, 0, 1/8, ..
  *     k#1,2       one of whole numbers; k# is an empty list, k##1 a scalar
  *     Op a - b    a node of these inputs, of which - is left out; the first is called n1, with the outputs n1 and n1.1
- *     key=1       an attribute of the node before it: a whole number, key=1,2 a list (key=1, of one), key=~1.5 a number,
- * key='x' a text
+ *     key=1       an attribute of the node before it, as put_attribute takes it
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,25 +20,25 @@ static const struct {
 } cases[] = {
     /* windows */
     {"a=2x3x4x4x4; w:4x3x3x3x3; Conv a w", "windows over one or two dimensions are known"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=1,", "its strides, pads or dilations do not fit"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=1,1", "its strides, pads or dilations do not fit"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=1,1,1", "its strides, pads or dilations do not fit"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=0,1", "its window's numbers do not fit"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=0,0,-1,0", "its window's numbers do not fit"},
-    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=1,20000", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=[1]", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=[1,1]", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=[1,1,1]", "its strides, pads or dilations do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w strides=[0,1]", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w pads=[0,0,-1,0]", "its window's numbers do not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Conv a w dilations=[1,20000]", "its window's numbers do not fit"},
     {"a=2x3x8x8; w:4x3x9x9; Conv a w", "its kernel does not fit into its input"},
     {"a=2x3x8x8; w:4x2x3x3; Conv a w", "its input and weight do not fit together"},
     {"a=2x3x8x8; w:4x3x3; Conv a w", "its input and weight do not fit together"},
     {"a=2x3; w:4x3; Conv a w", "its input and weight do not fit together"},
     {"a=2x3x8x8; w:4x3x3x3; Conv a w group=0", "its input and weight do not fit together"},
-    {"a=2x3x8x8; w:4x3x3x3; Transpose w perm=0,1,3,2; Conv a n1", "its weight must be a parameter as it stands"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=1,", "its output_padding does not fit"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=1,1", "its output_padding does not fit"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w strides=2,2 output_padding=-1,0", "its output_padding does not fit"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=9,", "its output_shape does not fit"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=0,9", "its output_shape does not fit"},
-    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=90,9", "its output_shape is larger than what its windows reach"},
-    {"a=2x3x8x8; MaxPool a kernel_shape=2,", "its kernel does not fit"},
+    {"a=2x3x8x8; w:4x3x3x3; Transpose w perm=[0,1,3,2]; Conv a n1", "its weight must be a parameter as it stands"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=[1]", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_padding=[1,1]", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w strides=[2,2] output_padding=[-1,0]", "its output_padding does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=[9]", "its output_shape does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=[0,9]", "its output_shape does not fit"},
+    {"a=2x3x8x8; w:3x4x3x3; ConvTranspose a w output_shape=[90,9]", "its output_shape is larger than what its windows reach"},
+    {"a=2x3x8x8; MaxPool a kernel_shape=[2]", "its kernel does not fit"},
     {"a=2x3x8x8; MaxPool a", "its kernel does not fit"},
     {"a=2x3x8x8; k#0,0,0; Pad a k", "its pads do not fit"},
     {"a=2x3x8x8; k#0,0,0,0,0,0,0,2000000; Pad a k", "its pads do not fit"},
@@ -84,9 +83,9 @@ static const struct {
     {"a=2x6; w:7; Add a w", "do not fit together"},
     {"a=2x6; k#; Add a k", "an input is a constant without elements"},
     /* other views and pieces */
-    {"a=2x3x4; Transpose a perm=0,1", "its order does not fit"},
-    {"a=2x3x4; Transpose a perm=0,1,1", "its order names an axis twice"},
-    {"a=2x3x4; Transpose a perm=0,1,3", "axis"},
+    {"a=2x3x4; Transpose a perm=[0,1]", "its order does not fit"},
+    {"a=2x3x4; Transpose a perm=[0,1,1]", "its order names an axis twice"},
+    {"a=2x3x4; Transpose a perm=[0,1,3]", "axis"},
     {"a=2x3x4; k#1,1; Tile a k", "constant repeats, one a dimension, are needed"},
     {"a=2x3x4; k#1,1,0; Tile a k", "nothing would be left of its input"},
     {"a=2x3x4; k#2,1,1; Tile a k", "it would repeat the samples of a batch"},
@@ -112,7 +111,7 @@ static const struct {
     {"a=2x3x4; k#0,; Gather a k", "it would take rows of other samples"},
     /* constants, worked out as the file is read */
     {"a=2x3; k#1,2,3; j#1,2; Add k j; Add a n1", "its inputs do not fit together"},
-    {"a=2x3; k#1,2,3; Transpose k perm=0,0; Add a n1", "its order"},
+    {"a=2x3; k#1,2,3; Transpose k perm=[0,0]; Add a n1", "its order"},
     {"a=2x3; k#1,2,3; j#5,; Gather k j; Add a n1", "an index is outside of its input"},
     {"a=2x3; k#1,2,3; j#2,2; Reshape k j; Add a n1", "a shape of 4 elements for a value of 3"},
     {"a=2x3; k#1,2,3; j#-1,; Tile k j; Add a n1", "its repeats do not fit"},
@@ -131,51 +130,6 @@ static const struct {
 };
 
 /* -------------------------------------------------------------------------- graphs */
-
-static int numbers_of(const char *text, char separator, int64_t out[16]) {
-    int count = 0;
-    while (*text && count < 16) {
-        char *end;
-        out[count++] = strtoll(text, &end, 10);
-        text = *end == separator ? end + 1 : end + strlen(end);
-    }
-    return count;
-}
-
-/* An initializer of whole numbers. */
-static void put_whole(struct bytes *graph, const char *name, const int64_t *numbers, int count, bool scalar) {
-    struct bytes tensor = {0};
-    if (!scalar) put_number(&tensor, 1, (uint64_t)count);
-    put_number(&tensor, 2, ONNX_I64);
-    put_text(&tensor, 8, name);
-    put_bytes(&tensor, 9, numbers, (size_t)count * sizeof *numbers);
-    put_message(graph, 5, &tensor);
-    free(tensor.data);
-}
-
-static void put_attribute(struct bytes *node, const char *name, const char *value) {
-    struct bytes attribute = {0};
-    int64_t numbers[16];
-    put_text(&attribute, 1, name);
-    if (*value == '\'') {
-        put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
-        put_number(&attribute, 20, 3);
-    } else if (*value == '~') {
-        const float number = strtof(value + 1, NULL);
-        put_varint(&attribute, 2 << 3 | 5);
-        put(&attribute, &number, sizeof number);
-        put_number(&attribute, 20, 1);
-    } else if (strchr(value, ',')) {
-        const int count = numbers_of(value, ',', numbers);
-        for (int i = 0; i < count; i++) put_number(&attribute, 8, (uint64_t)numbers[i]);
-        put_number(&attribute, 20, 7);
-    } else {
-        put_number(&attribute, 3, (uint64_t)strtoll(value, NULL, 10));
-        put_number(&attribute, 20, 2);
-    }
-    put_message(node, 5, &attribute);
-    free(attribute.data);
-}
 
 /* "Conv a - w strides=1,1" */
 static void put_line(struct bytes *graph, char *line, const char *name) {

@@ -42,7 +42,7 @@ static const struct {
      {"e Expand q i:3,5,6; l MatMul e w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; "
       "r Tile e i:1,2,1; c Concat t r axis=1; y ReduceMean c axes=[1] keepdims=0; p MatMul y o",
       "l MatMul q w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; y ReduceSum t i:1 keepdims=0; "
-      "z ReduceSum q i:1 keepdims=0; z2 Add z z; k Add y z2; n Constant value_float=15; d Div k n; p MatMul d o"}},
+      "z ReduceSum q i:1 keepdims=0; z2 Add z z; k Add y z2; n Constant value_float=~15; d Div k n; p MatMul d o"}},
     {"sums up to each place, places in many runs, and a constant of a second axis",
      {"w 6,4", "v 6,4"},
      "3,6",
@@ -79,53 +79,6 @@ static const struct {
       "t Transpose h perm=[0,2,1]; r Reshape t i:3,128; p Gemm r w transB=1"}},
 };
 
-static void put_attribute(struct bytes *node, char *text) {
-    struct bytes attribute = {0};
-    char *value = strchr(text, '=');
-    *value++ = '\0';
-    put_text(&attribute, 1, text);
-    if (strcmp(text, "value_float") == 0) {
-        const float number = (float)atof(value);
-        put_varint(&attribute, 2 << 3 | 5);
-        put(&attribute, &number, sizeof number);
-        put_number(&attribute, 20, 1);
-    } else if (*value == '\'') {
-        put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
-        put_number(&attribute, 20, 3);
-    } else if (*value == '[') {
-        for (char *at = value; *at == '[' || *at == ','; strtol(at, &at, 10))
-            put_number(&attribute, 8, (uint64_t)strtol(++at, NULL, 10));
-        put_number(&attribute, 20, 7);
-    } else {
-        put_number(&attribute, 3, (uint64_t)atoll(value));
-        put_number(&attribute, 20, 2);
-    }
-    put_message(node, 5, &attribute);
-    free(attribute.data);
-}
-
-static int read_dims(const char *text, int64_t *dims) {
-    int rank = 0;
-    char *end;
-    for (;; text = end + 1) {
-        dims[rank++] = strtoll(text, &end, 10);
-        if (*end != ',') return rank;
-    }
-}
-
-/* An initializer of whole numbers, named as it is written. */
-static void put_constant(struct bytes *graph, const char *name) {
-    struct bytes tensor = {0};
-    int64_t numbers[16];
-    const int count = read_dims(name + 2, numbers);
-    put_number(&tensor, 1, (uint64_t)count);
-    put_number(&tensor, 2, 7);
-    put_text(&tensor, 8, name);
-    put_bytes(&tensor, 9, numbers, (size_t)count * sizeof *numbers);
-    put_message(graph, 5, &tensor);
-    free(tensor.data);
-}
-
 /* `made`: the constants that are there. */
 static void put_line(struct bytes *graph, char *line, char *made) {
     struct bytes node = {0};
@@ -136,15 +89,18 @@ static void put_line(struct bytes *graph, char *line, char *made) {
             word[strlen(word)] = ' ';
             strtok_r(NULL, "'", &rest);
         }
-        if (strchr(word, '=') != NULL) {
-            put_attribute(&node, word);
+        char *value = strchr(word, '=');
+        if (value != NULL) {
+            *value = '\0';
+            put_attribute(&node, word, value + 1);
             continue;
         }
         put_text(&node, 1, word);
         char between[64];
         snprintf(between, sizeof between, " %s ", word);
         if (strncmp(word, "i:", 2) != 0 || strstr(made, between) != NULL) continue;
-        put_constant(graph, word);
+        int64_t numbers[16];
+        put_whole(graph, word, numbers, numbers_of(word + 2, ',', numbers), false); /* named as it is written */
         strcat(made, between);
     }
     put_text(&node, 2, output);
@@ -158,15 +114,15 @@ static void put_line(struct bytes *graph, char *line, char *made) {
 static struct ps_network *read_case(size_t c, int which, struct bytes *file) {
     struct bytes graph = {0};
     char text[1024], made[512] = "", name[16], *rest = NULL;
-    int64_t dims[8];
+    int64_t dims[1 + 16];
     snprintf(text, sizeof text, "%s", cases[c].graphs[which]);
     for (char *line = strtok_r(text, ";", &rest); line != NULL; line = strtok_r(NULL, ";", &rest)) put_line(&graph, line, made);
     for (int p = 0; cases[c].parameters[p] != NULL; p++) {
         sscanf(cases[c].parameters[p], "%15s", name);
-        put_tensor(&graph, name, dims, read_dims(strchr(cases[c].parameters[p], ' '), dims));
+        put_tensor(&graph, name, dims, numbers_of(strchr(cases[c].parameters[p], ' '), ',', dims));
     }
     dims[0] = SAMPLES;
-    put_value(&graph, 11, "x", dims, 1 + read_dims(cases[c].input, dims + 1));
+    put_value(&graph, 11, "x", dims, 1 + numbers_of(cases[c].input, ',', dims + 1));
     put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
     *file = model_of(&graph);
     struct ps_network *network = NULL;

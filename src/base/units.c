@@ -89,7 +89,7 @@ static enum ps_status refuse(const struct quantity *quantity, const char *text, 
 static enum ps_status parse(const struct quantity *quantity, const char *text, const char *name, double *number,
                             const struct unit **unit, struct ps_error *error) {
     bool starts_well = isdigit((unsigned char)text[0]) || (text[0] == '.' && isdigit((unsigned char)text[1]));
-    if (!starts_well || text[1] == 'x' || text[1] == 'X') return refuse(quantity, text, name, error);
+    if (!starts_well) return refuse(quantity, text, name, error);
     char *rest;
     double value = number_read(text, &rest);
     while (*rest == ' ') rest++;
