@@ -42,6 +42,8 @@ build: setup
 demo: build
 	@scripts/demo
 
+check check-long asan tsan valgrind aarch64 coverage: export TMPDIR ?= $(shell scripts/test-directory)
+
 check: build
 	@ctest --preset release --parallel $(TESTS)
 
