@@ -308,7 +308,6 @@ static double scalar(const struct tensor *tensor) {
 }
 
 static enum ps_status range(const struct call *call) {
-    if (call->count != 3) return refuse(call, "start, limit and step are needed");
     double start = scalar(call->in[0]), limit = scalar(call->in[1]), step = scalar(call->in[2]);
     double count = ceil((limit - start) / step);
     if (step == 0 || !(count < 1e15)) return refuse(call, "its length is not finite");
@@ -391,7 +390,6 @@ static enum ps_status slice(const struct call *call) {
     const struct tensor *in = call->in[0];
     struct fold_slice part;
     int64_t strides[ONNX_RANK_MAX], offset = 0;
-    if (call->count < 3) return refuse(call, "starts and ends are needed");
     TRY(fold_slice_of(call->in, call->count, in->rank, in->dims, &part, call->fold->error));
     fold_strides(in->rank, in->dims, strides);
     for (int d = 0; d < in->rank; d++) {

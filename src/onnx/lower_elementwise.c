@@ -240,8 +240,7 @@ enum ps_status lower_binary(const struct call *call) {
     struct step *step;
     struct view *x, *out;
     double c, alpha, beta;
-    if (call->node->input_count < 2)
-        return call->node->input_count == 1 ? lower_identity(call) : call_refuse(call, "two inputs are needed");
+    if (call->node->input_count < 2) return lower_identity(call);
     if (call->node->input_count > 2 || strcmp(function, "mean") == 0) return lower_many(call);
     for (int side = 0; side < 2; side++) {
         const struct tensor *number = call_constant(call, side);

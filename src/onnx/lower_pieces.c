@@ -256,7 +256,6 @@ enum ps_status lower_concat(const struct call *call) {
     int axis = 0;
     struct view *out, **parts = arena_take(&call->l->arena, (size_t)count, sizeof(struct view *));
     if (parts == NULL) return call_memory(call);
-    if (count == 0) return call_refuse(call, "it has no inputs");
     for (int i = 0; i < count; i++)
         if (call_constant(call, i) == NULL) TRY(call_view(call, i, &parts[i]));
     for (int i = 0; i < count; i++)
