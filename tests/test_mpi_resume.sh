@@ -46,6 +46,9 @@ by_length="--plan lengths.json --data pairs:lines:x:y --lengths 2,3 --steps 40 -
 # shellcheck disable=SC2086
 "$PENSTOCK" train $by_length --transport threads --out lengths >/dev/null 2>err || complain "threads: lengths"
 
+# Runs that are struck go on for two seconds, so that it is not over before.
+slowly="--emulate --bandwidth 1GB/s --latency 10ms"
+
 # begin COMMAND...: in the background; its status comes into the file `ended`.
 begin() {
     rm -rf ended
@@ -85,8 +88,8 @@ supervise() {
     : >launches
     struck=0
     # shellcheck disable=SC2086
-    begin timeout -k 20 ${moments:+10}300 ./ranked "$program" train --plan "$plan.json" $data --steps $steps --checkpoint-every 2 --out run --restarts 100 \
-        --launch "${launcher:-$mpirun} -n %d ./ranked" "$@"
+    begin timeout -k 20 ${moments:+10}300 ./ranked "$program" train --plan "$plan.json" $data --steps $steps $slowly --checkpoint-every 2 \
+        --out run --restarts 100 --launch "${launcher:-$mpirun} -n %d ./ranked" "$@"
 }
 
 # finished COMMAND...: goes on with a run to its end; its status is in $status. For a moment those who trained in it before may still be
@@ -120,7 +123,7 @@ by_hand() {
     : >launches
     struck=0
     # shellcheck disable=SC2086
-    set -- --plan async.json $data --steps $steps --checkpoint-every 2 --out run -q
+    set -- --plan async.json $data --steps $steps $slowly --checkpoint-every 2 --out run -q
     for rank in 2 0 1; do
         # A launcher can hang when a process dies while it starts; what it started is gone then, and it is ended from here.
         begin timeout -k 5 120 "$mpirun" -n 3 ./ranked "$program" train "$@"

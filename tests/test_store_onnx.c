@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -408,6 +409,9 @@ static void test_refused(void **state) {
     options = (struct ps_export_options){
         .struct_size = sizeof options, .run = run_dir, .format = "onnx", .path = "/dev/stdout", .external_data = true};
     assert_status(ps_export_run(&options, &test_error), PS_USAGE, "/dev/stdout: the weights go into a file");
+    options.path = file_join(path, test_directory, "pipe.onnx");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "pipe.onnx: the weights go into a file");
     options.external_data = false;
     options.path = written;
     file_join(path, run_dir, "network.onnx");

@@ -488,8 +488,8 @@ enum ps_status onnx_write_network(const struct ps_network *network, const struct
     snprintf(location, sizeof location, "%.240s" ONNX_OUTSIDE, slash != NULL ? slash + 1 : path);
     if (options->external || bytes_to_write(model) > message_limit) w.location = location;
     enum ps_status status = PS_OK;
-    if (w.location != NULL && strncmp(path, "/dev/", 5) == 0)
-        status = error_set(error, PS_USAGE, "%s: the weights go into a file of their own beside it, and it is no file", path);
+    if (w.location != NULL && file_is_stream(path))
+        status = error_set(error, PS_USAGE, "%s: the weights go into a file of their own beside it, and it is no regular file", path);
     if (status == PS_OK) status = write_model(&w, path);
     arena_release(&w.arena);
     onnx_model_destroy(model);
