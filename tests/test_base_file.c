@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -102,6 +103,36 @@ static void creates_whole_files(void **state) {
     assert_holds(path, "0123456789");
     assert_status(file_create(path, pieces, 1, &test_error), PS_IO, "created: cannot write: File exists");
     assert_holds(path, "0123456789");
+}
+
+/* The status with which a process ends that is no user's of this machine, and whose standard output is `path`: 0 if it writes there. */
+static int stranger_writes(const char *path, int flags) {
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        const int out = open(path, flags | O_CREAT, 0600);
+        if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || (geteuid() == 0 && setuid(65534) != 0)) _exit(2);
+        if (file_can_be_written("/dev/stdout") != (flags != O_RDONLY) || file_can_be_written("/dev/new")) _exit(3);
+        _exit(flags != O_RDONLY && file_write("/dev/stdout", "here", 4, NULL) != PS_OK ? 4 : 0);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Whoever may not write into a directory may write into what is open there. */
+static void writes_what_is_open(void **state) {
+    (void)state;
+    char path[4096], long_name[5000];
+    file_join(path, test_directory, "open");
+    assert_int_equal(stranger_writes(path, O_WRONLY), 0);
+    assert_holds(path, "here");
+    assert_int_equal(stranger_writes(path, O_RDONLY), 0);
+    assert_true(file_can_be_written(path) && file_can_be_written("/dev/null"));
+    assert_false(file_can_be_written("/nowhere/here"));
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_false(file_can_be_written(long_name));
+    assert_status(file_write(long_name, "", 0, &test_error), PS_IO, "cannot write: File name too long");
 }
 
 static void removes_directories(void **state) {
@@ -274,6 +305,7 @@ int main(void) {
         cmocka_unit_test(writes_and_reads),
         cmocka_unit_test(failing_write_leaves_the_old_file),
         cmocka_unit_test(creates_whole_files),
+        cmocka_unit_test(writes_what_is_open),
         cmocka_unit_test(removes_directories),
         cmocka_unit_test(syncs_streams),
         cmocka_unit_test(writing_that_cannot_start),

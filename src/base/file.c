@@ -235,19 +235,39 @@ void file_parent(const char *path, char parent[PATH_SIZE]) {
 
 bool file_is_stream(const char *path) {
     struct stat status;
-    return stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || named_descriptor(path) >= 0);
+    return named_descriptor(path) >= 0 || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
+}
+
+/* The file that is replaced, and its directory: a symbolic link is kept; the file that it points to is replaced. False: errno says
+ * why there is none. */
+static bool place_of(const char *path, char target[PATH_SIZE], char parent[PATH_SIZE]) {
+    char *real = realpath(path, NULL);
+    if (real == NULL && errno == ENOMEM) return false;
+    const bool fits = snprintf(target, PATH_SIZE, "%s", real != NULL ? real : path) < PATH_SIZE;
+    free(real);
+    if (!fits) errno = ENAMETOOLONG;
+    file_parent(target, parent);
+    return fits;
+}
+
+bool file_can_be_written(const char *path) {
+    char target[PATH_SIZE], parent[PATH_SIZE];
+    const int named = named_descriptor(path);
+    if (named >= 0) {
+        const int flags = fcntl(named, F_GETFL);
+        if (flags != -1 && (flags & O_ACCMODE) == O_RDONLY) errno = EBADF;
+        return flags != -1 && (flags & O_ACCMODE) != O_RDONLY;
+    }
+    if (file_is_stream(path)) return access(path, W_OK) == 0;
+    return place_of(path, target, parent) && access(parent, W_OK) == 0;
 }
 
 enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
+    char target[PATH_SIZE], parent[PATH_SIZE];
     if (file_is_stream(path)) return write_in_place(path, pieces, count, error);
-    /* A symbolic link is kept; the file that it points to is replaced. */
-    char *target = realpath(path, NULL);
-    if (target == NULL && errno == ENOMEM) return error_memory(error, path, PATH_SIZE);
-    char parent[PATH_SIZE];
-    file_parent(target != NULL ? target : path, parent);
-    enum ps_status result = replace(target != NULL ? target : path, pieces, count, error);
-    free(target);
-    return result == PS_OK ? file_sync_directory(parent, error) : result;
+    if (!place_of(path, target, parent)) return cannot(error, PS_IO, path, "write");
+    TRY(replace(target, pieces, count, error));
+    return file_sync_directory(parent, error);
 }
 
 enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error) {

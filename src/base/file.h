@@ -47,6 +47,9 @@ void file_parent(const char *path, char parent[4096]);
 bool file_exists(const char *path);
 /* A pipe, a device or what is open already, as /dev/stdout: nothing can be written beside it. */
 bool file_is_stream(const char *path);
+/* Whether file_write may write `path`, as far as can be said before: a stream is open for it, or the directory takes a file. False:
+ * errno says why. */
+bool file_can_be_written(const char *path);
 /* "A/B" into `out`; a longer result is cut off, and no such file is found. */
 const char *file_join(char out[4096], const char *directory, const char *name);
 

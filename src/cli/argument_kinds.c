@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
 #include "cli/arguments.h"
 #include "cli/message.h"
@@ -51,12 +51,9 @@ ARGUMENT_READER(output) {
     CHECK(argument_read_file(argument, text, target, error));
     text = *(const char **)target;
     struct stat status;
-    const bool there = stat(text, &status) == 0;
-    if (there && S_ISDIR(status.st_mode)) return message_set(error, PS_IO, "--%s: %s: is a directory", argument->name, text);
-    char directory[4096] = ".";
-    const char *slash = strrchr(text, '/');
-    if (slash != NULL) snprintf(directory, sizeof directory, "%.*s/", (int)(slash - text), text);
-    if (access(there && !S_ISREG(status.st_mode) ? text : directory, W_OK) == 0) return PS_OK;
+    if (stat(text, &status) == 0 && S_ISDIR(status.st_mode))
+        return message_set(error, PS_IO, "--%s: %s: is a directory", argument->name, text);
+    if (file_can_be_written(text)) return PS_OK;
     return message_set(error, PS_IO, "--%s: %s: cannot write: %s", argument->name, text, strerror(errno));
 }
 
