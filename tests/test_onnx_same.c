@@ -43,6 +43,12 @@ static const struct {
       "r Tile e i:1,2,1; c Concat t r axis=1; y ReduceMean c axes=[1] keepdims=0; p MatMul y o",
       "l MatMul q w; u Transpose x perm=[0,2,1]; s MatMul l u; t MatMul s x; y ReduceSum t i:1 keepdims=0; "
       "z ReduceSum q i:1 keepdims=0; z2 Add z z; k Add y z2; n Constant value_float=~15; d Div k n; p MatMul d o"}},
+    {"nothing joined to something",
+     {"w 6,4"},
+     "5,6",
+     {"e Slice x i:7 i:99 i:2; f Slice x i:5 i:0 i:1; c Concat e x axis=2; d Concat c f axis=1; t MatMul d w; "
+      "p ReduceSum t i:1 keepdims=0",
+      "t MatMul x w; p ReduceSum t i:1 keepdims=0"}},
     {"sums up to each place, places in many runs, and a constant of a second axis",
      {"w 6,4", "v 6,4"},
      "3,6",

@@ -265,7 +265,8 @@ bool file_can_be_written(const char *path) {
 enum ps_status file_write_pieces(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     char target[PATH_SIZE], parent[PATH_SIZE];
     if (file_is_stream(path)) return write_in_place(path, pieces, count, error);
-    if (!place_of(path, target, parent)) return cannot(error, PS_IO, path, "write");
+    if (!place_of(path, target, parent))
+        return errno == ENOMEM ? error_memory(error, path, PATH_SIZE) : cannot(error, PS_IO, path, "write");
     TRY(replace(target, pieces, count, error));
     return file_sync_directory(parent, error);
 }

@@ -84,7 +84,9 @@ enum ps_status call_view(const struct call *call, int i, struct view **out) {
         *out = view_new(call->l, value->view);
     else
         return error_set(call->error, PS_BAD_INPUT, "its input %d is %s", i,
-                         value->kind == VALUE_ABSENT ? "left out" : "a sequence");
+                         value->kind == VALUE_ABSENT  ? "left out"
+                         : value->kind == VALUE_EMPTY ? "empty"
+                                                      : "a sequence");
     return call_as_floats(call, out);
 }
 
@@ -110,6 +112,14 @@ void call_give(const struct call *call, int output, struct view *result) {
         if (result != NULL) result = cast_view(call, result, type);
     }
     call->l->values[call->node->outputs[output]] = (struct value){.kind = VALUE_VIEW, .view = result};
+}
+
+void call_give_empty(const struct call *call, int output, struct view *result, int axis) {
+    call_give(call, output, result);
+    if (output >= call->node->output_count || call->node->outputs[output] == 0) return;
+    struct value *value = &call->l->values[call->node->outputs[output]];
+    value->kind = VALUE_EMPTY;
+    value->axis = axis;
 }
 
 enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor) {

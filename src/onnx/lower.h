@@ -111,12 +111,13 @@ struct step {
     int made;  /* the last node that it was emitted as; 0: none */
 };
 
-/* What a name stands for. */
-enum value_kind { VALUE_ABSENT, VALUE_CONSTANT, VALUE_VIEW, VALUE_SEQUENCE };
+/* What a name stands for. VALUE_EMPTY: a piece of `view` that is 0 long along `axis`, as exporters write for nothing. */
+enum value_kind { VALUE_ABSENT, VALUE_CONSTANT, VALUE_VIEW, VALUE_SEQUENCE, VALUE_EMPTY };
 struct value {
     enum value_kind kind;
     struct tensor *tensor;
     struct view *view;
+    int axis;
     struct value *items; /* of a sequence */
     int item_count;
 };

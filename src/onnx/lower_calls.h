@@ -45,6 +45,8 @@ int call_type(const struct call *call, int i);
 enum ps_status call_needs_apart(const struct call *call, const struct view *v, int axis);
 
 void call_give(const struct call *call, int output, struct view *result);
+/* Of `result` nothing is left along the axis. */
+void call_give_empty(const struct call *call, int output, struct view *result, int axis);
 enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor);
 
 /* A step of one input whose output has the input's dimensions. */

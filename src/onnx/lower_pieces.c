@@ -85,7 +85,7 @@ enum ps_status lower_shape(const struct call *call) {
                           : value->kind == VALUE_CONSTANT ? value->tensor->dims
                                                           : NULL;
     const int rank = value->kind == VALUE_VIEW ? value->view->rank : value->kind == VALUE_CONSTANT ? value->tensor->rank : 0;
-    if (dims == NULL) return call_refuse(call, "an input is needed");
+    if (dims == NULL) return call_view(call, 0, &(struct view *){NULL}); /* which says why there are none */
     if (call->row->function != NULL) { /* Size */
         TRY(fold_take(&call->l->fold, ONNX_INT64, 0, NULL, &made));
         made->whole[0] = 1;
@@ -162,8 +162,17 @@ enum ps_status lower_slice(const struct call *call) {
     }
     TRY(call_view(call, 0, &x));
     TRY(fold_slice_of(inputs, 5, x->rank, x->dims, &part, call->error));
-    for (int d = 0; d < x->rank; d++) TRY(lower_slice_axis(call, &x, d, part.first[d], part.count[d], part.step[d]));
-    call_give(call, 0, x);
+    int empty = -1;
+    for (int d = 0; d < x->rank; d++) {
+        if (part.count[d] == 0 && empty < 0 && !view_has_batch(x, d))
+            empty = d;
+        else
+            TRY(lower_slice_axis(call, &x, d, part.first[d], part.count[d], part.step[d]));
+    }
+    if (empty >= 0)
+        call_give_empty(call, 0, x, empty);
+    else
+        call_give(call, 0, x);
     return PS_OK;
 }
 
@@ -251,16 +260,30 @@ enum ps_status lower_concat_views(const struct call *call, struct view **parts, 
     return call_memory(call);
 }
 
+/* A piece without elements goes beside the others, which are left. */
+static bool fits_beside(const struct value *empty, const struct view *v, int axis) {
+    bool fits = empty->axis == axis && empty->view->rank == v->rank;
+    for (int d = 0; d < v->rank && fits; d++) fits = d == axis || empty->view->dims[d] == v->dims[d];
+    return fits;
+}
+
 enum ps_status lower_concat(const struct call *call) {
-    const int count = call->node->input_count;
-    int axis = 0;
-    struct view *out, **parts = arena_take(&call->l->arena, (size_t)count, sizeof(struct view *));
-    if (parts == NULL) return call_memory(call);
-    for (int i = 0; i < count; i++)
-        if (call_constant(call, i) == NULL) TRY(call_view(call, i, &parts[i]));
-    for (int i = 0; i < count; i++)
-        if (parts[i] == NULL) TRY(lower_constant_beside(call, call_constant(call, i), parts, count, &parts[i]));
+    const int inputs = call->node->input_count;
+    int axis = 0, count = 0;
+    struct view *out, **parts = arena_take(&call->l->arena, (size_t)inputs, sizeof(struct view *));
+    int *places = arena_take(&call->l->arena, (size_t)inputs, sizeof *places);
+    if (parts == NULL || places == NULL) return call_memory(call);
+    for (int i = 0; i < inputs; i++)
+        if (call_input(call, i)->kind != VALUE_EMPTY) places[count++] = i;
+    if (count == 0) return call_refuse(call, "its inputs are empty");
+    for (int p = 0; p < count; p++)
+        if (call_constant(call, places[p]) == NULL) TRY(call_view(call, places[p], &parts[p]));
+    for (int p = 0; p < count; p++)
+        if (parts[p] == NULL) TRY(lower_constant_beside(call, call_constant(call, places[p]), parts, count, &parts[p]));
     TRY(fold_axis(onnx_int(call->node, "axis", 0), parts[0]->rank, &axis, call->error));
+    for (int i = 0; i < inputs; i++)
+        if (call_input(call, i)->kind == VALUE_EMPTY && !fits_beside(call_input(call, i), parts[0], axis))
+            return call_refuse(call, "its inputs do not fit together");
     TRY(lower_concat_views(call, parts, count, axis, &out));
     call_give(call, 0, out);
     return PS_OK;

@@ -60,6 +60,7 @@ static enum ps_status find_output(struct lowering *l) {
     if (model->output_count == 0) return error_set(l->error, PS_BAD_INPUT, "%s: the graph has no output", l->path);
     const struct value *value = &l->values[model->outputs[0].value];
     const char *name = model->values[model->outputs[0].value].name;
+    if (value->kind == VALUE_EMPTY) return bad(l, "nothing is left of it: output", name);
     if (value->kind != VALUE_VIEW || !view_has_batch(value->view, -1))
         return bad(l, "it does not depend on the inputs: output", name);
     if (!view_has_batch(value->view, 0)) return bad(l, "its first dimension is not the batch: output", name);
