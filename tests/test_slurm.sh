@@ -98,8 +98,9 @@ for pair in $PENSTOCK_MPIS; do
 done
 
 begins "sbatch"
+# Over emulated links it goes on for seconds, so that it is not over before it is struck.
 awk '/^## Slurm/ { slurm = 1 } slurm && /^```$/ { exit } script { print } slurm && /^```sh/ { script = 1 }' "$documents/mpi.md" |
-    sed 's/--epochs 40 --checkpoint-every 100/--steps 400 --checkpoint-every 10/' >job.sh
+    sed 's,--epochs 40 --checkpoint-every 100,--steps 400 --checkpoint-every 10 --emulate --bandwidth 1GB/s --latency 2ms,' >job.sh
 grep -q 'steps 400' job.sh || complain "docs/mpi.md has another script"
 id=$(sbatch --parsable job.sh 2>out) || complain "sbatch fails"
 errors=lenet5.log
