@@ -59,6 +59,8 @@ cmp -s out first || complain "the same comparison says something else the second
 "$PENSTOCK" simulate --plan kept/rows/002-pipedream-auto-auto-w2/plan.json --profile even.csv >out 2>err || complain "a row's plan"
 refused 2 "kept holds another comparison: --workers is [2,4] there and [2,8] here" --profile even.csv --workers 2,8 --methods uniform,pipedream \
     --bandwidth 100Mbit/s,1GB/s -q --out kept
+refused 2 'kept holds another comparison: --optimizer is not given there and "adam" here' "$@" --profile even.csv --optimizer adam \
+    --out kept
 refused 2 "kept holds another comparison: of 1 networks, not 2" "$@" --profile even.csv --profile other.csv --out kept
 sed 's/0.002/0.003/' other.csv >even.csv
 refused 2 "kept holds another comparison: --profile has changed since" "$@" --profile even.csv --out kept

@@ -23,10 +23,12 @@ for page in documents/man/*.1; do
     fi
     grep -q '^\.SH EXIT STATUS' "$page" || complain "$page: no exit statuses"
     [ "$command" = penstock ] && continue
+    [ "$(grep -cF ".BR penstock\\-$command (1)" documents/man/penstock.1)" -eq 2 ] || complain "penstock.1: not $command, once below COMMANDS and once at the end"
     for option in $("$PENSTOCK" "$command" --help | sed -n 's/^  \(-., \|    \)--\([a-z0-9-]*\).*/\2/p'); do
         grep -qF "\\-\\-$(printf %s "$option" | sed 's/-/\\-/g')\\fR" "$page" || complain "$page: --$option is missing"
     done
 done
+"$PENSTOCK" check --help | grep -q '^      --threads N .*(1 to 1024)$' || complain "the help of a number without its range"
 [ "$(ls documents/man | wc -l)" -gt 10 ] || complain "pages are missing"
 
 begins "docs/commands.md"

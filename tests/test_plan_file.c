@@ -298,7 +298,7 @@ static void cluster(void **state) {
             "{\"name\": \"small\"}, {\"name\": \"far\"}",
             "{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 100, \"latency_s\": 1},"
             "{\"from\": 0, \"to\": \"far\", \"bandwidth_bytes_per_s\": 10},"
-            "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"shared_link\": \"bus\"}",
+            "{\"from\": \"far\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 50, \"duplex\": \"half\", \"shared_link\": \"b\"}",
             ", \"overlap\": false, \"cores\": 2"),
         &cluster));
     assert_int_equal(ps_cluster_workers(cluster), 3);
@@ -307,7 +307,7 @@ static void cluster(void **state) {
     assert_int_equal(cluster->devices[1].memory_bytes, 0);
     assert_false(cluster->overlap || cluster->streaming);
     assert_true(cluster_link_between(cluster, 2, 1)->half_duplex && !cluster_link_between(cluster, 1, 2)->half_duplex);
-    assert_string_equal(cluster_link_between(cluster, 2, 1)->shared_link, "bus");
+    assert_string_equal(cluster_link_between(cluster, 2, 1)->shared_link, "b");
     assert_null(cluster_link_between(cluster, 2, 2));
     assert_int_equal(cluster->cores, 2);
     assert_true(cluster_transfer_s(cluster, 0, 1, 200) == 3);
@@ -315,6 +315,14 @@ static void cluster(void **state) {
     assert_true(cluster_transfer_s(cluster, 2, 0, 200) == 4);
     assert_true(cluster_transfer_s(cluster, 1, 1, 200) == 0);
     assert_true(cluster_transfer_s(cluster, 0, 1, 0) == 0);
+    char *written = ps_cluster_json(cluster);
+    ps_cluster_destroy(cluster);
+    assert_ok(read_cluster(written, &cluster));
+    char *again = ps_cluster_json(cluster);
+    assert_string_equal(again, written);
+    assert_string_equal(cluster_link_between(cluster, 2, 1)->shared_link, "b");
+    free(again);
+    free(written);
     ps_cluster_destroy(cluster);
 
     /* As earlier versions wrote it. */
