@@ -131,6 +131,11 @@ planned 2 interleaved sync
 planned 3 1f1b sync
 replicated replicated-flush 1f1b sync 4
 replicated replicated-async 1f1b-async stash 1
+# With batch norms: replicas add up their statistics, too.
+(
+    model=resnet,input=16,classes=4 layers=14
+    replicated replicated-norms 1f1b sync 2
+)
 # A worker sees the losses of the last stage, another updates it.
 cat >halves.json <<END
 { "format": "penstock-plan", "version": 1, "model": "$model", "workers": 3, "micro_batch": 4, "micro_batches": 1, "method": "uniform",
@@ -165,7 +170,7 @@ cp translations.json lengths.json
 "$PENSTOCK" plan --profile profile.json --workers 3 --method data-parallel --replicate --schedule 1f1b --weights sync --micro-batches 3 \
     --wire topk:0.2 --optimizer adam -q -o summed.json >/dev/null 2>err || complain "no plan with encoded sums"
 grep -q '"sum": "topk:0.2"' summed.json || complain "the plan encodes no sum"
-for name in replicated-flush replicated-async halves idle madpipe bipartition translations lengths encoded summed; do prepare $name; done
+for name in replicated-flush replicated-async replicated-norms halves idle madpipe bipartition translations lengths encoded summed; do prepare $name; done
 cmp -s lengths-threads.safetensors encoded-threads.safetensors && complain "encoded: the weights are those without codecs"
 grep -q '"valid_bleu"' translations/log.jsonl || complain "translations: no BLEU"
 everywhere=$all all=
