@@ -46,6 +46,7 @@ static void test_parameter_counts(void **state) {
         {"residual_lstm", 1874690, 15},
         {"gnmt8", 193766977, 26},
         {"gnmt16", 277718593, 46},
+        {"gnmt16,hidden=8,vocab=20", 12485, 46},
         {"gnmt-l", 445621825, 86},            /* BaPipe: 445.6 million */
         {"gnmt-l,layers=74", 886367809, 191}, /* BaPipe: 886.4 */
         {"gnmt-l,layers=158", 1767859777, 401},
@@ -336,6 +337,44 @@ static void test_every_model(void **state) {
     }
 }
 
+/* A refusal lists what a network takes, and it takes that. */
+static void test_options_are_known(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *keys, *sizes;
+    } cases[] = {
+        {"lenet5", "input, channels, split, classes", "input=16,channels=1,classes=3"},
+        {"alexnet", "input, channels, split, classes, dropout, form, lrn", "dropout=0.1,form=cifar,lrn=1"},
+        {"vgg16", "input, channels, split, classes, batch_norm, blocks, dropout, form, shrink",
+         "batch_norm=1,blocks=2,dropout=0.1,form=cifar,shrink=8"},
+        {"vgg19", "input, channels, split, classes, batch_norm, blocks, dropout, form, shrink", "blocks=2,shrink=8"},
+        {"resnet", "input, channels, split, classes, blocks", "blocks=2"},
+        {"googlenet", "input, channels, split, classes, dropout", "dropout=0.1"},
+        {"inception_v3", "input, channels, split, classes, dropout", "dropout=0.1"},
+        {"residual_lstm", "seq, vocab, split, classes, layers, hidden", "layers=2,hidden=4"},
+        {"gnmt8", "seq, vocab, split, hidden, target, target_vocab, dropout, smoothing",
+         "hidden=8,target=3,target_vocab=9,dropout=0.1,smoothing=0.1"},
+        {"gnmt16", "seq, vocab, split, hidden, target, target_vocab, dropout, smoothing", "hidden=8"},
+        {"gnmt-l", "seq, vocab, split, hidden, target, target_vocab, dropout, smoothing, layers", "hidden=8,layers=4"},
+        {"gpt2", "seq, vocab, split, layers, width, heads, positions, dropout, tied",
+         "seq=4,layers=1,width=8,heads=2,positions=9,dropout=0.1,tied=1"},
+        {"bert48", "seq, vocab, split, layers, width, heads, positions, dropout, tied",
+         "seq=4,layers=1,width=8,heads=2,positions=9,dropout=0.1,tied=1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char spec[256];
+        struct ps_error error;
+        struct ps_network *model = NULL;
+        snprintf(spec, sizeof spec, "%s,xyz=1", cases[i].model);
+        assert_int_equal(ps_network_open(spec, &model, &error), PS_USAGE);
+        assert_non_null(strstr(error.message, "has no option 'xyz'"));
+        snprintf(spec, sizeof spec, "known: %s", cases[i].keys);
+        assert_string_equal(error.hint, spec);
+        snprintf(spec, sizeof spec, "%s,%s", cases[i].model, cases[i].sizes);
+        ps_network_destroy(create(spec));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameter_counts),
@@ -347,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_wrong_specs),
         cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_options_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

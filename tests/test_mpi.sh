@@ -33,11 +33,13 @@ data_for() { # NAME
 
 begins "plans, and the weights that they come to without MPI"
 
-replicated() { # NAME SCHEDULE WEIGHTS MICRO-BATCHES: a plan whose first stage has two replicas
+# replicated NAME SCHEDULE WEIGHTS MICRO-BATCHES [LAYER]: a plan whose first stage, up to LAYER, has two replicas
+replicated() {
+    first=${5:-3}
     cat >"$1.json" <<END
 { "format": "penstock-plan", "version": 1, "model": "$model", "workers": 4, "micro_batch": 4, "micro_batches": $4, "method": "uniform",
-  "optimizer": "adam", "schedule": "$2", "weights": "$3", "stages": [ {"layers": [1, 3], "forward": [0, 2], "backward": [0, 2]},
-  {"layers": [4, 5], "forward": 1, "backward": 1}, {"layers": [6, $layers], "forward": 3, "backward": 3} ] }
+  "optimizer": "adam", "schedule": "$2", "weights": "$3", "stages": [ {"layers": [1, $first], "forward": [0, 2], "backward": [0, 2]},
+  {"layers": [$((first + 1)), $((layers - 1))], "forward": 1, "backward": 1}, {"layers": [$layers, $layers], "forward": 3, "backward": 3} ] }
 END
 }
 
@@ -131,10 +133,10 @@ planned 2 interleaved sync
 planned 3 1f1b sync
 replicated replicated-flush 1f1b sync 4
 replicated replicated-async 1f1b-async stash 1
-# With batch norms: replicas add up their statistics, too.
+# With batch norms: replicas add up their statistics, too, of which each has a part to add.
 (
     model=resnet,input=16,classes=4 layers=14
-    replicated replicated-norms 1f1b sync 2
+    replicated replicated-norms 1f1b sync 2 12
 )
 # A worker sees the losses of the last stage, another updates it.
 cat >halves.json <<END

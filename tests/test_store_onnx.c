@@ -391,6 +391,23 @@ static void test_halves(void **state) {
     ps_network_destroy(network);
 }
 
+/* Slices of a layer's weights, of which each stage has its own, are written as the whole that they are. */
+static void test_split(void **state) {
+    (void)state;
+    struct ps_network *network;
+    char run[4096], spec[4200];
+    write_source(FLOAT);
+    snprintf(spec, sizeof spec, "%s,split=fc1:4", source);
+    assert_ok(ps_network_open(spec, &network, &test_error));
+    train_network(file_join(run, test_directory, "split"), network);
+    ps_network_destroy(network);
+    struct ps_export_options options = {.struct_size = sizeof options, .run = run, .format = "onnx", .path = written};
+    assert_ok(ps_export_run(&options, &test_error));
+    const double before = loss_of(NULL, source), trained = loss_of(run, NULL), after = loss_of(NULL, written);
+    assert_true(fabs(before - trained) > 1e-3);
+    if (fabs(after - trained) > 1e-6) fail_msg("loss %.9g, and %.9g of what was exported", trained, after);
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct ps_network *network;
@@ -425,7 +442,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export),   cmocka_unit_test(test_options), cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_adapters), cmocka_unit_test(test_said),    cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_split),    cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
