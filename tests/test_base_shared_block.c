@@ -1,11 +1,14 @@
 /* Memory that another process opens: it sees what is written, keeps it when its owner closes, and is refused what is not
  * there. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/shared_block.h"
 #include "support.h"
 
@@ -58,6 +61,19 @@ static void test_what_cannot_be_opened(void **state) {
     assert_ok(shared_block_open(getpid(), file, SIZE, false, &opened, &test_error));
     assert_status(shared_block_open(getpid(), file, SIZE + 64, false, &(struct memory_block){0}, &test_error), PS_FAILED,
                   "not a file of");
+    /* A directory may be as long as a block: its length grows with its files, or is that of a block of a disk. */
+    char directory[4096], name[4200];
+    struct stat found;
+    test_directory_make(directory);
+    int other = open(directory, O_RDONLY | O_DIRECTORY), files = 0;
+    while (fstat(other, &found) == 0 && memory_align((size_t)found.st_size) != (size_t)found.st_size && files < 64) {
+        snprintf(name, sizeof name, "%s/%d", directory, files++);
+        assert_ok(file_write(name, "", 0, &test_error));
+    }
+    assert_status(shared_block_open(getpid(), other, (size_t)found.st_size, false, &(struct memory_block){0}, &test_error),
+                  PS_FAILED, "not a file of");
+    close(other);
+    test_directory_remove(directory);
     shared_block_close(&block);
     assert_status(shared_block_open(getpid(), file, SIZE, false, &(struct memory_block){0}, &test_error), PS_FAILED, "/proc/");
     /* Its owner's end harms nobody who has it. */

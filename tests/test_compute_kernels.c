@@ -275,6 +275,43 @@ static void test_wide_linear(void **state) {
     device_close(reference);
 }
 
+static int case_many_classes(struct builder *b, struct draw *d) {
+    struct attributes a = {.smoothing = draw(d, 0, 1) == 1 ? 0.1f : 0};
+    return add_one(b, OPERATOR_CROSS_ENTROPY, &a, build_input(b, draw(d, 32, 100), 0, 0));
+}
+
+static void compare_extremes(struct device *device, struct device *reference, const struct test_case *which, uint64_t number) {
+    struct problem p = make_problem(which, number);
+    for (int64_t e = 0; e < p.inputs[0]; e++)
+        if (random_below(p.key, (uint64_t)e, 12) == 0) p.input[0][e] *= 300;
+    struct answer wanted = solve(reference, &p), got = solve(device, &p);
+    compare(which->name, number, &p, &wanted, &got);
+    free_answer(&wanted);
+    free_answer(&got);
+    free_problem(&p);
+}
+
+/* Numbers whose exponential no float holds, anywhere in a row: what is subtracted first is the largest of all. */
+static void test_extremes(void **state) {
+    (void)state;
+    static const struct test_case many = {"many classes", case_many_classes, false};
+    struct device *reference = chain_device("reference");
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!chain_computes(device_table[i]) || device_table[i] == reference->type) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (uint64_t r = 0; r < 20; r++) compare_extremes(device, reference, &many, 91000 + r);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            struct problem p = make_problem(&cases[c], c * 100);
+            const enum operator_id id = p.node->id;
+            free_problem(&p);
+            if (id != OPERATOR_SOFTMAX && id != OPERATOR_CROSS_ENTROPY) continue;
+            for (uint64_t r = 20; r < 26; r++) compare_extremes(device, reference, &cases[c], c * 100 + r);
+        }
+        device_close(device);
+    }
+    device_close(reference);
+}
+
 /* Every operator that a device computes is in the list of cases, and `reference` computes all but those that nobody does. */
 static void test_cases_complete(void **state) {
     (void)state;
@@ -454,7 +491,7 @@ int main(void) {
         cmocka_unit_test(test_skipped_pixels), cmocka_unit_test(test_shared_parameters),
         cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
         cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_states),         cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,23 @@
 
 /* ------------------------------------------------------------------- sizes */
 
+/* A copy has nothing of what it was made from. */
+static void copy_ties(struct arena *arena, struct ties *ties) {
+    struct arena own = {0};
+    struct ties copy;
+    assert_ok(ties_copy(ties, &own, &copy, &test_error));
+    assert_int_equal(copy.count, ties->count);
+    for (int t = 0; t < ties->count; t++) {
+        const struct tie *tie = &ties->list[t];
+        assert_null(copy.list[t].parameter);
+        assert_ptr_not_equal(copy.list[t].layers, tie->layers);
+        assert_memory_equal(copy.list[t].layers, tie->layers, (size_t)tie->uses * sizeof *tie->layers);
+    }
+    arena_release(arena);
+    *arena = own;
+    *ties = copy;
+}
+
 static void check_sizes(struct device *device, const struct graph *graph, int samples) {
     struct layer_sizes *layers = calloc((size_t)graph->layer_count, sizeof *layers);
     assert_non_null(layers);
@@ -15,6 +32,7 @@ static void check_sizes(struct device *device, const struct graph *graph, int sa
     struct arena arena = {0};
     struct ties ties;
     assert_ok(ties_find(graph, &arena, &ties, &test_error));
+    copy_ties(&arena, &ties);
     for (int first = 0; first < graph->layer_count; first++) {
         for (int last = first; last < graph->layer_count; last++) {
             struct stage *stage = NULL;

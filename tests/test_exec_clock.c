@@ -2,6 +2,7 @@
  * The clock device: real programs over real transports that only wait. Here is tested that such runs do everything but compute;
  * that they take as long as simulated is measured elsewhere (bench/clock.sh), where a busy machine may spoil it.
  */
+#include "report/report.h"
 #include "run_support.h"
 
 static char profile_path[4096];
@@ -73,6 +74,33 @@ static void test_trace_of_replicas(void **state) {
     ps_run_destroy(run);
 }
 
+/* A transfer lasts from when its sender had computed the block, however early its receiver waited for it. (Of 0.3 s of waiting
+ * a busy machine may hide 0.2.) */
+static void test_trace_of_transfers(void **state) {
+    (void)state;
+    static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
+                              "a,0.3,0.001,1000,4000,4000\nb,0.001,0.001,10,0,4000\n";
+    struct training options = clock_options(2);
+    char out[4096], path[4096], profile[4096];
+    test_file_write(file_join(profile, test_directory, "slow.csv"), csv, sizeof csv - 1);
+    options.profile_path = profile;
+    options.o.out = file_join(out, test_directory, "transfers");
+    options.plan.micro_batches = 1;
+    options.plan.method = "uniform";
+    options.plan.schedule = "gpipe";
+    options.plan.weights = "sync";
+    options.o.steps = 1;
+    options.o.trace = true;
+    struct ps_run *run;
+    struct timeline timeline;
+    assert_ok(training_run(&options, &run, &test_error));
+    ps_run_destroy(run);
+    assert_ok(report_trace_read(file_join(path, out, "trace.json"), &timeline, &test_error));
+    assert_int_equal(timeline.transfer_count, 2);
+    for (int t = 0; t < 2; t++) assert_true(timeline.transfers[t].start_s >= 0.1);
+    timeline_free(&timeline);
+}
+
 /* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
 static void test_run_directory(void **state) {
     (void)state;
@@ -114,6 +142,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy),
         cmocka_unit_test(test_trace_of_replicas),
+        cmocka_unit_test(test_trace_of_transfers),
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_refusals),
     };

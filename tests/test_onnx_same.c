@@ -13,6 +13,12 @@
 
 enum { SAMPLES = 3, CLASSES = 4 };
 
+/* Scores of the positions among each other; a condition that some meet, as a number and as what is left to 1; and the weighed mean. */
+#define UNSEEN \
+    "g ReduceSum x i:2 keepdims=0; h Unsqueeze g i:1; z Cast i:0 to=1; m Greater h z; f Cast m to=1; e Cast i:1 to=1; " \
+    "j Sub e f; u Transpose x perm=[0,2,1]; s MatMul x u; "
+#define WEIGHED "a Softmax w axis=-1; t MatMul a x; y ReduceSum t i:1 keepdims=0; p MatMul y o"
+
 static const struct {
     const char *name, *parameters[4]; /* "name 2,3" */
     const char *input;
@@ -77,6 +83,23 @@ static const struct {
      "4,3,2",
      {"a Mul x v; g GlobalAveragePool a; f Flatten g; p MatMul f w",
       "a Mul v x; g ReduceMean a axes=[2,3] keepdims=0; p MatMul g w"}},
+    {"numbers of several values in the place of scores that are not seen",
+     {"o 6,4"},
+     "5,6",
+     {UNSEEN "v Cast i:-2000000000,1,2,3,1 to=1; w Where m s v; " WEIGHED,
+      UNSEEN "v Cast i:-2000000000,1,2,3,1 to=1; k Mul j v; q Mul s f; w Add q k; " WEIGHED}},
+    {"a mask of several values",
+     {"o 6,4"},
+     "5,6",
+     {UNSEEN "v Cast i:0,1,2,0,1 to=1; n Cast i:-2000000000 to=1; k Where m v n; w Add s k; " WEIGHED,
+      UNSEEN "v Cast i:0,1,2,0,1 to=1; n Cast i:-2000000000 to=1; a2 Mul f v; b2 Mul j n; k Add a2 b2; w Add s k; " WEIGHED}},
+    {"gates put in another order",
+     {"w 1,8,6", "r 1,8,2", "o 2,4"},
+     "5,6",
+     {"a Slice w i:0 i:2 i:1; b Slice w i:2 i:4 i:1; c Slice w i:4 i:8 i:1; k Concat a c b axis=1; "
+      "y LSTM x k r hidden_size=2 layout=1; q Squeeze y i:2; t ReduceSum q i:1 keepdims=0; p MatMul t o",
+      "k Gather w i:0,1,4,5,6,7,2,3 axis=1; "
+      "y LSTM x k r hidden_size=2 layout=1; q Squeeze y i:2; t ReduceSum q i:1 keepdims=0; p MatMul t o"}},
     {"seven dimensions in reverse order: more than a permute has sides",
      {"w 4,128"},
      "128",

@@ -92,6 +92,7 @@ cp -R hostile "$(printf 'x<\377>&"'"'")"
 done_by report hostile "$(printf 'x<\377>&"'"'")" early bare --plan flush/plan.json --profile flush/profile.json --bandwidth 100MB/s -o hostile.html
 [ "$(grep -o '</script>' hostile.html | wc -l)" -eq 2 ] || complain "a name ends the page's script"
 [ "$(wc -c <hostile.html)" -lt 2000000 ] || complain "a name makes the page large"
+grep -qE 'x{301}' hostile.html && complain "a text of any length stands in the page"
 
 begins "the log as CSV"
 done_by report four --csv - && cp out log.csv

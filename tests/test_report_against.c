@@ -123,6 +123,11 @@ static void test_stretched(void **state) {
         assert_near(against.duration_error[AGAINST_MAX], 0.2);
         assert_near(against.operation[OP_F].predicted_s, 0.5);
         assert_near(against.operation[OP_F].measured_s, 0.625);
+        for (int op = 0; op < OPCODE_COUNT; op++) {
+            const struct against_operation *operation = &against.operation[op];
+            assert_near(operation->measured_s, operation->count > 0 ? 1.25 * operation->predicted_s : 0);
+            assert_true(operation->count > 0 || operation->predicted_s == 0);
+        }
         assert_true(against.start_error[AGAINST_MAX] > against.start_error[AGAINST_P50]);
         work_free(&work);
     }

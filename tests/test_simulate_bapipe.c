@@ -48,6 +48,54 @@ static double simulate(const char *schedule, int stages, int micro_batches, cons
     return makespan_s;
 }
 
+/* The time in which a worker computes anything at all. */
+static double busy_s(const struct timeline *timeline, int worker) {
+    double busy = 0, until = 0;
+    for (;;) {
+        const struct timeline_event *next = NULL;
+        for (int i = 0; i < timeline->event_count; i++) {
+            const struct timeline_event *event = &timeline->events[i];
+            if (event->worker != worker || event->end_s <= until) continue;
+            if (!next || event->start_s < next->start_s) next = event;
+        }
+        if (!next) return busy;
+        busy += next->end_s - fmax(until, next->start_s);
+        until = next->end_s;
+    }
+}
+
+/* FBP-AS: forward and backward run beside each other, each at the share of its own length, so that a device with both does as
+ * much in a second as with either alone, whatever the lengths and whenever they begin. */
+static void test_shared_devices_lose_nothing(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 40; round++) {
+        struct random_key key = test_key(round);
+        const int stages = 2 + (int)random_below(key, 0, 4), micro_batches = 3 + (int)random_below(key, 1, 8);
+        struct stage_cost costs[MOST] = {0};
+        struct ps_cluster *cluster;
+        struct ps_programs *programs;
+        struct ps_simulation *simulation;
+        struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .streaming = true};
+        for (int s = 0; s < stages; s++)
+            costs[s].time = (struct layer_times){.forward_s = 0.1 + random_uniform(key, 3 * (uint64_t)s + 2),
+                                                .backward_input_s = 0.1 + random_uniform(key, 3 * (uint64_t)s + 3),
+                                                .backward_weight_s = random_uniform(key, 3 * (uint64_t)s + 4)};
+        assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+        assert_ok(lower_plain("fbp-as", "sync", stages, micro_batches, 1, &programs));
+        struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
+        assert_ok(simulate_programs(&work, &simulation, &test_error));
+        for (int s = 0; s < stages; s++) {
+            const struct layer_times *time = &costs[s].time;
+            const double alone = micro_batches * (time->forward_s + time->backward_input_s + time->backward_weight_s);
+            const double busy = busy_s(&simulation->timeline, s);
+            if (fabs(busy - alone) > 1e-6) fail_msg("round %d, worker %d: busy %.9g s, not %.9g", (int)round, s, busy, alone);
+        }
+        ps_simulation_destroy(simulation);
+        ps_programs_destroy(programs);
+        ps_cluster_destroy(cluster);
+    }
+}
+
 static double computing(int n, int m, const struct setting *setting) {
     return (m + n - 1) * (setting->forward_s + setting->backward_s);
 }
@@ -175,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_features),
         cmocka_unit_test(test_blocking_devices_take_longer),
         cmocka_unit_test(test_slow_links_take_longer),
+        cmocka_unit_test(test_shared_devices_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
