@@ -2,8 +2,8 @@
 # Bi-Partition's Figure 8 on real links: each worker is a host of its own, a network namespace behind a cable of 100 Mbit/s
 # (bench/hosts.sh), with ranks of Open MPI that send each other blocks of the networks' sizes by TCP. Workers are those of figure8
 # (bench/papers/bipartition.sh), played by clock devices: so slow that two cores carry all of them, and that a busy machine does not
-# matter. Measured and simulated: the time of a mini-batch, from the steady state of traced runs, and the speed-up over PipeDream's
-# plan, under 1F1B as published and with the schedule left open. Needs root, ip, tc and Open MPI.
+# matter. Measured and simulated: the time of a mini-batch, both from the first to the last that ends in a traced run, and the
+# speed-up over PipeDream's plan, under 1F1B as published and with the schedule left open. Needs root, ip, tc and Open MPI.
 #   WORKERS ("2 3 4 5 6 7"), WORK ("lenet5:0.0005:24 alexnet:0.002:12 vgg16:0.002:10": network, speed, mini-batches), RATE (100mbit),
 #   RUNNER (none), such as "chrt -r 10" on a machine with other work
 set -eu
@@ -27,7 +27,8 @@ measure() {
         --optimizer adam --steps "$steps" --trace --out "$work/run" -q >/dev/null
     "$penstock" simulate --plan "$work/plan.json" --profile "$work/slow.json" --cluster "$work/described.json" --batches "$steps" \
         --against "$work/run/trace.json" -q --json >"$work/against.json"
-    echo "$(field period_s <"$work/against.json") $(field measured_period_s <"$work/against.json")" | awk '{ print 1e3 * $1, 1e3 * $2 }'
+    echo "$(field period_error <"$work/against.json") $(field measured_period_s <"$work/against.json")" |
+        awk '{ print 1e3 * $2 * (1 + $1), 1e3 * $2 }'
 }
 echo "network namespaces at $rate, clock devices; $(machine), $(nproc) cores"
 echo "$bandwidth $latency" | awk '{ printf "links as measured: %.1f Mbit/s, %.0f us\n", 8e-6 * $1, 1e6 * $2 }'
