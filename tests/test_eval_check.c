@@ -37,6 +37,8 @@ static void test_devices(void **state) {
             const struct ps_check_info info = ps_check_info(check);
             assert_true(info.agrees && info.worst < 1e-4 && info.output_error <= info.worst);
             assert_true(info.gradients > 0 && ps_check_gradient(check, 0).error <= info.worst);
+            /* Of images that are not all zeros the first weights have a gradient, which oneDNN rounds in another order. */
+            if (m < 2 && strcmp(test_device("cpu"), "cpu") == 0) assert_true(ps_check_gradient(check, 0).error > 0);
             ps_check_destroy(check);
             ps_network_destroy(network);
         }

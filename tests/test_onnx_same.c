@@ -13,10 +13,11 @@
 
 enum { SAMPLES = 3, CLASSES = 4 };
 
-/* Scores of the positions among each other; a condition that some meet, as a number and as what is left to 1; and the weighed mean. */
-#define UNSEEN \
-    "g ReduceSum x i:2 keepdims=0; h Unsqueeze g i:1; z Cast i:0 to=1; m Greater h z; f Cast m to=1; e Cast i:1 to=1; " \
-    "j Sub e f; u Transpose x perm=[0,2,1]; s MatMul x u; "
+/* Scores of the positions among each other; a condition that some meet, the first one always, as a number and as what is left
+ * to 1; and the weighed mean. */
+#define UNSEEN                                                                                                                 \
+    "g ReduceSum x i:2 keepdims=0; h Unsqueeze g i:1; z Cast i:0 to=1; m1 Greater h z; c1 Cast i:1,0,0,0,0 to=9; "             \
+    "m Or m1 c1; f Cast m to=1; e Cast i:1 to=1; j Sub e f; u Transpose x perm=[0,2,1]; s MatMul x u; "
 #define WEIGHED "a Softmax w axis=-1; t MatMul a x; y ReduceSum t i:1 keepdims=0; p MatMul y o"
 
 static const struct {
@@ -88,6 +89,11 @@ static const struct {
      "5,6",
      {UNSEEN "v Cast i:-2000000000,1,2,3,1 to=1; w Where m s v; " WEIGHED,
       UNSEEN "v Cast i:-2000000000,1,2,3,1 to=1; k Mul j v; q Mul s f; w Add q k; " WEIGHED}},
+    {"scores that are not seen",
+     {"o 6,4"},
+     "5,6",
+     {UNSEEN "v Cast i:-2000000000 to=1; w Where m s v; " WEIGHED,
+      UNSEEN "v Cast i:-2000000000 to=1; k Mul j v; w Add s k; " WEIGHED}},
     {"a mask of several values",
      {"o 6,4"},
      "5,6",
@@ -203,6 +209,25 @@ static void test_same(void **state) {
     }
 }
 
+/* However a condition is written, it becomes the mask of an attention, which keeps no scores. */
+static void test_attention(void **state) {
+    (void)state;
+    size_t c = 0;
+    while (strncmp(cases[c].name, "scores that are not", 15) != 0) c++;
+    for (int which = 0; which < 2; which++) {
+        struct bytes file;
+        struct ps_network *network = read_case(c, which, &file);
+        int attentions = 0;
+        for (int n = 0; n < network->graph->node_count; n++) {
+            attentions += network->graph->nodes[n].id == OPERATOR_ATTENTION;
+            assert_int_not_equal(network->graph->nodes[n].id, OPERATOR_SOFTMAX);
+        }
+        assert_int_equal(attentions, 1);
+        ps_network_destroy(network);
+        free(file.data);
+    }
+}
+
 /* Where two values lie in different orders the smaller one is brought into the order of the larger. */
 static void test_the_larger_stays(void **state) {
     (void)state;
@@ -249,7 +274,7 @@ static void test_a_number_is_a_sequence(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_the_larger_stays),
-                                       cmocka_unit_test(test_a_number_is_a_sequence)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_the_larger_stays), cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

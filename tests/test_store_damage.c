@@ -102,6 +102,10 @@ static void test_manifests(void **state) {
     free(text);
 }
 
+static void keep_warnings(void *context, enum ps_log_level level, const char *text) {
+    if (level == PS_LOG_WARN) text_add(context, "%s\n", text);
+}
+
 /* The newest is damaged, so is the one before: it goes on from the third, and ends as the run that was never interrupted. */
 static void test_passes_over(void **state) {
     (void)state;
@@ -111,7 +115,16 @@ static void test_passes_over(void **state) {
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
     assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
     struct training options = resume_options(copy);
+    struct text warnings = {0};
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = &warnings, .level = PS_LOG_WARN, .line = keep_warnings},
+        &test_error));
     train(&options);
+    assert_ok(ps_log_to(NULL, &test_error));
+    assert_non_null(strstr(warnings.data, "checkpoint 000016 is skipped: "));
+    assert_non_null(strstr(warnings.data, "checkpoint 000014 is skipped: "));
+    text_free(&warnings);
     assert_same_end("lenet5,input=16,classes=4", out, copy);
     assert_same_log(out, copy);
     /* None is left. */

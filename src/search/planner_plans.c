@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "program/lower.h"
 #include "search/search.h"
@@ -253,8 +254,7 @@ static void leave_free(const struct search *search, const struct planner *planne
                        struct cluster_device *devices) {
     for (int w = 0; w < plan->workers; w++) {
         int64_t excess = planner->own_schedule ? find_excess(search, plan) : worker_excess(search, plan, w);
-        if (devices[w].memory_bytes > 0) devices[w].memory_bytes -= excess;
-        if (devices[w].memory_bytes < 0) devices[w].memory_bytes = 1;
+        if (devices[w].memory_bytes > 0) devices[w].memory_bytes = number_larger(devices[w].memory_bytes - excess, 1);
     }
 }
 

@@ -34,7 +34,7 @@ awk '{ key = $1 " " $2 }
             else printf "%-13s %3d %14s %19s %18s %9d %8d\n", part[1], part[2], "-", "-", "-", 0, lost[key] }
         for (b = 1; b >= 0; b--) printf "\n%s 10 GB: geometric mean %.3f over %d cases; PipeDream takes over 1.2 times as long in %d, less time in %d", b ? "below" : "from", exp(total[b] / all[b]), all[b], many[b], less[b]
         printf "; at most %.2f times\n", top }' "$work/all" | tee "$work/table"
-awk 'BEGIN { print "title Periods over those of MadPipe, geometric means over 2 to 8 GPUs, 12 and 24 GB/s\nx memory of a GPU, GB\ny ratio\nfrom 0.8\nto 2" }
+awk 'BEGIN { print "title Periods over those of MadPipe, geometric means over 2 to 8 GPUs, 12 and 24 GB/s\nx memory of a GPU, GB\ny ratio\ncolumns 3\nfrom 0.8\nto 2" }
     /^[a-z].*[0-9]+ *[0-9]+$/ && $3 != "-" { if ($1 != last) { order[++names] = $1; last = $1 } n[$1]++; at[$1, n[$1]] = $2; real[$1, n[$1]] = $3; said[$1, n[$1]] = $4 }
     END { for (i = 1; i <= names; i++) { name = order[i]; print "panel " name
         print "line PipeDream,_1F1B*"; for (k = 1; k <= n[name]; k++) print at[name, k], real[name, k]
