@@ -626,12 +626,12 @@ static enum ps_status try_policies(const struct search *search, const struct sea
 }
 
 bool search_orders_matter(const struct search *search) {
-    enum { FEW = 5 };
+    const int few = search->options->method ? 8 : 5;
     const struct ps_cluster *cluster = search->cluster;
     bool alike = equal_workers(cluster, &search->profile->tables[0]);
     for (int w = 1; w < cluster->workers; w++)
         alike = alike && cluster->devices[w].memory_bytes == cluster->devices[0].memory_bytes;
-    return !alike || (cluster->workers <= FEW && search_has_limit(cluster, cluster->workers));
+    return !alike || (cluster->workers <= few && search_has_limit(cluster, cluster->workers));
 }
 
 /* Whether the planner's plans may replace the plan that is to be improved, if there is one. */

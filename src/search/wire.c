@@ -101,7 +101,7 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     enum ps_status status = plan_by(search, method, wires, &made, error);
     const bool simulated = status == PS_NO_PLAN || (status == PS_OK && made->predicted.simulated);
     for (int p = 0; any && simulated && partitioner_table[p]; p++) try_method(search, partitioner_table[p]->name, wires, &made);
-    const struct search of = {.profile = search->profile, .cluster = search->cluster};
+    const struct search of = {.profile = search->profile, .cluster = search->cluster, .options = search->options};
     for (int p = 0; any && simulated && planner_table[p]; p++) {
         const struct planner *tried = planner_table[p];
         if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
