@@ -79,22 +79,26 @@ static int64_t drawn_memory(struct random_key key, uint64_t drawn, const struct 
     return random_below(key, drawn, 3) > 0 ? 0 : 1 + all / workers * (int64_t)(1 + random_below(key, drawn + 1, 4));
 }
 
+static void never_slower_for(struct random_key key, const char *where) {
+    struct ps_profile *profile;
+    int layers = 3 + (int)random_below(key, 1000, 14), workers = 2 + (int)random_below(key, 1001, 7);
+    assert_ok(profile_create(1, layers, &profile, &test_error));
+    strcpy(profile->model, "random");
+    profile->tables[0].micro_batch = 1;
+    profile->tables[0].input_bytes = 64 * KIB;
+    random_layers(key, 1e-3, 1, 40000, &profile->tables[0]);
+    struct ps_cluster *cluster = make_cluster(workers, drawn_memory(key, 1002, profile, workers), drawn_bandwidth(key, 1004));
+    check_drawn(key, profile, cluster, where);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 static void never_slower_on_random(uint64_t rounds) {
     for (uint64_t round = 0; round < rounds; round++) {
+        char where[64];
         if (!test_takes((size_t)round, 11)) continue;
-        struct random_key key = test_key(9000 + round);
-        struct ps_profile *profile;
-        int layers = 3 + (int)random_below(key, 1000, 14), workers = 2 + (int)random_below(key, 1001, 7);
-        assert_ok(profile_create(1, layers, &profile, &test_error));
-        strcpy(profile->model, "random");
-        profile->tables[0].micro_batch = 1;
-        profile->tables[0].input_bytes = 64 * KIB;
-        random_layers(key, 1e-3, 1, 40000, &profile->tables[0]);
-        struct ps_cluster *cluster =
-            make_cluster(workers, drawn_memory(key, 1002, profile, workers), drawn_bandwidth(key, 1004));
-        check_drawn(key, profile, cluster, "random");
-        ps_cluster_destroy(cluster);
-        ps_profile_destroy(profile);
+        snprintf(where, sizeof where, "random, round %llu", (unsigned long long)round);
+        never_slower_for(test_key(9000 + round), where);
     }
 }
 

@@ -105,7 +105,10 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     for (int p = 0; any && simulated && planner_table[p]; p++) {
         const struct planner *tried = planner_table[p];
         if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
-        if (!tried->orders_workers || search_orders_matter(&of)) try_method(search, tried->name, wires, &made);
+        /* Of alike workers without a limit there is one order, whose plan is another than that of `bipartition`, which keeps
+         * what is fastest on the faster links. */
+        if (!tried->orders_workers || !search_has_limit(search->cluster, search->cluster->workers) || search_orders_matter(&of))
+            try_method(search, tried->name, wires, &made);
     }
     if (planner && planner->contains_chain && simulated) {
         try_method(search, "pipedream", wires, &made);
