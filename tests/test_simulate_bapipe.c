@@ -23,6 +23,20 @@ static const struct setting settings[] = {{1, 2, 0.5}, {1, 1, 1}, {2, 1, 0.25}, 
 
 enum device { OVERLAPPING, BLOCKING };
 
+static struct ps_simulation *simulate_stages(const char *schedule, int micro_batches, const struct stage_cost *costs,
+                                             const struct ps_cluster_options *options) {
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct ps_simulation *simulation;
+    assert_ok(ps_cluster_uniform(options, &cluster, &test_error));
+    assert_ok(lower_plain(schedule, "sync", options->workers, micro_batches, 1, &programs));
+    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
+    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+    return simulation;
+}
+
 static double simulate(const char *schedule, int stages, int micro_batches, const struct setting *setting, enum device device) {
     struct stage_cost costs[MOST];
     for (int s = 0; s < stages; s++)
@@ -34,17 +48,9 @@ static double simulate(const char *schedule, int stages, int micro_batches, cons
         };
     struct ps_cluster_options options = {
         .struct_size = sizeof options, .workers = stages, .latency_s = setting->transfer_s, .no_overlap = device == BLOCKING};
-    struct ps_cluster *cluster;
-    struct ps_programs *programs;
-    struct ps_simulation *simulation;
-    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_plain(schedule, "sync", stages, micro_batches, 1, &programs));
-    struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
-    assert_ok(simulate_programs(&work, &simulation, &test_error));
+    struct ps_simulation *simulation = simulate_stages(schedule, micro_batches, costs, &options);
     double makespan_s = simulation->info.makespan_s;
     ps_simulation_destroy(simulation);
-    ps_programs_destroy(programs);
-    ps_cluster_destroy(cluster);
     return makespan_s;
 }
 
@@ -72,18 +78,12 @@ static void test_shared_devices_lose_nothing(void **state) {
         struct random_key key = test_key(round);
         const int stages = 2 + (int)random_below(key, 0, 4), micro_batches = 3 + (int)random_below(key, 1, 8);
         struct stage_cost costs[MOST] = {0};
-        struct ps_cluster *cluster;
-        struct ps_programs *programs;
-        struct ps_simulation *simulation;
         struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .streaming = true};
         for (int s = 0; s < stages; s++)
             costs[s].time = (struct layer_times){.forward_s = 0.1 + random_uniform(key, 3 * (uint64_t)s + 2),
-                                                .backward_input_s = 0.1 + random_uniform(key, 3 * (uint64_t)s + 3),
-                                                .backward_weight_s = random_uniform(key, 3 * (uint64_t)s + 4)};
-        assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-        assert_ok(lower_plain("fbp-as", "sync", stages, micro_batches, 1, &programs));
-        struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
-        assert_ok(simulate_programs(&work, &simulation, &test_error));
+                                                 .backward_input_s = 0.1 + random_uniform(key, 3 * (uint64_t)s + 3),
+                                                 .backward_weight_s = random_uniform(key, 3 * (uint64_t)s + 4)};
+        struct ps_simulation *simulation = simulate_stages("fbp-as", micro_batches, costs, &options);
         for (int s = 0; s < stages; s++) {
             const struct layer_times *time = &costs[s].time;
             const double alone = micro_batches * (time->forward_s + time->backward_input_s + time->backward_weight_s);
@@ -91,8 +91,6 @@ static void test_shared_devices_lose_nothing(void **state) {
             if (fabs(busy - alone) > 1e-6) fail_msg("round %d, worker %d: busy %.9g s, not %.9g", (int)round, s, busy, alone);
         }
         ps_simulation_destroy(simulation);
-        ps_programs_destroy(programs);
-        ps_cluster_destroy(cluster);
     }
 }
 

@@ -7,8 +7,8 @@
 networks='resnet50 resnet101 inception_v3 densenet121'
 batches=18 # micro-batches between two updates, as many as 2BW needs; a period is that of one
 for network in $networks; do
-    "$penstock" profile --model "$network,input=1000" --device gpu:v100 --micro-batch 8 -q -o "$work/profile.json" >/dev/null
-    awk -f bench/papers/chain.awk "$work/profile.json" >"$work/$network.chain"
+    "$penstock" profile --model "$network,input=1000" --device gpu:v100 --micro-batch 8 -q -o "$work/$network.json" >/dev/null
+    awk -f bench/papers/chain.awk "$work/$network.json" >"$work/$network.chain"
 done
 
 periods() {

@@ -7,10 +7,7 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . bench/common.sh
 . bench/papers/madpipe.sh
-awk 'NR > 1 { forward += $1; backward += $2; parameters += $3; count++ }
-    count == 3 { line[++lines] = forward " " backward " " parameters " " $4 " " $5; forward = backward = parameters = count = 0 }
-    END { if (count) line[++lines] = forward " " backward " " parameters " 0 0"; print lines, 0; for (l = 1; l <= lines; l++) print line[l] }' \
-    CONVFMT=%.6f OFMT=%.6f "$work/densenet121.chain" >"$work/densenet_by_3.chain"
+awk -v join=3 -f bench/papers/chain.awk "$work/densenet121.json" >"$work/densenet_by_3.chain"
 for network in $networks densenet_by_3; do
     for memory in 3 4 5 6 7 8 9 10 12 14 16; do
         for rate in 12 24; do
