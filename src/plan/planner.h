@@ -21,6 +21,7 @@ struct planner_problem {
     const struct cost_table *costs;
     const struct costgraph *graph; /* the graph from which the costs' chain was made, or NULL */
     const struct ps_cluster *cluster;
+    const struct ps_cluster *described; /* the same as the user describes it, if `cluster` has less memory; else NULL */
     int workers;
     bool replicate;                  /* stages may have replicas */
     const struct stage_slots *slots; /* per worker, in order; NULL: memory is not limited */
@@ -78,7 +79,7 @@ struct planner {
     bool contains_chain;   /* its class contains all plans of `pipedream`, whose fastest it takes if it finds no faster one */
     bool replicates;       /* stages may have replicas */
     bool only_replicas;    /* every plan of its class has replicas */
-    bool orders_workers;   /* plans for every order of the workers (search_orders_matter) */
+    bool orders_workers;   /* plans for every order of the workers */
     bool several_types;    /* plans for several device types with their own costs; else for one type with different speeds */
     /* PS_NO_PLAN gives the reason. The answer is empty before the call and freed by planner_answer_free. */
     enum ps_status (*solve)(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error);

@@ -248,6 +248,20 @@ static enum ps_status make_plan(const struct search *search, const struct planne
     return status;
 }
 
+static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
+
+static bool faster(const struct ps_plan *plan, const struct ps_plan *other) {
+    if (!plan->predicted.simulated) return false;
+    return !other || !other->predicted.simulated || throughput(plan) > throughput(other) * (1 + 1e-9);
+}
+
+/* That there is no other plan is no failure. */
+static enum ps_status without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error) {
+    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
+    if (status != PS_OK && error) *error = *refusal;
+    return status;
+}
+
 /* Subtracts the excess of the plan from the memory that its planner may use; the same amount from all workers if the planner
  * requires equal workers. */
 static void leave_free(const struct search *search, const struct planner *planner, const struct ps_plan *plan,
@@ -258,51 +272,92 @@ static void leave_free(const struct search *search, const struct planner *planne
     }
 }
 
+/* Whether a planner is asked again where its plan does not fit. */
+static bool adapts(const struct planner *planner, const struct planner_problem *problem) {
+    return planner->own_schedule || (planner->includes_updates && !problem->paper_cost);
+}
+
 /* Programs may need more memory than their planner assumed: more copies of the weights, blocks being transferred. The planner
- * is then given that much less, until its plan fits. The bound is that of the first attempt, which has all memory. */
+ * is then given that much less, until its plan fits. With `first` it has all memory at first, and *bound_s becomes its bound.
+ */
 static enum ps_status solve_in_rounds(const struct search *search, const struct planner *planner,
-                                      const struct planner_problem *problem, const struct search_choice *choice,
-                                      struct cluster_device *devices, struct ps_plan **made, struct ps_error *error) {
+                                      const struct planner_problem *problem, const struct search_choice *choice, bool first,
+                                      struct cluster_device *devices, struct ps_plan **made, double *bound_s,
+                                      struct ps_error *error) {
     enum { ROUNDS = 8 };
     struct ps_cluster left = *search->cluster;
     struct planner_problem one = *problem;
     struct ps_error refusal = {0}, said = {0};
     enum ps_status status = PS_OK;
-    bool again = planner->own_schedule || (planner->includes_updates && !problem->paper_cost);
-    double bound_s = 0;
     left.devices = devices;
     one.cluster = &left;
+    one.described = search->cluster;
     for (int round = 0; status == PS_OK && round < ROUNDS; round++) {
         struct planner_answer answer = {0};
         ps_plan_destroy(*made);
         *made = NULL;
         status = planner->solve(&one, &answer, &said);
-        if (round > 0) answer.lower_bound_s = bound_s;
-        bound_s = answer.lower_bound_s;
+        if (first && round == 0) *bound_s = answer.lower_bound_s;
+        answer.lower_bound_s = *bound_s;
         if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, made, &said);
         planner_answer_free(&answer);
-        if (status != PS_OK || !again || (*made)->predicted.simulated) break;
+        if (status != PS_OK || !adapts(planner, problem) || (*made)->predicted.simulated) break;
         if (round == 0) check_fits(search, *made, &refusal);
         leave_free(search, planner, *made, devices);
     }
     if (status == PS_OK && !problem->paper_cost && !(*made)->predicted.simulated) status = check_fits(search, *made, &said);
     bool refused = refusal.status != PS_OK && (status == PS_NO_PLAN || status == PS_USAGE);
     if (status != PS_OK && error) *error = refused ? refusal : said;
+    if (status != PS_OK) {
+        ps_plan_destroy(*made);
+        *made = NULL;
+    }
     return refused ? PS_NO_PLAN : status;
 }
 
-static enum ps_status solve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
-                            const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+static enum ps_status solve_with_share(const struct search *search, const struct planner *planner,
+                                       const struct planner_problem *problem, const struct search_choice *choice, double share,
+                                       struct ps_plan **plan, double *bound_s, struct ps_error *error) {
     struct cluster_device *devices;
-    struct ps_plan *made = NULL;
     TRY(memory_new(&devices, problem->workers, "a search", error));
-    memcpy(devices, search->cluster->devices, (size_t)problem->workers * sizeof *devices);
-    enum ps_status status = solve_in_rounds(search, planner, problem, choice, devices, &made, error);
+    for (int w = 0; w < problem->workers; w++) {
+        devices[w] = search->cluster->devices[w];
+        int64_t *memory = &devices[w].memory_bytes;
+        if (*memory > 0) *memory = number_larger((int64_t)(share * (double)*memory), 1);
+    }
+    enum ps_status status = solve_in_rounds(search, planner, problem, choice, share == 1, devices, plan, bound_s, error);
     free(devices);
-    if (status == PS_OK)
-        *plan = made;
-    else
-        ps_plan_destroy(made);
+    return status;
+}
+
+/* With less for all workers, the planner may find plans that need not have anything taken from one of them. This is tried while
+ * the fastest plan is above the bound. *bound_s, also without a plan: no plan of the class has a smaller objective; 0: not
+ * known. */
+static enum ps_status solve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                            const struct search_choice *choice, struct ps_plan **plan, double *bound_s,
+                            struct ps_error *error) {
+    static const double shares[] = {0.95, 0.9, 0.85, 0.75};
+    bool several = problem->slots && adapts(planner, problem) && !planner->own_schedule;
+    enum ps_status status = solve_with_share(search, planner, problem, choice, 1, plan, bound_s, error);
+    for (size_t i = 0; several && i < sizeof shares / sizeof *shares; i++) {
+        const bool above =
+            status == PS_OK && (*plan)->predicted.simulated && (*plan)->predicted.period_s > *bound_s * (1 + 1e-9);
+        if (!above && status != PS_NO_PLAN) break;
+        struct ps_plan *made = NULL;
+        struct ps_error said = {0};
+        enum ps_status other = solve_with_share(search, planner, problem, choice, shares[i], &made, bound_s, &said);
+        if (other == PS_OK && faster(made, *plan)) {
+            ps_plan_destroy(*plan);
+            *plan = made;
+            status = PS_OK;
+        } else {
+            ps_plan_destroy(made);
+        }
+        if (without_refusals(other, &said, error) == PS_OK) continue;
+        ps_plan_destroy(*plan);
+        *plan = NULL;
+        return other;
+    }
     return status;
 }
 
@@ -316,10 +371,11 @@ static bool equal_workers(const struct ps_cluster *cluster, const struct cost_ta
 /* Sweeps over all replicas at once if workers are equal. Otherwise, or if the resulting plan does not fit, tries one choice of
  * replicas after the other. */
 static enum ps_status solve_replicas(const struct search *search, const struct planner_problem *problem,
-                                     const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+                                     const struct search_choice *choice, struct ps_plan **plan, double *bound_s,
+                                     struct ps_error *error) {
     bool equal = search->cluster->link_count < 2 && equal_workers(search->cluster, problem->costs);
     struct ps_error refusal = {0};
-    enum ps_status status = equal ? solve(search, &planner_pipedream, problem, choice, plan, &refusal) : PS_NO_PLAN;
+    enum ps_status status = equal ? solve(search, &planner_pipedream, problem, choice, plan, bound_s, &refusal) : PS_NO_PLAN;
     if (status != PS_NO_PLAN || search->sweeps_only) {
         if (status != PS_OK && error) *error = refusal;
         return status;
@@ -349,22 +405,14 @@ static enum ps_status check_replicas(const struct search_choice *choice, struct 
     return PS_OK;
 }
 
-static double throughput(const struct ps_plan *plan) { return plan ? plan->predicted.throughput_samples_per_s : 0; }
-
-static bool faster(const struct ps_plan *plan, const struct ps_plan *other) {
-    if (!plan->predicted.simulated) return false;
-    return !other || !other->predicted.simulated || throughput(plan) > throughput(other) * (1 + 1e-9);
-}
-
-/* Replaces *plan, which has the method's bound, by `made` if that is faster; takes it. */
-static void take_faster(const struct planner *planner, struct ps_plan *made, struct ps_plan **plan) {
+/* Replaces *plan by `made` if that is faster, with the bound of the method's class; takes it. */
+static void take_faster(const struct planner *planner, double bound_s, struct ps_plan *made, struct ps_plan **plan) {
     if (!faster(made, *plan)) {
         ps_plan_destroy(made);
         return;
     }
     snprintf(made->method, sizeof made->method, "%s", planner->name);
-    if (*plan && (*plan)->predicted.lower_bound_s < made->predicted.objective_s)
-        search_set_bound(&made->predicted, (*plan)->predicted.lower_bound_s);
+    if (bound_s < made->predicted.objective_s) search_set_bound(&made->predicted, bound_s);
     ps_plan_destroy(*plan);
     *plan = made;
 }
@@ -373,17 +421,10 @@ static bool same_stages(const struct planner_answer *a, const struct planner_ans
     return a->stage_count == b->stage_count && memcmp(a->stages, b->stages, (size_t)a->stage_count * sizeof *a->stages) == 0;
 }
 
-/* That there is no other plan is no failure. */
-static enum ps_status without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error) {
-    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
-    if (status != PS_OK && error) *error = *refusal;
-    return status;
-}
-
 /* Cuts by other costs. A schedule holds a limited number of micro-batches, so long transfers can make workers wait that the
  * objective supposes busy: cuts that transfer less are tried, too. */
 static enum ps_status try_variants(const struct search *search, const struct planner *planner,
-                                   const struct planner_problem *problem, const struct search_choice *choice,
+                                   const struct planner_problem *problem, const struct search_choice *choice, double bound_s,
                                    struct ps_plan **plan, struct ps_error *error) {
     enum { VARIANTS = 5 };
     static const double factors[VARIANTS] = {1, 1.5, 2.5, 5, 20};
@@ -401,7 +442,7 @@ static enum ps_status try_variants(const struct search *search, const struct pla
             for (int k = 0; k < v; k++) known = known || same_stages(&answers[k], &answers[v]);
             if (known) continue;
             status = make_plan(search, planner, problem, choice, &answers[v], &made, &refusal);
-            if (status == PS_OK) take_faster(planner, made, plan);
+            if (status == PS_OK) take_faster(planner, bound_s, made, plan);
         }
         status = without_refusals(status, &refusal, error);
     }
@@ -411,7 +452,7 @@ static enum ps_status try_variants(const struct search *search, const struct pla
 
 /* The plan of `pipedream` under the same options. */
 static enum ps_status try_chain(const struct search *search, const struct planner *planner,
-                                const struct planner_problem *problem, const struct search_choice *choice,
+                                const struct planner_problem *problem, const struct search_choice *choice, double bound_s,
                                 struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options options = *search->options;
     struct search one = *search;
@@ -424,7 +465,7 @@ static enum ps_status try_chain(const struct search *search, const struct planne
     if (status == PS_OK) {
         if (strcmp(made->schedule, choice->schedule->name) == 0) status = deepen(search, planner, problem, &made, &refusal);
         if (status == PS_OK)
-            take_faster(planner, made, plan);
+            take_faster(planner, bound_s, made, plan);
         else
             ps_plan_destroy(made);
     }
@@ -432,10 +473,11 @@ static enum ps_status try_chain(const struct search *search, const struct planne
 }
 
 static enum ps_status improve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
-                              const struct search_choice *choice, struct ps_plan **plan, struct ps_error *error) {
+                              const struct search_choice *choice, double bound_s, struct ps_plan **plan,
+                              struct ps_error *error) {
     if (problem->paper_cost) return PS_OK;
-    if (planner->cuts_variously) TRY(try_variants(search, planner, problem, choice, plan, error));
-    return planner->contains_chain ? try_chain(search, planner, problem, choice, plan, error) : PS_OK;
+    if (planner->cuts_variously) TRY(try_variants(search, planner, problem, choice, bound_s, plan, error));
+    return planner->contains_chain ? try_chain(search, planner, problem, choice, bound_s, plan, error) : PS_OK;
 }
 
 /* For one size of micro-batches. */
@@ -455,6 +497,7 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     struct ps_programs *programs = NULL;
     struct search_choice choice;
     struct ps_plan *made = NULL;
+    double bound_s = 0;
     struct ps_error refusal = {0};
     TRY(check_options(search, planner, error));
     TRY(profile_table(search->profile, options->micro_batch, &problem.costs, error));
@@ -476,12 +519,14 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     problem.micro_batches = choice.micro_batches;
     problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
     if (status == PS_OK)
-        status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &refusal)
-                                               : solve(search, planner, &problem, &choice, &made, &refusal);
+        status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &bound_s, &refusal)
+                                               : solve(search, planner, &problem, &choice, &made, &bound_s, &refusal);
+    if (made) bound_s = made->predicted.lower_bound_s;
+    if (bound_s == 0) bound_s = search_least_period_s(&problem);
     /* A schedule or policy that cannot run the planner's own cut can run a chain's. */
     if (status == PS_OK || status == PS_NO_PLAN ||
         (status == PS_USAGE && !(planner->own_schedule && choice.policy->needs_flush))) {
-        enum ps_status improved = improve(search, planner, &problem, &choice, &made, error);
+        enum ps_status improved = improve(search, planner, &problem, &choice, bound_s, &made, error);
         if (improved != PS_OK || made) status = improved;
         if (improved == PS_OK && !made && error) *error = refusal;
     }
@@ -625,13 +670,13 @@ static enum ps_status try_policies(const struct search *search, const struct sea
     return both ? try_replicas(search, size, "sync", plan, error) : PS_OK;
 }
 
-bool search_orders_matter(const struct search *search) {
-    const int few = search->options->method ? 8 : 5;
+/* Whether the workers have more than one order. */
+static bool has_orders(const struct search *search) {
     const struct ps_cluster *cluster = search->cluster;
     bool alike = equal_workers(cluster, &search->profile->tables[0]);
     for (int w = 1; w < cluster->workers; w++)
         alike = alike && cluster->devices[w].memory_bytes == cluster->devices[0].memory_bytes;
-    return !alike || (cluster->workers <= few && search_has_limit(cluster, cluster->workers));
+    return !alike;
 }
 
 /* Whether the planner's plans may replace the plan that is to be improved, if there is one. */
@@ -655,7 +700,7 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
         bool wanted = free_to && (!planner->baseline || quick);
         wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
-        wanted = wanted && (!planner->orders_workers || search_orders_matter(search)) && keeps(search, planner);
+        wanted = wanted && (!planner->orders_workers || has_orders(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
     }

@@ -198,12 +198,6 @@ void search_relax_beaten_bound(double least_s, struct ps_plan *plan);
  * most, or a stage with its worker, or the memory that all workers together would need; with the limit. */
 void search_name_need(const struct planner_problem *problem, struct ps_error *error);
 
-/* Whether a method that plans for every order of the workers may find more than for the one given: where they differ, or with a
- * limit of memory, since what a plan exceeds at a worker is taken from that one before the next (solve_in_rounds). The latter
- * for few workers alone: up to five, whose orders are tried in a fraction of a second, and up to eight, which may take ten
- * seconds, where `auto` is named. */
-bool search_orders_matter(const struct search *search);
-
 /* The plan of a planner, simulated if possible. */
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);

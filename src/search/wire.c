@@ -101,14 +101,11 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     enum ps_status status = plan_by(search, method, wires, &made, error);
     const bool simulated = status == PS_NO_PLAN || (status == PS_OK && made->predicted.simulated);
     for (int p = 0; any && simulated && partitioner_table[p]; p++) try_method(search, partitioner_table[p]->name, wires, &made);
-    const struct search of = {.profile = search->profile, .cluster = search->cluster, .options = search->options};
     for (int p = 0; any && simulated && planner_table[p]; p++) {
         const struct planner *tried = planner_table[p];
         if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
-        /* Of alike workers without a limit there is one order, whose plan is another than that of `bipartition`, which keeps
-         * what is fastest on the faster links. */
-        if (!tried->orders_workers || !search_has_limit(search->cluster, search->cluster->workers) || search_orders_matter(&of))
-            try_method(search, tried->name, wires, &made);
+        /* `bipartition-order` also where workers are alike: `bipartition` keeps what is fastest on the faster links. */
+        try_method(search, tried->name, wires, &made);
     }
     if (planner && planner->contains_chain && simulated) {
         try_method(search, "pipedream", wires, &made);

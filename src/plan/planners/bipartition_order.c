@@ -1,8 +1,10 @@
 /*
  * Bi-Partition over the best order of heterogeneous workers, for few kinds of devices. Every distinct order is planned exactly
  * (bipartition.c) and the shortest period wins. Links must be equal, so that only the order of the kinds counts: n workers of
- * two kinds have at most n over n/2 orders, 70 for eight.
+ * two kinds have at most n over n/2 orders, 70 for eight. Workers of one kind keep their order, also
+ * where a search leaves memory of some of them free.
  */
+#include <math.h>
 #include <string.h>
 
 #include "plan/planner.h"
@@ -14,11 +16,10 @@ extern const struct planner planner_bipartition;
 struct orders {
     const struct planner_problem *problem;
     struct planner_answer *best;
-    int *kind;   /* per worker: the first equal worker */
+    int *kind;   /* per worker: the first like it */
     int *chosen; /* per position: a worker */
     bool *used;
-    int tried;
-    struct ps_error *refusal; /* of the first order */
+    struct ps_error *refusal; /* the first of an order */
 };
 
 static bool alike(const struct cluster_device *a, const struct cluster_device *b) {
@@ -31,14 +32,11 @@ static enum ps_status try_order(struct orders *orders, struct cluster_device *de
     struct ps_cluster cluster = *problem.cluster;
     struct planner_answer answer = {0};
     struct ps_error said = {0};
-    if (++orders->tried > ORDERS_MAX)
-        return error_set(error, PS_USAGE,
-                         "bipartition-order: more than %d orders of the workers; it is for few kinds of devices", ORDERS_MAX);
     for (int k = 0; k < problem.workers; k++) devices[k] = problem.cluster->devices[orders->chosen[k]];
     cluster.devices = devices;
     problem.cluster = &cluster;
     enum ps_status status = planner_bipartition.solve(&problem, &answer, &said);
-    if (orders->tried == 1) *orders->refusal = said;
+    if (orders->refusal->status == PS_OK) *orders->refusal = said;
     if (status == PS_OK && (!orders->best->stages || answer.objective_s < orders->best->objective_s)) {
         for (int s = 0; s < answer.stage_count; s++) {
             answer.stages[s].forward = orders->chosen[answer.stages[s].forward];
@@ -70,6 +68,20 @@ static enum ps_status try_orders(struct orders *orders, int place, struct cluste
     return PS_OK;
 }
 
+/* Finds the kinds of workers. Returns how many orders they have: the ways to place each worker among those before it, over
+ * those to place it among its like. */
+static double find_kinds(struct orders *orders, const struct ps_cluster *cluster) {
+    double count = 1;
+    for (int w = 0; w < orders->problem->workers; w++) {
+        int like = 0;
+        orders->kind[w] = 0;
+        while (!alike(&cluster->devices[orders->kind[w]], &cluster->devices[w])) orders->kind[w]++;
+        for (int v = 0; v <= w; v++) like += orders->kind[v] == orders->kind[w];
+        count *= (double)(w + 1) / like;
+    }
+    return round(count);
+}
+
 static enum ps_status solve(const struct planner_problem *problem, struct planner_answer *answer, struct ps_error *error) {
     size_t workers = (size_t)problem->workers;
     struct ps_error refusal = {0};
@@ -84,9 +96,11 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
                             .used = arena_take(&arena, workers, sizeof *orders.used),
                             .refusal = &refusal};
     TRY(arena_check(&arena, "orders of workers", error));
-    for (int w = 0; w < problem->workers; w++)
-        while (!alike(&problem->cluster->devices[orders.kind[w]], &problem->cluster->devices[w])) orders.kind[w]++;
-    enum ps_status status = try_orders(&orders, 0, devices, error);
+    enum ps_status status = PS_OK;
+    if (find_kinds(&orders, problem->described ? problem->described : problem->cluster) > ORDERS_MAX)
+        status = error_set(error, PS_USAGE,
+                           "bipartition-order: more than %d orders of the workers; it is for few kinds of devices", ORDERS_MAX);
+    if (status == PS_OK) status = try_orders(&orders, 0, devices, error);
     arena_release(&arena);
     if (status == PS_OK && !answer->stages) {
         if (error) *error = refusal;
