@@ -221,6 +221,13 @@ static void waits_until_the_time_has_come(void **state) {
     }
 }
 
+static void waits_asleep(void **state) {
+    (void)state;
+    double start = clock_now(), used = clock_of_thread();
+    clock_wait_until(start + 0.1);
+    assert_true(clock_of_thread() - used < 0.05);
+}
+
 static void elementwise(void **state) {
     (void)state;
     for (size_t count = 0; count < 70; count++) {
@@ -252,6 +259,7 @@ int main(void) {
         cmocka_unit_test(logs),
         cmocka_unit_test(sinks_may_log),
         cmocka_unit_test(waits_until_the_time_has_come),
+        cmocka_unit_test(waits_asleep),
         cmocka_unit_test(elementwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static enum ps_status reading_status(void) {
 
 /* Source of bytes: a plain file, or one that zlib unpacks. */
 struct source {
-    int descriptor; /* -1 if `packed` is used */
+    int descriptor; /* of `packed` where that is used */
     gzFile packed;
 };
 
@@ -56,7 +56,6 @@ static enum ps_status source_open(struct source *source, const char *path, size_
         close(descriptor);
         return error_memory(error, path, 32768);
     }
-    source->descriptor = -1;
     return PS_OK;
 }
 

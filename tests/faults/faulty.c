@@ -5,7 +5,8 @@
  * meets the fault, in the process that works, which its guard has forked.
  *
  * FAULTY_REPORT names a file to which lines are appended: "hit" at the fault; at the end "CALL COUNT" for each kind, "live
- * COUNT", the blocks that the program itself has not freed, and "descriptors COUNT", those that it has not closed.
+ * COUNT", the blocks that the program itself has not freed, "descriptors COUNT", those that it has not closed, and
+ * "closed-twice COUNT", what it closed that was not open.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,10 +37,10 @@
     X(mmap, ENOMEM)                                                                                                            \
     X(arithmetic_mmap, ENOMEM)                                                                                                 \
     X(pthread_create, EAGAIN)                                                                                                  \
-    X(open, EMFILE) X(fopen, EMFILE) X(opendir, EMFILE) X(read, EIO) X(write, ENOSPC) X(fflush, ENOSPC) X(fsync, EIO)          \
-        X(rename, EACCES) X(close, EIO) X(access, EIO) X(stat, EIO) X(mkdir, ENOSPC) X(unlink, EACCES) X(truncate, EIO)        \
-            X(memfd_create, ENOMEM) X(socket, EMFILE) X(connect, ECONNREFUSED) X(accept, EMFILE) X(send, EPIPE)                \
-                X(recv, ECONNRESET)
+    X(open, EMFILE)                                                                                                            \
+    X(fopen, EMFILE) X(opendir, EMFILE) X(read, EIO) X(write, ENOSPC) X(fflush, ENOSPC) X(fsync, EIO) X(rename, EACCES)        \
+        X(close, EIO) X(access, EIO) X(stat, EIO) X(mkdir, ENOSPC) X(unlink, EACCES) X(truncate, EIO) X(memfd_create, ENOMEM)  \
+            X(socket, EMFILE) X(connect, ECONNREFUSED) X(accept, EMFILE) X(send, EPIPE) X(recv, ECONNRESET)
 
 enum call {
 #define X(name, reason) CALL_##name,
@@ -70,6 +71,7 @@ static int wanted = -1, reason;
 static long number;
 static enum how how;
 static atomic_bool active;
+static atomic_long closed_twice;
 static int report = -1; /* a high number, so that the program's own are as without it */
 
 /* The code whose calls count: of the program and its JSON, of the libraries of formats, and of those of arithmetic. */
@@ -260,6 +262,7 @@ int rename(const char *old, const char *new) {
 int close(int fd) {
     const bool failed = FAILS(close);
     const int result = (int)syscall(SYS_close, fd); /* Linux closes it in any case */
+    if (result < 0 && errno == EBADF && within(CALLER, range_ends[FORMATS])) atomic_fetch_add(&closed_twice, 1);
     if (!failed) return result;
     errno = reason ? reason : EIO;
     return -1;
@@ -322,7 +325,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 __attribute__((destructor)) static void end(void) {
-    char line[64];
+    char line[96];
     if (!atomic_exchange(&active, false)) return;
     int open_count = 0;
     for (int fd = 3; fd < 900; fd++) open_count += syscall(SYS_fcntl, fd, F_GETFD) >= 0;
@@ -330,6 +333,6 @@ __attribute__((destructor)) static void end(void) {
         snprintf(line, sizeof line, "%s %ld\n", calls[c].name, atomic_load(&counts[c]));
         say(line);
     }
-    snprintf(line, sizeof line, "live %ld\ndescriptors %d\n", live, open_count);
+    snprintf(line, sizeof line, "live %ld\ndescriptors %d\nclosed-twice %ld\n", live, open_count, atomic_load(&closed_twice));
     say(line);
 }

@@ -454,6 +454,8 @@ static void check(const struct work *work, const char *at, int rank, int status,
     else if (hit && !killed && work->launcher == ALONE_HERE &&
              reported(report, "descriptors") > open_before[work - works][rank > 0])
         deviates(at, "%ld descriptors are not closed, with status %d", reported(report, "descriptors"), status);
+    else if (hit && !killed && reported(report, "closed-twice") > 0)
+        deviates(at, "%ld descriptors are closed that are not open, with status %d", reported(report, "closed-twice"), status);
     if (status != 0 || by_launcher) check_resumption(work, at);
     free(report);
     free(errors);
@@ -515,8 +517,9 @@ static bool count_calls(const struct work *work, int rank, double *usual_s) {
     const struct disturbance none = {.order = "none:0", .rank = rank};
     int status = run(work->command, at, &none, usual_s);
     char *report = read_text(at, "report"), *errors = read_text(at, "errors");
-    if (status != 0 || !report) {
-        printf("%s: ends with status %d undisturbed\n%s\n", work->name, status, errors ? errors : "");
+    if (status != 0 || !report || reported(report, "closed-twice") > 0) {
+        printf("%s: ends with status %d undisturbed, or closes what is not open\n%s\n", work->name, status,
+               errors ? errors : "");
         return false;
     }
     if (work->result) {
