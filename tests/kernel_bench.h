@@ -40,9 +40,12 @@ static inline float *new_floats(int64_t count) {
     return floats;
 }
 
-/* Memory as kernels get it; filled with numbers that are none, to see that all is written. */
+/* As much behind a block as it has itself, which may not be written. */
+static inline size_t guard_of(int64_t bytes) { return memory_align((size_t)bytes) + 4096; }
+
+/* Memory as kernels get it, and its guard; filled with numbers that are none, to see that all is written. */
 static inline void *new_block(int64_t bytes) {
-    size_t size = memory_align((size_t)bytes + 1);
+    size_t size = memory_align((size_t)bytes) + guard_of(bytes);
     void *block = aligned_alloc(MEMORY_ALIGNMENT, size);
     assert_non_null(block);
     memset(block, 0xff, size);
@@ -224,6 +227,7 @@ struct bench {
     struct kernel *kernel;
     struct kernel_call call;
     float *blocks[BLOCKS]; /* all that was taken */
+    int64_t block_bytes[BLOCKS];
     int block_count;
     float *gradient[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout */
     double loss;
@@ -232,6 +236,7 @@ struct bench {
 
 static inline float *take(struct bench *bench, int64_t bytes) {
     assert_true(bench->block_count < BLOCKS);
+    bench->block_bytes[bench->block_count] = bytes;
     return bench->blocks[bench->block_count++] = new_block(bytes);
 }
 
@@ -288,7 +293,12 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
 
 static inline void tear_down(struct bench *bench) {
     kernel_destroy(bench->kernel);
-    for (int i = 0; i < bench->block_count; i++) free(bench->blocks[i]);
+    for (int i = 0; i < bench->block_count; i++) {
+        const unsigned char *guard = (unsigned char *)bench->blocks[i] + memory_align((size_t)bench->block_bytes[i]);
+        assert_int_equal(guard[0], 0xff);
+        assert_memory_equal(guard, guard + 1, guard_of(bench->block_bytes[i]) - 1);
+        free(bench->blocks[i]);
+    }
 }
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {

@@ -324,6 +324,9 @@ says_json program
 done_by program --check program.txt --json && cmp -s out printed.json ||
     complain "print, parse, print is not the identity"
 "$PENSTOCK" program --check - <program.txt >out 2>err || complain "program --check - failed"
+done_by program --plan plan.json --batches 800 && cp out long.txt
+[ "$(wc -c <long.txt)" -gt 131072 ] || complain "no long listing"
+"$PENSTOCK" program --check - <long.txt >out 2>err || complain "program --check - failed on a long listing"
 sed 's/3B0@[0-9]*/3B0@9/' program.txt >wrong-slot.txt
 refused 3 "wrong-slot.txt: .*3B0" program --check wrong-slot.txt
 sed 's/ 1SG2[^ ]*//' program.txt >no-send.txt

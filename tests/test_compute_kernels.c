@@ -85,6 +85,16 @@ static void test_devices_agree(void **state) {
     device_close(reference);
 }
 
+/* Loops that three threads share. */
+static void test_threads_agree(void **state) {
+    (void)state;
+    struct device *reference = chain_device("reference"), *device;
+    assert_ok(device_open("cpu", &(struct device_options){.threads = 3}, &device, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare_case(device, reference, &cases[c], c * 100 + 50, 4);
+    device_close(device);
+    device_close(reference);
+}
+
 /* In a network of precision bf16 every kernel gives what `reference` computes in f32 of the same rounded numbers, rounded: a
  * number of 8 bits is off by 2^-8 of itself at most. A forward rounds its result, and something on the way where it multiplies
  * twice (the weights of an attention, the states of a recurrent layer); a backward reads something that the forward rounded
@@ -486,12 +496,13 @@ static void test_large_vocabulary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete), cmocka_unit_test(test_devices_agree),
-        cmocka_unit_test(test_bf16_agrees),    cmocka_unit_test(test_bf16_large),
-        cmocka_unit_test(test_skipped_pixels), cmocka_unit_test(test_shared_parameters),
-        cmocka_unit_test(test_wide_linear),    cmocka_unit_test(test_unwanted_gradients),
-        cmocka_unit_test(test_cast),           cmocka_unit_test(test_large_vocabulary),
-        cmocka_unit_test(test_states),         cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_threads_agree),      cmocka_unit_test(test_bf16_agrees),
+        cmocka_unit_test(test_bf16_large),         cmocka_unit_test(test_skipped_pixels),
+        cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
+        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
+        cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

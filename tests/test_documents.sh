@@ -12,6 +12,9 @@ begins "no directory"
 "$PENSTOCK" --documents nowhere >out 2>err && complain "it does not fail"
 grep -q "nowhere/man: No such file" err || complain "the message"
 
+# The words of a text, or of a page without groff's escapes.
+words() { sed 's/\\f[A-Z]//g; s/\\(../ /g' | tr -cs 'A-Za-z0-9' '\n' | LC_ALL=C sort; }
+
 begins "man pages"
 for page in documents/man/*.1; do
     command=$(basename "$page" .1)
@@ -24,6 +27,8 @@ for page in documents/man/*.1; do
     grep -q '^\.SH EXIT STATUS' "$page" || complain "$page: no exit statuses"
     [ "$command" = penstock ] && continue
     [ "$(grep -cF ".BR penstock\\-$command (1)" documents/man/penstock.1)" -eq 2 ] || complain "penstock.1: not $command, once below COMMANDS and once at the end"
+    "$PENSTOCK" "$command" --help | words >told
+    words <"$page" | LC_ALL=C comm -23 told - | grep -vx 'Example\|Usage' >missing && complain "$page: no $(tr '\n' ' ' <missing)of its help"
     for option in $("$PENSTOCK" "$command" --help | sed -n 's/^  \(-., \|    \)--\([a-z0-9-]*\).*/\2/p'); do
         grep -qF "\\-\\-$(printf %s "$option" | sed 's/-/\\-/g')\\fR" "$page" || complain "$page: --$option is missing"
     done
