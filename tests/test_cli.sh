@@ -436,7 +436,8 @@ grep -q "^info: 2 workers share this machine, where 1 can compute at a time; --c
 taskset -c "$first" "$PENSTOCK" plan --workers 2 $alone --profile measured.json -q -o here.json >out 2>err || complain "no plan"
 # shellcheck disable=SC2086
 taskset -c "$first" "$PENSTOCK" train --model lenet5,input=16 --profile measured.json --workers 2 $alone --batch 16 --steps 2 \
-    --data synthetic:images,samples=32 --out here -q >out 2>err || complain "no run"
+    --data synthetic:images,samples=32 --out here >out 2>err || complain "no run"
+! grep -q "lengths" err || complain "a profile without lengths has those of no run without"
 [ -n "$planned" ] && [ "$(figure <here.json)" = "$planned" ] && [ "$(figure <here/plan.json)" = "$planned" ] &&
     [ "$(here simulate --plan here.json --batches 64)" = "$(here simulate --plan here/plan.json --cores 1 --batches 64)" ] ||
     complain "plan: $planned, train: $(figure <here/plan.json)"
@@ -595,7 +596,10 @@ refused 2 "predicts classes, not the tokens that follow" predict --run run --pro
 done_by train --model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --workers 1 --data synthetic:tokens,samples=48 --steps 2 \
     --batch 8 --out language -q && done_by predict --run language --prompt '1 2' --tokens 3 --temperature 0
 [ "$(wc -w <out)" = 5 ] && grep -q '^1 2 ' out || complain "predict --prompt"
-mv out text && done_by predict --run language --prompt '1 2' --tokens 3 --top-k 1 -o -
+mv out prompted
+done_by evaluate --run language --data synthetic:tokens,samples=48 --json -q && says_json evaluate && says '"perplexity": [0-9]'
+done_by evaluate --run language --data synthetic:tokens,samples=48 -q && says ', perplexity [0-9.]*'
+mv prompted text && done_by predict --run language --prompt '1 2' --tokens 3 --top-k 1 -o -
 cmp -s out text || complain "predict --prompt: the only token of the first is not the most probable"
 # Trained on with all but the last layer frozen: what is frozen stays.
 done_by train --model lenet5 --init lenet5.safetensors --freeze 'conv*,fc1.*,fc2.*' --workers 2 --batch 16 --micro-batch 8 \
