@@ -46,7 +46,8 @@ static void test_devices(void **state) {
 
 /* By hand: a linear layer of two features to two classes with weights of zeros. Both logits are 0, so the loss is log 2, and
  * the gradient of row c is the mean of x (1/2 - [c is the label]). */
-static void write_reference(double loss, double slope, int rank) {
+enum { ALL = 6 };
+static void write_reference(double loss, double slope, int rank, int count) {
     static const float inputs[] = {1, 2, 3, 5};
     static const int64_t labels[] = {0, 1};
     const double gradient[] = {slope, 0.75, 0.5, 0.75 * -1}, bias[] = {0, 0}, output[] = {0, 0, 0, 0};
@@ -59,7 +60,7 @@ static void write_reference(double loss, double slope, int rank) {
         {.name = "gradient/fc.weight", .type = ARRAY_F64, .rank = rank, .shape = {rank == 2 ? 2 : 4, 2}, .data = weight},
         {.name = "gradient/fc.bias", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = bias}};
     file_join(path, test_directory, "reference.npz");
-    assert_ok(npz_write(path, arrays, 6, &test_error));
+    assert_ok(npz_write(path, arrays, count, &test_error));
 }
 
 static struct ps_network *small_network(void) {
@@ -78,7 +79,7 @@ static void test_reference(void **state) {
     struct ps_network *network = small_network();
     struct ps_check_options options = {.struct_size = sizeof options, .against = path};
     struct ps_check *check;
-    write_reference(log(2), 0.5, 2); /* (1 * -1/2 + 3 * 1/2) / 2 = 1/2, (2 * -1/2 + 5 * 1/2) / 2 = 3/4 */
+    write_reference(log(2), 0.5, 2, ALL); /* (1 * -1/2 + 3 * 1/2) / 2 = 1/2, (2 * -1/2 + 5 * 1/2) / 2 = 3/4 */
     check = check_run(network, options);
     assert_true(ps_check_info(check).agrees && ps_check_info(check).worst < 1e-6);
     assert_int_equal(ps_check_info(check).gradients, 2);
@@ -97,7 +98,7 @@ static void test_reference(void **state) {
     assert_non_null(strstr(table, "worst: "));
     free(table);
     ps_check_destroy(check);
-    write_reference(log(2), 0.5 + 0.0075, 2); /* off by a hundredth of the largest */
+    write_reference(log(2), 0.5 + 0.0075, 2, ALL); /* off by a hundredth of the largest */
     check = check_run(network, options);
     assert_false(ps_check_info(check).agrees);
     assert_string_equal(ps_check_info(check).worst_name, "fc.weight");
@@ -107,20 +108,22 @@ static void test_reference(void **state) {
     check = check_run(network, options);
     assert_true(ps_check_info(check).agrees);
     ps_check_destroy(check);
-    write_reference(1.1 * log(2), 0.5, 2);
+    write_reference(1.1 * log(2), 0.5, 2, ALL);
     check = check_run(network, options);
     assert_string_equal(ps_check_info(check).worst_name, "loss");
     assert_float_equal(ps_check_info(check).loss_error, 0.1 / 1.1, 1e-5);
     ps_check_destroy(check);
-    write_reference(log(2), NAN, 2); /* among numbers that are as they should be */
+    write_reference(log(2), NAN, 2, ALL); /* among numbers that are as they should be */
     check = check_run(network, options);
     assert_false(ps_check_info(check).agrees);
     assert_true(isnan(ps_check_info(check).worst));
     assert_string_equal(ps_check_info(check).worst_name, "fc.weight");
     ps_check_destroy(check);
-    write_reference(log(2), 0.5, 1);
+    write_reference(log(2), 0.5, 1, ALL);
     assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT,
                   "gradient/fc.weight: has shape 4 where the network has 2x2");
+    write_reference(log(2), 0.5, 2, ALL - 2);
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT, "no gradient of a parameter of small");
     ps_network_destroy(network);
     network = open_network("lenet5");
     assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT, "input/data");

@@ -82,6 +82,9 @@ done
     complain "names in CSV: $(sed -n 2p named.csv)"
 "$PENSTOCK" export --run named --format safetensors -o named.safetensors >out 2>err || complain "export of names: status $?"
 head -c 2000 named.safetensors | grep -aq '"class_names":"\[.*truck' || complain "the exported file has no names"
+"$PENSTOCK" predict --model lenet5,input=32,channels=3 --init named.safetensors --data cifar10:. --device reference -q >out 2>err ||
+    complain "names of the data: status $?"
+case $(sed -n 2p out) in *" $(name_of "$label")") ;; *) complain "the data's name of $label: $(sed -n 2p out)" ;; esac
 
 begins "names of folders"
 # A colour for each class; the pictures are learnt, so that each name is predicted, and belongs to its own.
