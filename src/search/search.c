@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/host_memory.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/versioned.h"
 #include "program/lower.h"
@@ -172,6 +173,7 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     int fewest = free_to && !search->near ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
     TRY(search_choose(&options, tried.workers, &tried.choice, error));
+    if (search->workers > 0) fewest = tried.workers = search->workers;
     /* Each worker needs a layer of its own. */
     if (free_to && tried.workers > size->costs->layer_count) tried.workers = size->costs->layer_count;
     for (; tried.workers >= fewest; tried.workers--) {
@@ -212,20 +214,34 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
     return refusal.status;
 }
 
-/* With recomputation less has to fit; it is removed from stages that fit without it. */
+/* With recomputation less has to fit; it is removed from stages that fit without it, which may change which number of workers
+ * is best. */
 static enum ps_status try_recomputing(const struct search *search, struct search_best *best, struct ps_error *error) {
-    struct search_best other = {0};
-    enum ps_status status = try_all(search, true, &other, error);
-    if (status == PS_OK) status = search_case_relax(search, &other, error);
-    if (status == PS_OK && (!best->simulation || other.simulation->info.throughput_samples_per_s >
-                                                     best->simulation->info.throughput_samples_per_s)) {
-        log_info("memory: stages recompute their forward");
-        search_best_free(best);
-        *best = other;
-    } else {
-        search_best_free(&other);
+    const int most = search->near ? 1 : (int)number_smaller(search->cluster->workers, search->profile->tables[0].layer_count);
+    enum ps_status found = PS_NO_PLAN;
+    bool recomputes = false;
+    for (int workers = most; workers >= 1; workers--) {
+        struct search one = *search;
+        struct search_best other = {0};
+        struct ps_error said = {0};
+        if (!search->near) one.workers = workers;
+        enum ps_status status = try_all(&one, true, &other, &said);
+        if (status == PS_OK) status = search_case_relax(search, &other, &said);
+        if (status == PS_OK && (!best->simulation || other.simulation->info.throughput_samples_per_s >
+                                                         best->simulation->info.throughput_samples_per_s)) {
+            search_best_free(best);
+            *best = other;
+            recomputes = true;
+        } else {
+            search_best_free(&other);
+        }
+        if (status == PS_OK) found = PS_OK;
+        if (status == PS_OK || status == PS_NO_PLAN || status == PS_USAGE) continue;
+        if (error) *error = said;
+        return status;
     }
-    return status;
+    if (recomputes) log_info("memory: stages recompute their forward");
+    return found;
 }
 
 enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {

@@ -92,6 +92,7 @@ struct search {
     /* A plan whose cuts are to be improved: plans with as many workers are searched, and of the planners only the one that made
      * it is tried. NULL: none. */
     const struct ps_plan *near;
+    int workers; /* of the plan; 0: as many as is best */
 };
 
 /* The best plan so far; all zeros if there is none. */
