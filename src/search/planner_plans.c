@@ -337,7 +337,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
                             const struct search_choice *choice, struct ps_plan **plan, double *bound_s,
                             struct ps_error *error) {
     static const double shares[] = {0.95, 0.9, 0.85, 0.75};
-    bool several = problem->slots && adapts(planner, problem) && !planner->baseline;
+    bool several = problem->slots && adapts(planner, problem) && !planner->baseline && !problem->paper_cost;
     enum ps_status status = solve_with_share(search, planner, problem, choice, 1, plan, bound_s, error);
     for (size_t i = 0; several && i < sizeof shares / sizeof *shares; i++) {
         const bool above =
