@@ -69,6 +69,19 @@ static const struct {
      "6",
      {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; e Expand r i:3,6; l MatMul e v; m MatMul x w; p Add l m",
       "k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:1,6; l MatMul r v; m MatMul x w; p Add l m"}},
+    {"products of constants",
+     {"w 6,4"},
+     "6",
+     {"k Cast i:1,2,3,4,5,6 to=1; r Reshape k i:2,3; t Transpose r perm=[1,0]; g MatMul r t; h Reshape g i:1,4; m MatMul x w; "
+      "p Add m h",
+      "g Cast i:14,32,32,77 to=1; h Reshape g i:1,4; m MatMul x w; p Add m h"}},
+    {"products of constant vectors and matrices",
+     {"w 6,4"},
+     "6",
+     {"k Cast i:1,2,3 to=1; c Cast i:1,2,3,4,5,6 to=1; r Reshape c i:3,2; g MatMul k r; t Transpose r perm=[1,0]; q MatMul t "
+      "k; "
+      "n Concat g q axis=0; h Reshape n i:1,4; m MatMul x w; p Add m h",
+      "n Cast i:22,28,22,28 to=1; h Reshape n i:1,4; m MatMul x w; p Add m h"}},
     {"windows of one element",
      {"w 12,4"},
      "12,2,3",
