@@ -179,6 +179,9 @@ static void json_round_trip(void **state) {
     }
     char *x = ps_profile_json(profile), *y = ps_profile_json(again), *table = ps_profile_table(profile);
     assert_string_equal(x, y);
+    char title[512];
+    snprintf(title, sizeof title, "%s on %s, ", profile->model, profile->device);
+    assert_int_equal(strncmp(table, title, strlen(title)), 0);
     assert_non_null(strstr(table, "micro-batch of 4"));
     assert_non_null(strstr(table, "layer6"));
     free(x);
