@@ -6,7 +6,7 @@
 #include "simulate/simulate.h"
 #include "support.h"
 
-static struct ps_simulation *simulate(int batches) {
+static struct ps_simulation *simulate(const char *schedule, int micro_batches, int batches) {
     struct stage_cost costs[2];
     for (int s = 0; s < 2; s++)
         costs[s] = (struct stage_cost){.time = {.forward_s = 1, .backward_input_s = 0.5, .backward_weight_s = 0.5}};
@@ -15,7 +15,7 @@ static struct ps_simulation *simulate(int batches) {
     struct ps_programs *programs;
     struct ps_simulation *simulation;
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
-    assert_ok(lower_plain("naive", "sync", 2, 1, batches, &programs));
+    assert_ok(lower_plain(schedule, "sync", 2, micro_batches, batches, &programs));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
     ps_programs_destroy(programs);
@@ -25,7 +25,7 @@ static struct ps_simulation *simulate(int batches) {
 
 static void test_plain(void **state) {
     (void)state;
-    struct ps_simulation *simulation = simulate(1);
+    struct ps_simulation *simulation = simulate("naive", 1, 1);
     char *text = ps_simulation_timeline(simulation, 31, false);
     assert_string_equal(text, "worker 0   ▒▒▒▒▒··········█████\n"
                               "worker 1   ·····▒▒▒▒▒█████·····\n"
@@ -38,9 +38,21 @@ static void test_plain(void **state) {
     ps_simulation_destroy(simulation);
 }
 
+/* The two halves of a backward, of half a second each. */
+static void test_halves(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = simulate("zb-h1", 2, 1);
+    char *text = ps_simulation_timeline(simulation, 41, false);
+    assert_string_equal(text, "worker 0   ▒▒▒▒▒▒▒▒▒▒▒▒···███▓▓▓···███▓▓▓\n"
+                              "worker 1   ······▒▒▒▒▒▒███▒▒▒▒▒▒███▓▓▓▓▓▓\n"
+                              "           5.00 s;  ▒ forward  █ backward, input  ▓ backward, weights\n");
+    free(text);
+    ps_simulation_destroy(simulation);
+}
+
 static void test_long_runs_show_their_beginning(void **state) {
     (void)state;
-    struct ps_simulation *simulation = simulate(10);
+    struct ps_simulation *simulation = simulate("naive", 1, 10);
     char *text = ps_simulation_timeline(simulation, 31, false);
     assert_non_null(strstr(text, "worker 0   ▒▒····██▒▒····██▒▒··\n"));
     assert_non_null(strstr(text, "the first 10.0 s of 40.0 s;"));
@@ -51,7 +63,7 @@ static void test_long_runs_show_their_beginning(void **state) {
 /* Twice as fine: a half block in the colour of one moment on the colour of the next. */
 static void test_colour(void **state) {
     (void)state;
-    struct ps_simulation *simulation = simulate(1);
+    struct ps_simulation *simulation = simulate("naive", 1, 1);
     char *text = ps_simulation_timeline(simulation, 31, true);
     const char *row = strstr(text, "worker 0");
     assert_non_null(row);
@@ -67,6 +79,7 @@ static void test_colour(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_long_runs_show_their_beginning),
         cmocka_unit_test(test_colour),
     };
