@@ -35,6 +35,12 @@ static void test_plain(void **state) {
     char *narrow = ps_simulation_timeline(simulation, 1, false);
     assert_non_null(strstr(narrow, "worker 0   ▒▒▒▒▒··········█████\n"));
     free(narrow);
+    /* Each computes for half of the time. */
+    char *table = ps_simulation_table(simulation);
+    assert_non_null(strstr(table, "makespan    4.00 s for 1 mini-batch\n"));
+    assert_non_null(
+        strstr(table, "\n     0  50.0%        50.0%        0.0%           0.0%       0.0%     0 B              1   0 B "));
+    free(table);
     ps_simulation_destroy(simulation);
 }
 

@@ -311,7 +311,8 @@ char *ps_simulation_table(const struct ps_simulation *simulation) {
     text_add(&text, "%s\n", simulation->title);
     text_add(&text, "period      %s for a mini-batch\n", text_seconds(info->period_s, a));
     add_throughput(&text, info->throughput_samples_per_s);
-    text_add(&text, "makespan    %s for %d mini-batches\n", text_seconds(info->makespan_s, b), info->batches);
+    text_add(&text, "makespan    %s for %d mini-batch%s\n", text_seconds(info->makespan_s, b), info->batches,
+             info->batches == 1 ? "" : "es");
     text_add(&text, "bubble      %.1f%%\n", 100 * info->bubble);
     add_table_below(&text, &rows);
     report_explain_table(simulation, &text);
