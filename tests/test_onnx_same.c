@@ -78,9 +78,8 @@ static const struct {
     {"products of constant vectors and matrices",
      {"w 6,4"},
      "6",
-     {"k Cast i:1,2,3 to=1; c Cast i:1,2,3,4,5,6 to=1; r Reshape c i:3,2; g MatMul k r; t Transpose r perm=[1,0]; q MatMul t "
-      "k; "
-      "n Concat g q axis=0; h Reshape n i:1,4; m MatMul x w; p Add m h",
+     {"k Cast i:1,2,3 to=1; c Cast i:1,2,3,4,5,6 to=1; r Reshape c i:3,2; g MatMul k r; t Transpose r perm=[1,0]; "
+      "q MatMul t k; n Concat g q axis=0; h Reshape n i:1,4; m MatMul x w; p Add m h",
       "n Cast i:22,28,22,28 to=1; h Reshape n i:1,4; m MatMul x w; p Add m h"}},
     {"windows of one element",
      {"w 12,4"},

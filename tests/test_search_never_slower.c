@@ -46,6 +46,18 @@ static void on_orders(void **state) {
     }
 }
 
+static struct plan_prediction predict(const struct ps_profile *profile, int workers, int64_t memory,
+                                      const struct ps_plan_options *options) {
+    struct ps_cluster *cluster = make_cluster(workers, memory, 12e9);
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, options, &plan, &test_error));
+    const struct plan_prediction predicted = plan->predicted;
+    assert_true(predicted.simulated);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    return predicted;
+}
+
 /* With more memory the plan of `bipartition` is no slower here, and its bound, also of what `pipedream` found, not above what
  * it found with less. */
 static void on_more_memory(void **state) {
@@ -55,17 +67,11 @@ static void on_more_memory(void **state) {
     struct ps_profile *profile = read_profile("profiles/dapple/gnmt-16-pbs-64.txt");
     double least_s = INFINITY;
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
-        struct ps_cluster *cluster = make_cluster(12, memory[i], 12e9);
-        struct ps_plan *plan;
-        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-        const struct plan_prediction *predicted = &plan->predicted;
-        assert_true(predicted->simulated);
-        if (fmax(predicted->period_s, predicted->lower_bound_s) > least_s * (1 + 1e-9))
+        const struct plan_prediction predicted = predict(profile, 12, memory[i], &options);
+        if (fmax(predicted.period_s, predicted.lower_bound_s) > least_s * (1 + 1e-9))
             fail_msg("%lld bytes: a period of %.9g s and a bound of %.9g s, with less %.9g s", (long long)memory[i],
-                     predicted->period_s, predicted->lower_bound_s, least_s);
-        least_s = predicted->period_s;
-        ps_plan_destroy(plan);
-        ps_cluster_destroy(cluster);
+                     predicted.period_s, predicted.lower_bound_s, least_s);
+        least_s = predicted.period_s;
     }
     ps_profile_destroy(profile);
 }
@@ -107,14 +113,9 @@ static void on_more_workers(void **state) {
     test_file_write(path, chain, sizeof chain - 1);
     assert_ok(ps_profile_read(path, &profile, &test_error));
     for (int workers = 5; workers <= 8; workers++) {
-        struct ps_cluster *cluster = make_cluster(workers, 6000000000, 12e9);
-        struct ps_plan *plan;
-        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-        if (plan->predicted.period_s > least_s)
-            fail_msg("%d workers: %.9g s, with fewer %.9g s", workers, plan->predicted.period_s, least_s);
-        least_s = plan->predicted.period_s;
-        ps_plan_destroy(plan);
-        ps_cluster_destroy(cluster);
+        const double period_s = predict(profile, workers, 6000000000, &options).period_s;
+        if (period_s > least_s) fail_msg("%d workers: %.9g s, with fewer %.9g s", workers, period_s, least_s);
+        least_s = period_s;
     }
     ps_profile_destroy(profile);
 }

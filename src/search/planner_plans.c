@@ -272,11 +272,6 @@ static void leave_free(const struct search *search, const struct planner *planne
     }
 }
 
-/* Whether a planner is asked again where its plan does not fit. */
-static bool adapts(const struct planner *planner, const struct planner_problem *problem) {
-    return planner->own_schedule || (planner->includes_updates && !problem->paper_cost);
-}
-
 /* Programs may need more memory than their planner assumed: more copies of the weights, blocks being transferred. The planner
  * is then given that much less, until its plan fits. With `first` it has all memory at first, and *bound_s becomes its bound.
  */
@@ -289,6 +284,7 @@ static enum ps_status solve_in_rounds(const struct search *search, const struct 
     struct planner_problem one = *problem;
     struct ps_error refusal = {0}, said = {0};
     enum ps_status status = PS_OK;
+    bool again = planner->own_schedule || (planner->includes_updates && !problem->paper_cost);
     left.devices = devices;
     one.cluster = &left;
     one.described = search->cluster;
@@ -301,7 +297,7 @@ static enum ps_status solve_in_rounds(const struct search *search, const struct 
         answer.lower_bound_s = *bound_s;
         if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, made, &said);
         planner_answer_free(&answer);
-        if (status != PS_OK || !adapts(planner, problem) || (*made)->predicted.simulated) break;
+        if (status != PS_OK || !again || (*made)->predicted.simulated) break;
         if (round == 0) check_fits(search, *made, &refusal);
         leave_free(search, planner, *made, devices);
     }
@@ -337,7 +333,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
                             const struct search_choice *choice, struct ps_plan **plan, double *bound_s,
                             struct ps_error *error) {
     static const double shares[] = {0.95, 0.9, 0.85, 0.75};
-    bool several = problem->slots && adapts(planner, problem) && !planner->baseline && !problem->paper_cost;
+    bool several = problem->slots && planner->includes_updates && !planner->baseline && !problem->paper_cost;
     enum ps_status status = solve_with_share(search, planner, problem, choice, 1, plan, bound_s, error);
     for (size_t i = 0; several && i < sizeof shares / sizeof *shares; i++) {
         const bool above =

@@ -37,10 +37,10 @@
     X(mmap, ENOMEM)                                                                                                            \
     X(arithmetic_mmap, ENOMEM)                                                                                                 \
     X(pthread_create, EAGAIN)                                                                                                  \
-    X(open, EMFILE)                                                                                                            \
-    X(fopen, EMFILE) X(opendir, EMFILE) X(read, EIO) X(write, ENOSPC) X(fflush, ENOSPC) X(fsync, EIO) X(rename, EACCES)        \
-        X(close, EIO) X(access, EIO) X(stat, EIO) X(mkdir, ENOSPC) X(unlink, EACCES) X(truncate, EIO) X(memfd_create, ENOMEM)  \
-            X(socket, EMFILE) X(connect, ECONNREFUSED) X(accept, EMFILE) X(send, EPIPE) X(recv, ECONNRESET)
+    X(open, EMFILE) X(fopen, EMFILE) X(opendir, EMFILE) X(read, EIO) X(write, ENOSPC) X(fflush, ENOSPC) X(fsync, EIO)          \
+        X(rename, EACCES) X(close, EIO) X(access, EIO) X(stat, EIO) X(mkdir, ENOSPC) X(unlink, EACCES) X(truncate, EIO)        \
+            X(memfd_create, ENOMEM) X(socket, EMFILE) X(connect, ECONNREFUSED) X(accept, EMFILE) X(send, EPIPE)                \
+                X(recv, ECONNRESET)
 
 enum call {
 #define X(name, reason) CALL_##name,

@@ -1,8 +1,8 @@
 /*
  * Bi-Partition over the best order of heterogeneous workers, for few kinds of devices. Every distinct order is planned exactly
  * (bipartition.c) and the shortest period wins. Links must be equal, so that only the order of the kinds counts: n workers of
- * two kinds have at most n over n/2 orders, 70 for eight. Workers of one kind keep their order, also
- * where a search leaves memory of some of them free.
+ * two kinds have at most n over n/2 orders, 70 for eight. Workers of one kind keep their order, also where a search
+ * leaves memory of some of them free.
  */
 #include <math.h>
 #include <string.h>
