@@ -280,7 +280,8 @@ enum ps_status ps_profile_measure_split(const struct ps_network *network, const 
                                         struct ps_profile **profile, struct ps_error *error);
 struct ps_cluster;
 /* The same for the workers of a cluster: by their speeds and types, and only where its links hide the transfer. Types that are
- * models (as fpga:vcu129) have costs of their own; others those of the device measured. */
+ * models (as fpga:vcu129) have costs of their own, which plans of this profile take and ps_profile_write leaves out; others
+ * have those of the device measured. */
 enum ps_status ps_profile_measure_split_for(const struct ps_network *network, const struct ps_profile_options *options,
                                             const struct ps_cluster *cluster, struct ps_profile **profile,
                                             struct ps_error *error);

@@ -144,6 +144,10 @@ static void test_unlike_workers(void **state) {
         snprintf(names[c], sizeof names[c], "%s", split->model);
         assert_non_null(strstr(names[c], "split="));
         for (int d = 0; d < c; d++) assert_string_not_equal(names[c], names[d]);
+        const struct ps_profile *other = split->other_device; /* the split network's costs on the other type */
+        assert_int_equal(other != NULL, c > 0);
+        if (other) assert_string_equal(other->device, "fpga:vcu129");
+        if (other) assert_string_equal(other->model, split->model);
         ps_profile_destroy(split);
         ps_cluster_destroy(cluster);
     }
