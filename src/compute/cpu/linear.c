@@ -13,6 +13,9 @@
  *
  * In bf16 the weights lie in plain rows, too, and all three are products of oneDNN's batch-reduced kind: the layouts in which
  * it keeps pairs of bf16 together differ from those of f32 gradients, and to pack plain rows takes less than to reorder these.
+ * The gradient dW = dy' x, or dW' = x' dy, is computed of a transposed copy of its left factor, since these products take
+ * longer than the copy to transpose it themselves; where W has more features than columns it therefore lies as D x features, so
+ * that the left factor is the smaller one.
  */
 #include <dnnl_debug.h>
 #include <stdlib.h>
@@ -23,15 +26,16 @@
 
 enum { PIECE = 1024 /* features, for each thread */ };
 
-enum { FORWARD, INPUT, WEIGHTS, PRIMITIVES };
+enum { FORWARD, INPUT, WEIGHTS, TURN, PRIMITIVES };
 
 struct linear {
     struct kernel kernel;
     int64_t piece;            /* features of the forward's plain products; 0: it is `forward` */
-    bool by_columns;          /* with pieces: the kernel's weights are D x features in memory */
+    bool by_columns;          /* with pieces, and in bf16: the kernel's weights are D x features in memory */
     struct layout plain, own; /* of the weights, features x D: plain rows; the kernel's */
     struct primitive primitives[PRIMITIVES];
-    int64_t rounded_bytes; /* of x in bf16, at the start of the workspace, where it is given in f32 */
+    /* In bf16, at the start of the workspace: of x, where it is given in f32; then of dy', or x'. */
+    int64_t rounded_bytes, turned_bytes;
 };
 
 static void release(struct kernel *kernel) {
@@ -99,39 +103,39 @@ static void make_narrow(struct draft *draft, struct linear *linear) {
     const struct kernel *kernel = &linear->kernel;
     const int64_t n = (int64_t)shape_rows(kernel_input(kernel, 0), kernel->samples), d = kernel_input(kernel, 0)->dim[0],
                   features = kernel->node->shape.dim[0];
-    const bool transposed = kernel->node->attributes.transposed && kernel_shares(kernel, 0),
-               bias = kernel->node->attributes.bias;
-    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d},
-                                              kernel->node->attributes.transposed ? dnnl_ba : dnnl_ab),
-                        *gradient =
-                            draft_layout(draft, 2, transposed ? (int64_t[]){d, features} : (int64_t[]){features, d}, dnnl_ab),
-                        *own = transposed ? plain : gradient,
+    const bool transposed = kernel->node->attributes.transposed, bias = kernel->node->attributes.bias,
+               by_columns = kernel_shares(kernel, 0) ? transposed : features > d;
+    const int64_t rows = by_columns ? d : features, columns = by_columns ? features : d;
+    const struct layout *plain = draft_layout(draft, 2, (int64_t[]){features, d}, transposed ? dnnl_ba : dnnl_ab),
+                        *own = draft_layout(draft, 2, (int64_t[]){features, d}, by_columns ? dnnl_ba : dnnl_ab),
+                        *gradient = draft_layout(draft, 2, (int64_t[]){rows, columns}, dnnl_ab),
                         *biases = bias ? draft_layout(draft, 2, (int64_t[]){1, features}, dnnl_ab) : NULL;
     draft->type = kernel_input(kernel, 0)->type;
     const struct layout *dx = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab);
     draft->type = TYPE_BF16;
     const struct layout *x = draft_layout(draft, 2, (int64_t[]){n, d}, dnnl_ab),
-                        *x_turned = draft_layout(draft, 2, (int64_t[]){d, n}, dnnl_ba),
                         *y = draft_layout(draft, 2, (int64_t[]){n, features}, dnnl_ab),
-                        *y_turned = draft_layout(draft, 2, (int64_t[]){features, n}, dnnl_ba),
-                        *weights = draft_layout(draft, 2, (int64_t[]){features, d}, transposed ? dnnl_ba : dnnl_ab),
-                        *turned = draft_layout(draft, 2, (int64_t[]){d, features}, transposed ? dnnl_ab : dnnl_ba);
-    draft_primitive(draft, draft_product_finished(draft, x, turned, biases, y, 1, kernel->fuses_relu), "forward",
+                        *weights = draft_layout(draft, 2, (int64_t[]){features, d}, by_columns ? dnnl_ba : dnnl_ab),
+                        *weights_turned = draft_layout(draft, 2, (int64_t[]){d, features}, by_columns ? dnnl_ab : dnnl_ba),
+                        *left = draft_layout(draft, 2, (int64_t[]){rows, n}, dnnl_ba),
+                        *left_turned = draft_layout(draft, 2, (int64_t[]){rows, n}, dnnl_ab);
+    draft_primitive(draft, draft_product_finished(draft, x, weights_turned, biases, y, 1, kernel->fuses_relu), "forward",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias ? DNNL_ARG_BIAS : 0, 0},
                     &linear->primitives[FORWARD]);
     draft_primitive(draft, draft_product(draft, y, weights, dx), "backward",
                     (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &linear->primitives[INPUT]);
-    draft_primitive(draft,
-                    transposed ? draft_product(draft, x_turned, y, gradient) : draft_product(draft, y_turned, x, gradient),
-                    "gradient of the weights",
-                    transposed ? (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}
-                               : (int[]){DNNL_ARG_WEIGHTS, DNNL_ARG_SRC, DNNL_ARG_DST, 0},
-                    &linear->primitives[WEIGHTS]);
+    draft_primitive(draft, draft_reorder(draft, left, left_turned), "transposition", (int[]){DNNL_ARG_FROM, DNNL_ARG_TO, 0},
+                    &linear->primitives[TURN]);
+    draft_primitive(draft, draft_product(draft, left_turned, by_columns ? y : x, gradient), "gradient of the weights",
+                    (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, 0}, &linear->primitives[WEIGHTS]);
     draft_keep(draft, plain, &linear->plain);
     draft_keep(draft, own, &linear->own);
+    linear->by_columns = by_columns;
     linear->kernel.parameter_bytes[0] = layout_bytes(own);
     linear->rounded_bytes = cpu_rounded_bytes(kernel, 0);
-    linear->kernel.workspace_bytes = linear->rounded_bytes + largest_scratchpad(linear->primitives, PRIMITIVES);
+    linear->turned_bytes = (int64_t)memory_align((size_t)layout_bytes(left_turned));
+    linear->kernel.workspace_bytes =
+        linear->rounded_bytes + linear->turned_bytes + largest_scratchpad(linear->primitives, PRIMITIVES);
 }
 
 /* Do features have another order in memory than canonically? */
@@ -200,7 +204,7 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
 }
 
 static enum ps_status run(struct linear *linear, int which, const struct kernel_call *call, const void *const *addresses) {
-    char *scratchpad = (char *)call->workspace + linear->rounded_bytes;
+    char *scratchpad = (char *)call->workspace + linear->rounded_bytes + linear->turned_bytes;
     return primitive_run(&linear->primitives[which], cpu_of(&linear->kernel), addresses, scratchpad, call->error);
 }
 
@@ -216,14 +220,22 @@ static enum ps_status backward_input(struct kernel *kernel, const struct kernel_
     return run((struct linear *)kernel, INPUT, call, addresses);
 }
 
+static enum ps_status narrow_gradient(struct linear *linear, const struct kernel_call *call, const float *x) {
+    const struct kernel *kernel = &linear->kernel;
+    const float *dy = call->output_gradient;
+    const void *turned = (char *)call->workspace + linear->rounded_bytes;
+    TRY(run(linear, TURN, call, (const void *[]){linear->by_columns ? x : dy, turned}));
+    TRY(run(linear, WEIGHTS, call, (const void *[]){turned, linear->by_columns ? dy : x, call->gradients[0]}));
+    if (call->gradients[1] != NULL)
+        cpu_sum_rows(kernel->device, kernel_rows(kernel), kernel_features(kernel), TYPE_BF16, dy, call->gradients[1]);
+    return PS_OK;
+}
+
 static enum ps_status backward_weight(struct kernel *kernel, const struct kernel_call *call) {
     struct linear *linear = (struct linear *)kernel;
-    const float *x = cpu_rounded(kernel, 0, call->input[0], call->workspace);
-    TRY(run(linear, WEIGHTS, call, (const void *[]){x, call->output_gradient, call->gradients[0], call->gradients[1]}));
-    if (cpu_is_narrow(kernel) && call->gradients[1] != NULL)
-        cpu_sum_rows(kernel->device, kernel_rows(kernel), kernel_features(kernel), TYPE_BF16, call->output_gradient,
-                     call->gradients[1]);
-    return PS_OK;
+    if (cpu_is_narrow(kernel)) return narrow_gradient(linear, call, cpu_rounded(kernel, 0, call->input[0], call->workspace));
+    return run(linear, WEIGHTS, call,
+               (const void *[]){call->input[0], call->output_gradient, call->gradients[0], call->gradients[1]});
 }
 
 /* Converts a row of D features between C, H, W (canonical) and H, W, C (in memory). */
