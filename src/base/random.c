@@ -77,37 +77,37 @@ static void philox_lanes(const uint32_t counter[4], const uint32_t key[2], uint3
 #ifdef VECTOR_CLONED
 /*
  * The same with each word of a counter in 64 bits, whose upper halves may hold anything. Thus a multiplication of halves is one
- * instruction, which MULTIPLY names: of plain C, compilers make several multiplications of 64 bits.
+ * instruction, which MULTIPLY names: of plain C, compilers make several multiplications of 64 bits. A round waits for the one
+ * before, so all lanes go through it together.
  */
 #define DEFINE_LANES(name, feature, bytes, MULTIPLY)                                                                           \
     typedef uint64_t name##_longs __attribute__((vector_size(bytes)));                                                         \
     typedef uint32_t name##_words __attribute__((vector_size(bytes / 2)));                                                     \
     __attribute__((target(feature))) static void name(const uint32_t counter[4], const uint32_t key[2],                        \
                                                       uint32_t words[4][RANDOM_LANES]) {                                       \
-        enum { COUNT = bytes / 8 };                                                                                            \
-        uint64_t keys[10][2];                                                                                                  \
-        for (uint32_t round = 0; round < 10; round++) {                                                                        \
-            keys[round][0] = key[0] + round * 0x9E3779B9u;                                                                     \
-            keys[round][1] = key[1] + round * 0xBB67AE85u;                                                                     \
-        }                                                                                                                      \
+        enum { COUNT = bytes / 8, SETS = RANDOM_LANES / COUNT };                                                               \
         const name##_longs none = {0}, left = none + 0xD2511F53u, right = none + 0xCD9E8D57u;                                  \
-        name##_longs first = none + counter[0];                                                                                \
+        name##_longs first = none + counter[0], c[SETS][4];                                                                    \
+        uint64_t left_key = key[0], right_key = key[1];                                                                        \
         for (int i = 0; i < COUNT; i++) first[i] += (uint64_t)i;                                                               \
-        for (int lane = 0; lane < RANDOM_LANES; lane += COUNT, first += COUNT) {                                               \
-            name##_longs c0 = first, c1 = none + counter[1], c2 = none + counter[2], c3 = none + counter[3];                   \
-            for (int round = 0; round < 10; round++) {                                                                         \
-                const name##_longs l = MULTIPLY(c0, left), r = MULTIPLY(c2, right);                                            \
-                c0 = r >> 32 ^ c1 ^ keys[round][0];                                                                            \
-                c2 = l >> 32 ^ c3 ^ keys[round][1];                                                                            \
-                c1 = r;                                                                                                        \
-                c3 = l;                                                                                                        \
-            }                                                                                                                  \
-            const name##_longs results[4] = {c0, c1, c2, c3};                                                                  \
-            for (int w = 0; w < 4; w++) {                                                                                      \
-                const name##_words lower = __builtin_convertvector(results[w], name##_words);                                  \
-                memcpy(words[w] + lane, &lower, sizeof lower);                                                                 \
+        for (int s = 0; s < SETS; s++, first += COUNT) {                                                                       \
+            c[s][0] = first;                                                                                                   \
+            for (int w = 1; w < 4; w++) c[s][w] = none + counter[w];                                                           \
+        }                                                                                                                      \
+        for (int round = 0; round < 10; round++, left_key += 0x9E3779B9u, right_key += 0xBB67AE85u) {                          \
+            _Pragma("GCC unroll 8") for (int s = 0; s < SETS; s++) {                                                           \
+                const name##_longs l = MULTIPLY(c[s][0], left), r = MULTIPLY(c[s][2], right);                                  \
+                c[s][0] = r >> 32 ^ c[s][1] ^ left_key;                                                                        \
+                c[s][2] = l >> 32 ^ c[s][3] ^ right_key;                                                                       \
+                c[s][1] = r;                                                                                                   \
+                c[s][3] = l;                                                                                                   \
             }                                                                                                                  \
         }                                                                                                                      \
+        for (int s = 0; s < SETS; s++)                                                                                         \
+            for (int w = 0; w < 4; w++) {                                                                                      \
+                const name##_words lower = __builtin_convertvector(c[s][w], name##_words);                                     \
+                memcpy(words[w] + s * COUNT, &lower, sizeof lower);                                                            \
+            }                                                                                                                  \
     }
 #define MULTIPLY_512(a, b) (wide_lanes_longs) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #define MULTIPLY_256(a, b) (half_lanes_longs) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))

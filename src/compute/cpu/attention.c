@@ -151,13 +151,14 @@ static int64_t largest_part(int64_t count, int64_t limit) {
     return part;
 }
 
-/* Samples, or heads of one, whose scores fit into half a megabyte; their rows have these heads alone. */
+/* Samples, or heads of one, whose scores fit into half a megabyte; all heads also where those fit into a whole one, since the
+ * rows of some have to be copied. Rows of a part have its heads alone. */
 static struct attention_shape narrow_part(const struct attention_shape *s) {
     enum { PART_FLOATS = 1 << 17 };
     struct attention_shape part = *s;
     const int64_t head = s->queries * s->keys;
     part.samples = largest_part(s->samples, PART_FLOATS / (head * s->heads));
-    if (part.samples == 1) part.heads = part.key_heads = largest_part(s->heads, PART_FLOATS / head);
+    if (head * s->heads > 2 * PART_FLOATS) part.heads = part.key_heads = largest_part(s->heads, PART_FLOATS / head);
     for (int p = 0; p < ATTENTION_PARTS; p++) part.stride[p] = part.heads * part.each[p];
     part.features = part.stride[ATTENTION_VALUE];
     return part;

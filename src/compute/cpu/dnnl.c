@@ -267,6 +267,21 @@ dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_k
     return take_plan(draft, attributes, status, plan);
 }
 
+dnnl_primitive_desc_t draft_elementwise(struct draft *draft, enum pass pass, dnnl_alg_kind_t algorithm,
+                                        const struct layout *array, const_dnnl_primitive_desc_t hint) {
+    dnnl_primitive_attr_t attributes = start_plan(draft, false);
+    if (attributes == NULL) return NULL;
+    dnnl_engine_t engine = draft->device->engine;
+    dnnl_primitive_desc_t plan = NULL;
+    const_dnnl_memory_desc_t x = descriptor(array);
+    dnnl_status_t status =
+        pass == PASS_FORWARD
+            ? dnnl_eltwise_forward_primitive_desc_create(&plan, engine, dnnl_forward_training, algorithm, x, x, 0, 0,
+                                                         attributes)
+            : dnnl_eltwise_backward_primitive_desc_create(&plan, engine, algorithm, x, x, x, 0, 0, hint, attributes);
+    return take_plan(draft, attributes, status, plan);
+}
+
 /* oneDNN's name of the plan's implementation; "" where it has none. */
 static const char *code_of(const struct draft *draft, const_dnnl_primitive_desc_t plan) {
     const char *name = NULL;

@@ -106,6 +106,9 @@ dnnl_primitive_desc_t draft_linear(struct draft *draft, enum pass pass, const st
                                    const_dnnl_primitive_desc_t hint);
 dnnl_primitive_desc_t draft_pool(struct draft *draft, enum pass pass, dnnl_alg_kind_t algorithm, const struct arrays *arrays,
                                  const struct window *window, const_dnnl_primitive_desc_t hint);
+/* A function of each element, of PASS_FORWARD or PASS_INPUT; all arrays have one layout. */
+dnnl_primitive_desc_t draft_elementwise(struct draft *draft, enum pass pass, dnnl_alg_kind_t algorithm,
+                                        const struct layout *array, const_dnnl_primitive_desc_t hint);
 /* product = left right, all matrices, or stacks of as many. */
 dnnl_primitive_desc_t draft_product(struct draft *draft, const struct layout *left, const struct layout *right,
                                     const struct layout *product);

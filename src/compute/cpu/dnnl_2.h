@@ -161,6 +161,28 @@ dnnl_pooling_backward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_en
     return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
 }
 
+static inline dnnl_status_t dnnl_eltwise_forward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                                                       dnnl_prop_kind_t kind, dnnl_alg_kind_t algorithm,
+                                                                       const_dnnl_memory_desc_t source,
+                                                                       const_dnnl_memory_desc_t destination, float alpha,
+                                                                       float beta, const_dnnl_primitive_attr_t attributes) {
+    dnnl_eltwise_desc_t d;
+    (void)destination; /* as the source */
+    dnnl_status_t status = dnnl_eltwise_forward_desc_init(&d, kind, algorithm, source, alpha, beta);
+    return dnnl_plan_described(status, plan, engine, &d, NULL, attributes);
+}
+
+static inline dnnl_status_t
+dnnl_eltwise_backward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, dnnl_alg_kind_t algorithm,
+                                            const_dnnl_memory_desc_t source_gradient, const_dnnl_memory_desc_t gradient,
+                                            const_dnnl_memory_desc_t source, float alpha, float beta,
+                                            const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attributes) {
+    dnnl_eltwise_desc_t d;
+    (void)source_gradient; /* as the gradient */
+    dnnl_status_t status = dnnl_eltwise_backward_desc_init(&d, algorithm, gradient, source, alpha, beta);
+    return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
+}
+
 static inline dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
                                                               const_dnnl_memory_desc_t left, const_dnnl_memory_desc_t right,
                                                               const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t product,

@@ -1,6 +1,9 @@
 /*
  * GELU, see compute/reference/gelu.c. The error function is formula 7.1.26 of Abramowitz and Stegun (1964), whose error is
  * below 1.5e-7; its exponential is also the density that the backward needs.
+ *
+ * In bf16 oneDNN computes it where it has code for that: in half the time of these loops on pieces in f32, since it may
+ * contract multiplications and additions.
  */
 #include "compute/cpu/activation.h"
 #include "compute/cpu/cpu.h"
@@ -39,18 +42,57 @@ static inline float tanh_form_slope(float x) {
 ELEMENTWISE(forward_tanh, y[i] = tanh_form(x[i]))
 ELEMENTWISE(backward_tanh, dx[i] = dy[i] * tanh_form_slope(x[i]))
 
-static void forward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    kernel_body *body = kernel->node->attributes.tanh_form ? forward_tanh : forward_exact;
-    body(kernel, call, first, end);
+enum { FORWARD, BACKWARD, PRIMITIVES };
+
+struct gelu {
+    struct kernel kernel;
+    struct primitive primitives[PRIMITIVES]; /* in bf16 */
+};
+
+static void release(struct kernel *kernel) {
+    for (int p = 0; p < PRIMITIVES; p++) primitive_release(&((struct gelu *)kernel)->primitives[p]);
 }
 
-static void backward(const struct kernel *kernel, const struct kernel_call *call, size_t first, size_t end) {
-    kernel_body *body = kernel->node->attributes.tanh_form ? backward_tanh : backward_exact;
-    body(kernel, call, first, end);
+static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
+    if (!cpu_multiplies_narrow(kernel) || kernel_input(kernel, 0)->type != TYPE_BF16) return PS_OK;
+    struct gelu *gelu = (struct gelu *)kernel;
+    const dnnl_alg_kind_t algorithm = kernel->node->attributes.tanh_form ? dnnl_eltwise_gelu_tanh : dnnl_eltwise_gelu_erf;
+    struct draft draft;
+    draft_start(&draft, kernel->device, kernel->node);
+    draft.type = TYPE_BF16;
+    const struct layout *values = draft_layout(&draft, 1, (int64_t[]){(int64_t)kernel_elements(kernel)}, dnnl_a);
+    dnnl_primitive_desc_t forward = draft_elementwise(&draft, PASS_FORWARD, algorithm, values, NULL);
+    dnnl_primitive_desc_t backward = draft_elementwise(&draft, PASS_INPUT, algorithm, values, forward);
+    draft_primitive(&draft, forward, "forward", (int[]){DNNL_ARG_SRC, DNNL_ARG_DST, 0}, &gelu->primitives[FORWARD]);
+    draft_primitive(&draft, backward, "backward", (int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, 0},
+                    &gelu->primitives[BACKWARD]);
+    kernel->workspace_bytes = largest_scratchpad(gelu->primitives, PRIMITIVES);
+    return draft_finish(&draft, error);
+}
+
+static enum ps_status run(struct kernel *kernel, int which, const struct kernel_call *call, const void *const *addresses,
+                          kernel_body *body) {
+    struct primitive *primitive = &((struct gelu *)kernel)->primitives[which];
+    if (primitive->handle != NULL) return primitive_run(primitive, cpu_of(kernel), addresses, call->workspace, call->error);
+    kernel_parallel(kernel, call, kernel_elements(kernel), 1024, body);
+    return PS_OK;
+}
+
+static enum ps_status forward(struct kernel *kernel, const struct kernel_call *call) {
+    return run(kernel, FORWARD, call, (const void *[]){call->input[0], call->output},
+               kernel->node->attributes.tanh_form ? forward_tanh : forward_exact);
+}
+
+static enum ps_status backward_input(struct kernel *kernel, const struct kernel_call *call) {
+    return run(kernel, BACKWARD, call, (const void *[]){call->input[0], call->output_gradient, call->input_gradient[0]},
+               kernel->node->attributes.tanh_form ? backward_tanh : backward_exact);
 }
 
 const struct kernel_class cpu_gelu = {
+    .size = sizeof(struct gelu),
     .piecewise = true,
-    .forward_loop = {OVER_ELEMENTS, forward, 1024},
-    .backward_input_loop = {OVER_ELEMENTS, backward, 1024},
+    .prepare = prepare,
+    .release = release,
+    .forward = forward,
+    .backward_input = backward_input,
 };
