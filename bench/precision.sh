@@ -3,7 +3,7 @@
 # backward, SGD with momentum). PyTorch's bf16 is autocast; its formats are channels last and, where torch.compile works, that
 # compiled. All are run in turn, so that a busy machine slows all; medians over the rounds, and the spread, (largest - least) /
 # median, of the most unsteady of them. With PROCESSOR_TIME=1 the times are of the processor, for one thread on a machine that
-# others use, too.
+# others use, too. On a machine that others slow down for seconds TAKE=least gives the least of the rounds instead.
 # `faster` is f32 / bf16; `ratio` is PyTorch's fastest form of that type over Penstock's: above 1 Penstock is faster.
 #   bench/precision.sh [MODEL:BATCH...]     ROUNDS (3), THREADS ("1 2"), STEPS (5), PYTHON (the first that has torch), COMPILE (1),
 #                                      PRECISION (bf16)
@@ -22,13 +22,15 @@ if [ "${COMPILE:-1}" = 1 ]; then forms="$forms channels_last,compile channels_la
 milliseconds() { sed -n 's/.*: \([0-9.]*\) ms a step.*/\1/p'; }
 pytorch() { OMP_NUM_THREADS=$threads "$python" bench/pytorch/single_worker.py "$model" "$size" "$threads" "$steps" "$1" 2>/dev/null; }
 spread() { sort -g | awk '{ v[NR] = $1 } END { printf "%.3f\n", NR ? (v[NR] - v[1]) / v[int((NR + 1) / 2)] : 0 }'; }
-# The least of the medians of some forms, "-" where none was measured.
-best() { for form; do [ ! -s "$work/$form" ] || median <"$work/$form"; done | sort -g | head -n 1 | grep . || echo -; }
+least() { sort -g | head -n 1; }
+take=${TAKE:-median}
+# The least of what some forms take, "-" where none was measured.
+best() { for form; do [ ! -s "$work/$form" ] || $take <"$work/$form"; done | least | grep . || echo -; }
 
 made_with "bench/precision.sh"
 echo "machine  $(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 echo
-echo "milliseconds a step${PROCESSOR_TIME:+ of the processor}, medians of $rounds rounds of $steps steps"
+echo "milliseconds a step${PROCESSOR_TIME:+ of the processor}, $take of $rounds rounds of $steps steps"
 watch
 printf '%-54s %3s %9s %9s %6s %9s %9s %9s %9s %6s %6s %6s\n' model:batch thr f32 bf16 faster torch32 torch16 compile32 \
     compile16 ratio32 ratio16 spread
