@@ -3,7 +3,7 @@
 # backward, SGD with momentum). PyTorch's bf16 is autocast; its formats are channels last and, where torch.compile works, that
 # compiled. All are run in turn, so that a busy machine slows all; medians over the rounds, and the spread, (largest - least) /
 # median, of the most unsteady of them. With PROCESSOR_TIME=1 the times are of the processor, for one thread on a machine that
-# others use, too. On a machine that others slow down for seconds TAKE=least gives the least of the rounds instead.
+# others use, too. On a machine that others slow down for seconds TAKE=least gives the least of all steps instead.
 # `faster` is f32 / bf16; `ratio` is PyTorch's fastest form of that type over Penstock's: above 1 Penstock is faster.
 #   bench/precision.sh [MODEL:BATCH...]     ROUNDS (3), THREADS ("1 2"), STEPS (5), PYTHON (the first that has torch), COMPILE (1),
 #                                      PRECISION (bf16)
