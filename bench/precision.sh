@@ -27,7 +27,7 @@ take=${TAKE:-median}
 # The least of what some forms take, "-" where none was measured.
 best() { for form; do [ ! -s "$work/$form" ] || $take <"$work/$form"; done | least | grep . || echo -; }
 
-made_with "bench/precision.sh"
+made_with "${TAKE:+TAKE=$TAKE }bench/precision.sh $*"
 echo "machine  $(machine); PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 echo
 echo "milliseconds a step${PROCESSOR_TIME:+ of the processor}, $take of $rounds rounds of $steps steps"
