@@ -309,6 +309,7 @@ static dnnl_primitive_desc_t plan_product(struct draft *draft, const struct layo
         status = dnnl_next_matmul(&plan, draft->device->engine, descriptor(left), descriptor(right), descriptor(bias),
                                   descriptor(product), attributes);
     }
+    if (status == dnnl_success) status = dnnl_leave_wrong_matmul(plan, descriptor(left));
     return take_plan(draft, attributes, status, plan);
 }
 

@@ -7,6 +7,7 @@
 #define PENSTOCK_COMPUTE_CPU_DNNL_2_H
 
 #include <dnnl.h>
+#include <string.h>
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -34,6 +35,20 @@ static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_e
                                              const_dnnl_memory_desc_t product, const_dnnl_primitive_attr_t attributes) {
     dnnl_status_t status = dnnl_matmul_primitive_desc_create(plan, engine, left, right, bias, product, attributes);
     if (status == dnnl_success) status = dnnl_primitive_desc_next_impl(*plan);
+    return status;
+}
+
+/* The batch-reduced products of 3.7 with AVX-512 are wrong for some small stacks of five dimensions, such as those whose heads
+ * share a factor: goes on to the next best code of the plan. */
+static inline dnnl_status_t dnnl_leave_wrong_matmul(dnnl_primitive_desc_t plan, const_dnnl_memory_desc_t left) {
+    int rank;
+    const char *code = "";
+    dnnl_status_t status = dnnl_memory_desc_query(left, dnnl_query_ndims_s32, &rank);
+    while (status == dnnl_success && rank == 5) {
+        status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&code);
+        if (status != dnnl_success || strncmp(code, "brg", 3) != 0) break;
+        status = dnnl_primitive_desc_next_impl(plan);
+    }
     return status;
 }
 
@@ -208,6 +223,11 @@ static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_e
     *plan = status == dnnl_success ? dnnl_primitive_desc_iterator_fetch(iterator) : NULL;
     dnnl_primitive_desc_iterator_destroy(iterator);
     return status;
+}
+
+static inline dnnl_status_t dnnl_leave_wrong_matmul(dnnl_primitive_desc_t plan, const_dnnl_memory_desc_t left) {
+    (void)plan, (void)left;
+    return dnnl_success;
 }
 
 #endif
