@@ -15,7 +15,7 @@ for workers in 1 2; do
     "$penstock" plan --profile "$work/profile.json" --workers $workers --schedule 1f1b-async --weights pipeoptim \
         --method auto --optimizer sgdm -o "$work/plan$workers.json" --quiet >/dev/null
 done
-predicted() { sed -n 's/.*"throughput_samples_per_s": \([0-9.]*\).*/\1/p' "$work/plan$1.json"; }
+predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
 speed() { # workers
     "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json | field samples_per_s

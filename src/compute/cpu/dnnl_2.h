@@ -7,7 +7,6 @@
 #define PENSTOCK_COMPUTE_CPU_DNNL_2_H
 
 #include <dnnl.h>
-#include <string.h>
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -21,34 +20,25 @@ static inline dnnl_status_t dnnl_append_sum(dnnl_post_ops_t operations) {
     return dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef);
 }
 
-static inline int64_t dnnl_side(const_dnnl_memory_desc_t descriptor, int from_last) {
-    const dnnl_dims_t *sides;
+static inline int dnnl_rank(const_dnnl_memory_desc_t descriptor) {
     int rank;
     dnnl_memory_desc_query(descriptor, dnnl_query_ndims_s32, &rank);
+    return rank;
+}
+
+static inline int64_t dnnl_side(const_dnnl_memory_desc_t descriptor, int from_last) {
+    const dnnl_dims_t *sides;
     dnnl_memory_desc_query(descriptor, dnnl_query_dims, (void *)&sides);
-    return (*sides)[rank - 1 - from_last];
+    return (*sides)[dnnl_rank(descriptor) - 1 - from_last];
 }
 
-/* A product by the next best code after the one that dnnl_matmul_primitive_desc_create takes. */
-static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const_dnnl_memory_desc_t left,
-                                             const_dnnl_memory_desc_t right, const_dnnl_memory_desc_t bias,
-                                             const_dnnl_memory_desc_t product, const_dnnl_primitive_attr_t attributes) {
+/* A product by the next best code after the best `skipped`. */
+static inline dnnl_status_t dnnl_matmul_after(int skipped, dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                              const_dnnl_memory_desc_t left, const_dnnl_memory_desc_t right,
+                                              const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t product,
+                                              const_dnnl_primitive_attr_t attributes) {
     dnnl_status_t status = dnnl_matmul_primitive_desc_create(plan, engine, left, right, bias, product, attributes);
-    if (status == dnnl_success) status = dnnl_primitive_desc_next_impl(*plan);
-    return status;
-}
-
-/* The batch-reduced products of 3.7 with AVX-512 are wrong for some small stacks of five dimensions, such as those whose heads
- * share a factor: goes on to the next best code of the plan. */
-static inline dnnl_status_t dnnl_leave_wrong_matmul(dnnl_primitive_desc_t plan, const_dnnl_memory_desc_t left) {
-    int rank;
-    const char *code = "";
-    dnnl_status_t status = dnnl_memory_desc_query(left, dnnl_query_ndims_s32, &rank);
-    while (status == dnnl_success && rank == 5) {
-        status = dnnl_primitive_desc_query(plan, dnnl_query_impl_info_str, 0, (void *)&code);
-        if (status != dnnl_success || strncmp(code, "brg", 3) != 0) break;
-        status = dnnl_primitive_desc_next_impl(plan);
-    }
+    while (status == dnnl_success && skipped-- > 0) status = dnnl_primitive_desc_next_impl(*plan);
     return status;
 }
 
@@ -198,36 +188,25 @@ dnnl_eltwise_backward_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_en
     return dnnl_plan_described(status, plan, engine, &d, hint, attributes);
 }
 
-static inline dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
-                                                              const_dnnl_memory_desc_t left, const_dnnl_memory_desc_t right,
-                                                              const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t product,
-                                                              const_dnnl_primitive_attr_t attributes) {
-    dnnl_matmul_desc_t d;
-    dnnl_status_t status = dnnl_matmul_desc_init(&d, left, right, bias, product);
-    return dnnl_plan_described(status, plan, engine, &d, NULL, attributes);
-}
+static inline int dnnl_rank(const_dnnl_memory_desc_t descriptor) { return descriptor->ndims; }
 
 static inline int64_t dnnl_side(const_dnnl_memory_desc_t descriptor, int from_last) {
     return descriptor->dims[descriptor->ndims - 1 - from_last];
 }
 
-static inline dnnl_status_t dnnl_next_matmul(dnnl_primitive_desc_t *plan, dnnl_engine_t engine, const_dnnl_memory_desc_t left,
-                                             const_dnnl_memory_desc_t right, const_dnnl_memory_desc_t bias,
-                                             const_dnnl_memory_desc_t product, const_dnnl_primitive_attr_t attributes) {
+static inline dnnl_status_t dnnl_matmul_after(int skipped, dnnl_primitive_desc_t *plan, dnnl_engine_t engine,
+                                              const_dnnl_memory_desc_t left, const_dnnl_memory_desc_t right,
+                                              const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t product,
+                                              const_dnnl_primitive_attr_t attributes) {
     dnnl_matmul_desc_t d;
     dnnl_primitive_desc_iterator_t iterator;
     dnnl_status_t status = dnnl_matmul_desc_init(&d, left, right, bias, product);
     if (status == dnnl_success) status = dnnl_primitive_desc_iterator_create(&iterator, &d, attributes, engine, NULL);
     if (status != dnnl_success) return status;
-    status = dnnl_primitive_desc_iterator_next(iterator);
+    while (status == dnnl_success && skipped-- > 0) status = dnnl_primitive_desc_iterator_next(iterator);
     *plan = status == dnnl_success ? dnnl_primitive_desc_iterator_fetch(iterator) : NULL;
     dnnl_primitive_desc_iterator_destroy(iterator);
     return status;
-}
-
-static inline dnnl_status_t dnnl_leave_wrong_matmul(dnnl_primitive_desc_t plan, const_dnnl_memory_desc_t left) {
-    (void)plan, (void)left;
-    return dnnl_success;
 }
 
 #endif
