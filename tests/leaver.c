@@ -1,11 +1,13 @@
 /*
  * Preloaded into a program it ends the process of one rank in the middle: LEAVER_RANK leaves by LEAVER_HOW (exit or _exit) with
- * LEAVER_STATUS, LEAVER_MS milliseconds after the file LEAVER_FILE is there. Into a program whose name begins with LEAVER_FORKS: when
- * that starts its first process, LEAVER_SIDE (parent or child) of the two gets the signal LEAVER_SIGNAL at once.
+ * LEAVER_STATUS, LEAVER_MS milliseconds after the file LEAVER_FILE is there. Into a program whose name begins with one of
+ * LEAVER_FORKS, between commas: when that starts its first process, LEAVER_SIDE (parent or child) of the two gets the signal
+ * LEAVER_SIGNAL at once.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -32,11 +34,18 @@ static void start(void) {
     if (pthread_create(&thread, NULL, leave, getenv("LEAVER_FILE")) == 0) pthread_detach(thread);
 }
 
+static bool is_meant(const char *names) {
+    for (; names && *names; names += strspn(names, ",")) {
+        const size_t length = strcspn(names, ",");
+        if (strncmp(program_invocation_short_name, names, length) == 0) return true;
+        names += length;
+    }
+    return false;
+}
+
 static void forked(const char *side) {
-    const char *name = getenv("LEAVER_FORKS");
     static int forks;
-    if (name && strncmp(program_invocation_short_name, name, strlen(name)) == 0 && forks++ == 0 &&
-        strcmp(side, getenv("LEAVER_SIDE")) == 0)
+    if (is_meant(getenv("LEAVER_FORKS")) && forks++ == 0 && strcmp(side, getenv("LEAVER_SIDE")) == 0)
         raise(atoi(getenv("LEAVER_SIGNAL")));
 }
 static void in_parent(void) { forked("parent"); }

@@ -114,9 +114,10 @@ cat >gone.sh <<'END'
 exec "$@"
 END
 
-# The launcher is told to end when it has just begun to start the ranks: MPICH's lets them wait for ever.
+# The launcher, which Open MPI 5 calls prterun, is told to end when it has just begun to start the ranks: MPICH's lets them wait for
+# ever.
 end_early() { # NAME
-    LD_PRELOAD=$PENSTOCK_LEAVER LEAVER_FORKS=mpi LEAVER_SIDE=parent LEAVER_SIGNAL=15
+    LD_PRELOAD=$PENSTOCK_LEAVER LEAVER_FORKS=mpi,prterun LEAVER_SIDE=parent LEAVER_SIGNAL=15
     export LD_PRELOAD LEAVER_FORKS LEAVER_SIDE LEAVER_SIGNAL
     begin "$1"
 }
