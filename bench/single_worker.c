@@ -51,15 +51,15 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count) {
+static double median_or_least(double *values, int count) {
     const char *take = getenv("TAKE");
     qsort(values, (size_t)count, sizeof *values, ascending);
     if (take != NULL && strcmp(take, "least") == 0) return values[0];
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* Medians of forward, backward, update and their sum, in milliseconds. Returns the last loss. */
-static double measure(struct worker *w, int steps, double medians[PARTS + 1]) {
+/* Typical times of forward, backward, update and their sum, in milliseconds. Returns the last loss. */
+static double measure(struct worker *w, int steps, double typical_ms[PARTS + 1]) {
     static double times[PARTS + 1][STEPS_MAX];
     double loss = 0, seconds[PARTS];
     for (int i = -WARMUP; i < steps; i++) {
@@ -68,7 +68,7 @@ static double measure(struct worker *w, int steps, double medians[PARTS + 1]) {
         for (int p = 0; p < PARTS; p++) times[p][i] = 1e3 * seconds[p];
         times[PARTS][i] = times[0][i] + times[1][i] + times[2][i];
     }
-    for (int p = 0; p <= PARTS; p++) medians[p] = median(times[p], steps);
+    for (int p = 0; p <= PARTS; p++) typical_ms[p] = median_or_least(times[p], steps);
     return loss;
 }
 
@@ -101,12 +101,12 @@ static int measure_layers(struct device *device, const struct ps_network *model,
     if (prints) printf("%-24s %-16s %10s %10s %10s\n", "layer", "kind", "forward", "backward", "update");
     for (int l = 0; l < graph->layer_count; l++) {
         struct worker w = start(device, model, l, l, samples);
-        double medians[PARTS + 1];
-        measure(&w, steps, medians);
+        double typical_ms[PARTS + 1];
+        measure(&w, steps, typical_ms);
         if (prints)
-            printf("%-24s %-16s %10.3f %10.3f %10.3f\n", graph->layers[l].name, graph->layers[l].kind, medians[0], medians[1],
-                   medians[2]);
-        add_layer(kinds, &count, graph, l, samples, 1e-3 * (medians[0] + medians[1]));
+            printf("%-24s %-16s %10.3f %10.3f %10.3f\n", graph->layers[l].name, graph->layers[l].kind, typical_ms[0],
+                   typical_ms[1], typical_ms[2]);
+        add_layer(kinds, &count, graph, l, samples, 1e-3 * (typical_ms[0] + typical_ms[1]));
         end(&w);
     }
     return count;
@@ -207,11 +207,12 @@ int main(int argc, char **argv) {
     const int kind_count = layers || roofline ? measure_layers(device, model, samples, steps, layers, kinds) : 0;
     if (roofline) print_roofline(device, model, kinds, kind_count);
     struct worker w = start(device, model, 0, model->graph->layer_count - 1, samples);
-    double medians[PARTS + 1];
-    double loss = measure(&w, steps, medians);
+    double typical_ms[PARTS + 1];
+    double loss = measure(&w, steps, typical_ms);
     printf("penstock %s batch %d threads %d: %.2f ms a step (forward %.2f, backward %.2f, update %.2f), %.1f samples/s, loss "
            "%.3f\n",
-           spec, samples, threads, medians[PARTS], medians[0], medians[1], medians[2], 1e3 * samples / medians[PARTS], loss);
+           spec, samples, threads, typical_ms[PARTS], typical_ms[0], typical_ms[1], typical_ms[2],
+           1e3 * samples / typical_ms[PARTS], loss);
     end(&w);
     device_close(device);
     ps_network_destroy(model);
