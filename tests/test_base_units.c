@@ -50,7 +50,8 @@ static void bad_sizes(void **state) {
         assert_int_equal(bytes, -7);
     }
     int64_t bytes;
-    assert_status(units_parse_size("12q", "--memory", &bytes, &test_error), PS_USAGE, "'12q' is not a size; accepted are");
+    assert_status(units_parse_size("12q", "--memory", &bytes, &test_error), PS_USAGE,
+                  "'12q' is not a size; accepted are 1024, 512MiB");
     assert_int_equal(units_parse_size("12q", "--memory", &bytes, NULL), PS_USAGE);
 }
 
@@ -73,9 +74,11 @@ static void rates_and_times(void **state) {
         assert_true(fabs(value - times[i].wanted) <= 1e-12 * times[i].wanted);
     }
     assert_status(units_parse_rate("100", "--bandwidth", &value, &test_error), PS_USAGE, "100Mbit/s");
-    assert_status(units_parse_rate("100Mb/s", "--bandwidth", &value, &test_error), PS_USAGE, "'100Mb/s' is not a rate");
+    assert_status(units_parse_rate("100Mb/s", "--bandwidth", &value, &test_error), PS_USAGE,
+                  "'100Mb/s' is not a rate; accepted are 100Mbit/s");
     assert_status(units_parse_rate("9e9GB/s", "--bandwidth", &value, &test_error), PS_USAGE, "too much");
-    assert_status(units_parse_time("5", "--latency", &value, &test_error), PS_USAGE, "'5' is not a time");
+    assert_status(units_parse_time("5", "--latency", &value, &test_error), PS_USAGE,
+                  "'5' is not a time; accepted are 50us, 1.5ms");
     assert_status(units_parse_time("-5s", "--latency", &value, &test_error), PS_USAGE, "--latency");
     assert_status(units_parse_time("1e12h", "--latency", &value, &test_error), PS_USAGE, "too much");
 }
