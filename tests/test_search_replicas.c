@@ -70,6 +70,7 @@ static void instance_open(struct search_case *instance, struct random_key key, i
         1 +
         (int)random_below(key, n++, (uint64_t)(replicate || instance->layers > WORKERS_MAX ? WORKERS_MAX : instance->layers));
     assert_ok(cluster_create(instance->workers, unlike_links ? 1 + instance->workers : 1, &instance->cluster, &test_error));
+    instance->cluster->overlap = !replicate || round % 5 < 3;
     int64_t limit = limited ? 10000 + (int64_t)random_below(key, n++, 300000) : 0;
     for (int w = 0; w < instance->workers; w++) {
         struct cluster_device *device = &instance->cluster->devices[w];
@@ -117,6 +118,22 @@ static double share(int a, int r, int b, int q, int of) {
     return (double)met / of;
 }
 
+/* What the replica of stage s that sends and receives least takes for its transfers with another stage, per micro-batch. */
+static double least_transfers_s(const struct search_case *instance, const struct ps_plan *plan, int s, int other, bool flush) {
+    const struct plan_stage *here = &plan->stages[s], *there = &plan->stages[other];
+    const int64_t bytes = instance->profile->tables[0].layers[plan->stages[s < other ? s : other].last].size.output_bytes;
+    double least_s = INFINITY;
+    for (int i = 0; i < here->forward_count; i++) {
+        double own_s = 0;
+        for (int j = 0; j < there->forward_count; j++)
+            own_s += share(i, here->forward_count, j, there->forward_count, flush ? plan->micro_batches : 60) *
+                     (cluster_transfer_s(instance->cluster, here->forward[i], there->forward[j], bytes) +
+                      cluster_transfer_s(instance->cluster, there->forward[j], here->forward[i], bytes));
+        least_s = fmin(least_s, own_s);
+    }
+    return least_s;
+}
+
 static double objective_s(const struct search_case *instance, const struct ps_plan *plan) {
     bool flush = strcmp(plan->schedule, "1f1b-async") != 0;
     double most_s = 0;
@@ -139,7 +156,11 @@ static double objective_s(const struct search_case *instance, const struct ps_pl
             }
             slowest_s = fmax(slowest_s, work_s / device->speed);
         }
-        most_s = fmax(most_s, slowest_s + updates * cluster_ring_s(instance->cluster, stage->forward[0], r, bytes));
+        double own_s = slowest_s + updates * cluster_ring_s(instance->cluster, stage->forward[0], r, bytes);
+        for (int side = -1; side <= 1 && !instance->cluster->overlap; side += 2)
+            if (s + side >= 0 && s + side < plan->stage_count) own_s += least_transfers_s(instance, plan, s, s + side, flush);
+        most_s = fmax(most_s, own_s);
+        if (!instance->cluster->overlap) continue;
         for (int i = 0; s + 1 < plan->stage_count && i < r; i++)
             for (int j = 0; j < next->forward_count; j++) {
                 int from = stage->forward[i], to = next->forward[j];
