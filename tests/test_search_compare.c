@@ -257,6 +257,17 @@ static void test_automatic_codecs(void **state) {
     assert_int_equal(mixed->stages[1].wire.activation.codec, WIRE_NONE);
     assert_int_equal(mixed->stages[1].wire.gradient.codec, WIRE_NONE);
     ps_plan_destroy(mixed);
+    /* What is refused is named by its beginning. */
+    static const char *const wrong[][2] = {
+        {"activation=int8+sums=int8", "`wire`: 'sums=int8' is not activation=CODEC, gradient=CODEC or sum=CODEC"},
+        {"activations_of_all_layers_together_and_others=int8",
+         "`wire`: 'activations_of_all_layers_together_and_o' is not activation=CODEC"},
+        {"activation=int4+sum=int8", "'int4' is not none, bf16, int8 or topk:SHARE"}};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_plan_options refused = each;
+        refused.wire = wrong[w][0];
+        assert_status(ps_plan_find(profile, chain, &refused, &mixed, &test_error), PS_USAGE, wrong[w][1]);
+    }
     ps_cluster_destroy(chain);
     /* No codec makes a plan fit that has no room for the weights. */
     const struct ps_cluster_options small = {

@@ -228,6 +228,8 @@ static void refusals_name_layers(void **state) {
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "to 3000, ");
     options.method = "bipartition";
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "layer 3000 (");
+    options.module_depth = -1;
+    assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, "`module_depth`: -1 is negative");
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
 }

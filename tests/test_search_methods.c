@@ -3,6 +3,8 @@
  * neither beats, gap and time; its programs are verified; its workers hold it. Where nothing fits, it names the layer or stage,
  * what that needs and the limit.
  */
+#include <ctype.h>
+
 #include "program/lower.h"
 #include "search_support.h"
 
@@ -111,7 +113,8 @@ static void refusals_say_what_is_missing(void **state) {
             struct ps_plan *plan;
             if (options.replicate && !replicates(options.method)) continue;
             enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, &test_error);
-            if (status != PS_NO_PLAN || !(strstr(test_error.message, "layer") || strstr(test_error.message, "stage")) ||
+            if (status != PS_NO_PLAN || !isalpha((unsigned char)test_error.message[0]) ||
+                !(strstr(test_error.message, "layer") || strstr(test_error.message, "stage")) ||
                 !strstr(test_error.message, "needs ") || !strstr(test_error.message, "8.00 KiB") ||
                 strchr(test_error.message, '\n'))
                 fail_msg("%s on %d workers: status %d: %s", options.method, workers, (int)status, test_error.message);

@@ -11,6 +11,8 @@
 #include "support.h"
 #include "training_support.h"
 
+enum { HEARD_SIZE = 8192 };
+
 /* The times of a board are worked out, so they are the same everywhere. */
 static const struct ps_profile_options options = {
     .struct_size = sizeof options, .device = "fpga:vcu118", .micro_batches = (const int[]){2, 4, 8}, .micro_batch_count = 3};
@@ -23,6 +25,14 @@ static double largest_share(const struct ps_plan *plan) {
         all_s += plan->predicted.load_s[w];
     }
     return most_s / all_s;
+}
+
+/* Collects the lines of the log. */
+static void hear(void *context, enum ps_log_level level, const char *text) {
+    char *heard = context;
+    const size_t length = strlen(heard);
+    (void)level;
+    snprintf(heard + length, HEARD_SIZE - length, "%s\n", text);
 }
 
 /* The fastest of BaPipe's schedules and of the sizes of micro-batches that make up a mini-batch of 16. What is simulated is
@@ -92,14 +102,20 @@ static void test_split_plan_runs(void **state) {
     ps_profile_destroy(split);
 }
 
-/* A layer that is most of the network: split, it lets the pipeline run faster. */
+/* A layer that is most of the network: split, it lets the pipeline run faster, and that is said. */
 static void test_split_is_faster(void **state) {
     (void)state;
     struct ps_network *model;
     struct ps_profile *whole, *split;
+    char heard[HEARD_SIZE] = "";
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = heard, .level = PS_LOG_INFO, .line = hear};
+    struct ps_profile_options heard_options = options;
+    heard_options.log = &sink;
     assert_ok(ps_network_open("alexnet,classes=4", &model, &test_error));
     assert_ok(ps_profile_measure(model, &options, &whole, &test_error));
-    assert_ok(ps_profile_measure_split(model, &options, 3, &split, &test_error));
+    assert_ok(ps_profile_measure_split(model, &heard_options, 3, &split, &test_error));
+    const char *said = strstr(heard, "the slowest of 3 workers takes ");
+    assert_true(said && strstr(said, " for a micro-batch of 2 without splits, ") && strstr(said, " with splits\n"));
     struct ps_plan *before = find_plan(whole, 3), *after = find_plan(split, 3);
     assert_true(after->predicted.period_s < 0.95 * before->predicted.period_s);
     ps_plan_destroy(before);
@@ -137,10 +153,18 @@ static void test_unlike_workers(void **state) {
     struct ps_cluster *cluster;
     struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 2, .bandwidth_bytes_per_s = 1e12};
     assert_ok(ps_network_open("alexnet,classes=10", &model, &test_error));
+    char heard[HEARD_SIZE];
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = heard, .level = PS_LOG_INFO, .line = hear};
+    struct ps_profile_options heard_options = options;
+    heard_options.log = &sink;
     for (int c = 0; c < 3; c++) {
+        heard[0] = '\0';
         assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
         for (int w = 0; w < 2; w++) snprintf(cluster->devices[w].type, sizeof cluster->devices[w].type, "%s", types[c][w]);
-        assert_ok(ps_profile_measure_split_for(model, &options, cluster, &split, &test_error));
+        assert_ok(ps_profile_measure_split_for(model, &heard_options, cluster, &split, &test_error));
+        const bool needs = strstr(heard, "plans for this cluster need the profile of fpga:vcu129, too: penstock profile");
+        assert_int_equal(needs, c > 0);
+        assert_non_null(strstr(heard, "the slowest of 2 workers takes "));
         snprintf(names[c], sizeof names[c], "%s", split->model);
         assert_non_null(strstr(names[c], "split="));
         for (int d = 0; d < c; d++) assert_string_not_equal(names[c], names[d]);
@@ -152,8 +176,11 @@ static void test_unlike_workers(void **state) {
         ps_cluster_destroy(cluster);
     }
     machines.bandwidth_bytes_per_s = 1000;
+    heard[0] = '\0';
     assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
-    assert_ok(ps_profile_measure_split_for(model, &options, cluster, &split, &test_error));
+    assert_ok(ps_profile_measure_split_for(model, &heard_options, cluster, &split, &test_error));
+    assert_non_null(strstr(heard, "no boundary between 2 workers falls into a layer"));
+    assert_null(strstr(heard, "the slowest of"));
     assert_null(strstr(split->model, "split="));
     ps_profile_destroy(split);
     ps_cluster_destroy(cluster);

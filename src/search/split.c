@@ -81,11 +81,9 @@ static enum ps_status measure_split(const struct ps_network *whole, const char *
     return status;
 }
 
-enum ps_status ps_profile_measure_split_for(const struct ps_network *network, const struct ps_profile_options *options,
-                                            const struct ps_cluster *cluster, struct ps_profile **profile,
-                                            struct ps_error *error) {
-    struct ps_profile_options first = {0};
-    TRY(VERSIONED_TAKE(ps_profile_options, options, &first, error));
+static enum ps_status measure_splits(const struct ps_network *network, const struct ps_profile_options *options,
+                                     const struct ps_cluster *cluster, struct ps_profile **profile, struct ps_error *error) {
+    struct ps_profile_options first = *options;
     struct ps_profile *whole;
     struct text splits = {0};
     const char *name = ps_network_info(network).name;
@@ -105,6 +103,18 @@ enum ps_status ps_profile_measure_split_for(const struct ps_network *network, co
     ps_profile_destroy(whole);
     free(list);
     text_free(&splits);
+    return status;
+}
+
+enum ps_status ps_profile_measure_split_for(const struct ps_network *network, const struct ps_profile_options *options,
+                                            const struct ps_cluster *cluster, struct ps_profile **profile,
+                                            struct ps_error *error) {
+    struct ps_profile_options own = {0};
+    TRY(VERSIONED_TAKE(ps_profile_options, options, &own, error));
+    TRY(log_check(own.log, error));
+    const struct ps_log_sink *log = log_use(own.log);
+    const enum ps_status status = measure_splits(network, &own, cluster, profile, error);
+    log_restore(log);
     return status;
 }
 
