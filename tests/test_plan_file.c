@@ -380,6 +380,7 @@ static void cluster_broken(void **state) {
     } cases[] = {
         {CLUSTER("", "", ""), "devices: 0 devices"},
         {CLUSTER("{\"name\": \"a\"}, {\"name\": \"a\"}", "", ""), "devices[1]: name 'a' is also that of devices[0]"},
+        {CLUSTER("{\"name\": \"a\"}, {\"name\": \"*\"}", "", ""), "devices[1]: name '*' means any device"},
         {CLUSTER("{\"name\": \"a\", \"speed\": 0}", "", ""), "devices[0].speed: 0"},
         {CLUSTER("{\"name\": \"a\", \"memory_bytes\": -1}", "", ""), "devices[0].memory_bytes: -1"},
         {CLUSTER("{\"name\": \"a\", \"memory\": 1}", "", ""), "devices[0]: field 'memory' is not known"},

@@ -87,6 +87,7 @@ enum ps_status simulate_batch_factors(const struct ps_profile *profile, int batc
  * gradients, optimizer and workspace from the beginning.
  */
 
+/* NO_SLOT, -1, raises nothing. */
 static void raise_to(int *count, int slot) {
     if (slot >= *count) *count = slot + 1;
 }
@@ -95,8 +96,7 @@ static void raise_to(int *count, int slot) {
 static bool touch(struct stage_slots *slots, const struct instruction *instruction) {
     struct stage_slots before = *slots;
     for (int kind = 0; kind < BLOCK_KINDS; kind++)
-        if (instruction->block[kind] != NO_SLOT)
-            raise_to(stage_slots_place(slots, (enum block_kind)kind), instruction->block[kind]);
+        raise_to(stage_slots_place(slots, (enum block_kind)kind), instruction->block[kind]);
     raise_to(&slots->weights, instruction->slot);
     raise_to(&slots->weights, instruction->to);
     raise_to(&slots->weights, instruction->predict_to);
