@@ -187,36 +187,60 @@ static void schedules_of_contiguous_plans(void **state) {
     assert_true(scheduled > 200);
 }
 
+/* Stages of the special class at their least period, with a schedule if one was found. */
+struct scheduled {
+    struct instance instance;
+    struct madpipe_stage stages[16];
+    struct periodic_operation operations[64];
+    int count, operation_count;
+    int64_t period;
+    bool found;
+};
+
+static void find_schedule(struct scheduled *it, const struct madpipe *data) {
+    int nodes = 100000;
+    assert_ok(madpipe_schedule(data, it->stages, it->count, it->period, &nodes, it->operations, &it->operation_count,
+                               &it->found, &test_error));
+}
+
+static bool is_valid(const struct scheduled *it, const struct madpipe *data) {
+    return madpipe_schedule_valid(data, it->stages, it->count, it->period, it->operations, it->operation_count);
+}
+
+static void make_scheduled(struct scheduled *it, uint64_t number) {
+    it->found = false;
+    make_instance(&it->instance, number);
+    if (madpipe_special(&it->instance.data, 0, it->stages, &it->count, &it->period, &test_error) == PS_OK)
+        find_schedule(it, &it->instance.data);
+}
+
+static void free_scheduled(struct scheduled *it) {
+    test_error = (struct ps_error){0};
+    free_instance(&it->instance);
+}
+
 /* The verifier refuses what is not valid. */
 static void verifier(void **state) {
     (void)state;
     int refused = 0, tried = 0;
     for (uint64_t number = 0; number < 300; number++) {
-        struct instance instance;
-        struct madpipe_stage stages[16];
-        struct periodic_operation operations[64];
-        int count, operation_count, nodes = 100000;
-        int64_t period;
-        bool found = false;
-        make_instance(&instance, 40000 + number);
-        struct random_key key = test_key(50000 + number);
-        if (madpipe_special(&instance.data, 0, stages, &count, &period, &test_error) == PS_OK)
-            assert_ok(madpipe_schedule(&instance.data, stages, count, period, &nodes, operations, &operation_count, &found,
-                                       &test_error));
-        if (found && operation_count > 2) {
-            assert_true(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
+        struct scheduled it;
+        make_scheduled(&it, 40000 + number);
+        if (it.found && it.operation_count > 2) {
+            const struct madpipe *data = &it.instance.data;
+            assert_true(is_valid(&it, data));
             /* A backward that starts before its forward has ended; a first stage that holds a batch for ever. */
-            int o = find_backward(operations, operation_count, (int)random_below(key, 0, (uint64_t)count));
-            int64_t kept = operations[o].start_ns;
-            operations[o].start_ns = 0;
-            assert_false(madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count));
-            operations[o].start_ns = kept;
-            operations[find_backward(operations, operation_count, 0)].start_ns += 1000 * period;
+            int stage = (int)random_below(test_key(50000 + number), 0, (uint64_t)it.count);
+            int o = find_backward(it.operations, it.operation_count, stage);
+            int64_t kept = it.operations[o].start_ns;
+            it.operations[o].start_ns = 0;
+            assert_false(is_valid(&it, data));
+            it.operations[o].start_ns = kept;
+            it.operations[find_backward(it.operations, it.operation_count, 0)].start_ns += 1000 * it.period;
             tried++;
-            refused += !madpipe_schedule_valid(&instance.data, stages, count, period, operations, operation_count);
+            refused += !is_valid(&it, data);
         }
-        test_error = (struct ps_error){0};
-        free_instance(&instance);
+        free_scheduled(&it);
     }
     assert_true(tried > 100 && refused > tried / 2); /* without bytes to keep a batch may stay */
 }
@@ -227,33 +251,21 @@ static void memory_to_the_byte(void **state) {
     (void)state;
     int tried = 0, others = 0;
     for (uint64_t number = 0; number < 400; number++) {
-        struct instance instance;
-        struct madpipe_stage stages[16];
-        struct periodic_operation operations[64];
-        int count, operation_count, nodes = 100000;
-        int64_t period;
-        bool found = false;
-        make_instance(&instance, 95000 + number);
-        if (madpipe_special(&instance.data, 0, stages, &count, &period, &test_error) == PS_OK)
-            assert_ok(madpipe_schedule(&instance.data, stages, count, period, &nodes, operations, &operation_count, &found,
-                                       &test_error));
-        if (found) {
-            struct madpipe tight = instance.data;
-            while (tight.limit_bytes > 0 && madpipe_schedule_valid(&tight, stages, count, period, operations, operation_count))
-                tight.limit_bytes--;
-            for (int less = 0; less < 2; less++) {
-                tight.limit_bytes += less ? -1 : 1;
-                nodes = 100000;
-                assert_ok(
-                    madpipe_schedule(&tight, stages, count, period, &nodes, operations, &operation_count, &found, &test_error));
-                assert_true(less || found);
-                if (found) assert_true(madpipe_schedule_valid(&tight, stages, count, period, operations, operation_count));
-                others += less && found;
-            }
+        struct scheduled it;
+        make_scheduled(&it, 95000 + number);
+        if (it.found) {
+            struct madpipe tight = it.instance.data;
+            while (tight.limit_bytes > 0 && is_valid(&it, &tight)) tight.limit_bytes--;
+            tight.limit_bytes++;
+            find_schedule(&it, &tight);
+            assert_true(it.found && is_valid(&it, &tight));
+            tight.limit_bytes--;
+            find_schedule(&it, &tight);
+            assert_true(!it.found || is_valid(&it, &tight));
+            others += it.found;
             tried++;
         }
-        test_error = (struct ps_error){0};
-        free_instance(&instance);
+        free_scheduled(&it);
     }
     print_message("%d of %d with a byte less\n", others, tried);
     assert_true(tried > 100 && others < tried);
