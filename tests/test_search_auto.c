@@ -48,7 +48,7 @@ static void test_never_worse(void **state) {
     (void)state;
     static const int sizes[] = {2, 4, 8};
     int by_planner = 0;
-    for (uint64_t round = 0; round < 25; round++) {
+    for (uint64_t round = 0; round < 12; round++) {
         if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(round);
         int workers = 1 + (int)random_below(key, 1000, 5);
