@@ -54,6 +54,8 @@ void test_file_write(const char *path, const void *data, size_t size);
 /* Compares what is now written with a file that was looked at by eye; with PENSTOCK_REGENERATE=1 writes it anew first. Takes
  * `text`. */
 void test_golden(const char *path, char *text);
+/* The same of what the file begins with, for tests that make less of it where they are slow. */
+void test_golden_begins(const char *path, char *text);
 
 /* "$PENSTOCK_DATA/NAME" in `path`, or a skipped test where the variable is not set or there is no such file. */
 const char *test_data(const char *name, char path[4096]);

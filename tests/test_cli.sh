@@ -356,7 +356,7 @@ done
 
 begins "plans for comparison, and comparisons"
 refused 2 "--replicate: method uniform has no replicas" plan --profile even.csv --workers 2 --method uniform --replicate
-refused 2 "--replicate: method madpipe has no replicas; pipedream, " plan --profile even.csv --workers 2 --method madpipe --replicate
+refused 2 "--replicate: method madpipe has no replicas; auto, pipedream, " plan --profile even.csv --workers 2 --method madpipe --replicate
 refused 2 "--paper-cost: method auto" plan --profile even.csv --workers 2 --paper-cost
 refused 2 "--batch: 3 samples" plan --profile even.csv --workers 2 --batch 3
 sed 's/^layer1,0.001/layer1,0.030/' even.csv >heavy.csv

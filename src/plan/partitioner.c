@@ -107,7 +107,7 @@ enum ps_status partition_check_memory(const struct partition_problem *problem, c
     char needs[32], limit[32];
     error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s') needs %s, but worker %d has %s", worst,
               cost_table_first(problem->costs, worst_first) + 1, cost_table_last(problem->costs, last[worst]) + 1,
-              problem->costs->layers[worst_first].name, problem->costs->layers[last[worst]].name,
+              cost_table_first_name(problem->costs, worst_first), cost_table_last_name(problem->costs, last[worst]),
               text_bytes(worst_bytes, needs), partition_worker(problem, worst),
               text_bytes(partition_memory_limit(problem, worst), limit));
     hint_table(problem, last, error);

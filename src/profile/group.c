@@ -50,6 +50,7 @@ static enum ps_status group_device(const struct ps_profile *profile, const int *
         tables[t].layers = layers;
         tables[t].layer_count = count;
         tables[t].group_last = group_last;
+        tables[t].group_layers = from->layers;
         for (int g = 0; g < count; g++) layers[g] = join(from->layers, cost_table_first(&tables[t], g), last[g]);
     }
     TRY(ties_copy(&profile->ties, &made->arena, &made->ties, error));

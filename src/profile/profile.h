@@ -38,7 +38,10 @@ struct cost_table {
     double wire_s[WIRE_CODECS][2]; /* seconds to encode a number, and to decode it; 0: not known */
     int layer_count;
     struct layer_cost *layers;
-    const int *group_last; /* if its layers are groups of another table's (profile_group): the last layer of each; else NULL */
+    /* If its layers are groups of another table's (profile_group): the last layer of each, and that table's layers, borrowed;
+     * else NULL. */
+    const int *group_last;
+    const struct layer_cost *group_layers;
     const struct ties
         *ties; /* its profile's; NULL: the first and the last layer share their tied_bytes (0: nothing is shared) */
 };
@@ -49,6 +52,13 @@ static inline int cost_table_first(const struct cost_table *table, int layer) {
 }
 static inline int cost_table_last(const struct cost_table *table, int layer) {
     return table->group_last ? table->group_last[layer] : layer;
+}
+/* The names of these layers. */
+static inline const char *cost_table_first_name(const struct cost_table *table, int layer) {
+    return table->group_last ? table->group_layers[cost_table_first(table, layer)].name : table->layers[layer].name;
+}
+static inline const char *cost_table_last_name(const struct cost_table *table, int layer) {
+    return table->group_last ? table->group_layers[table->group_last[layer]].name : table->layers[layer].name;
 }
 
 /* A length of micro-batches: the share of micro-batches with this length, and the time of their forwards and backwards relative

@@ -23,9 +23,7 @@ static enum ps_status check_options(const struct search *search, const struct pl
         return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);
     if (options->replicate && !planner->replicates)
-        return error_set(error, PS_USAGE,
-                         "`replicate`: method %s has no replicas; pipedream, pipedream-paper and data-parallel have",
-                         planner->name);
+        return error_set(error, PS_USAGE, "`replicate`: method %s has no replicas; " SEARCH_REPLICATING " have", planner->name);
     if (planner->only_replicas && !options->replicate)
         return error_set(error, PS_USAGE, "`method` %s: gives every worker a replica; allow replicas with `replicate`",
                          planner->name);

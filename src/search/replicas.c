@@ -459,8 +459,8 @@ static enum ps_status refuse(struct choices *shapes, struct ps_error *error) {
     if (replicas > 1) snprintf(more, sizeof more, " with %d replicas", replicas);
     return error_set(error, PS_NO_PLAN, "stage %d (layers %d to %d, '%s' to '%s')%s needs %s, but worker %d has %s",
                      worst_stage, cost_table_first(problem->costs, first + 1) + 1, cost_table_last(problem->costs, last) + 1,
-                     problem->costs->layers[first + 1].name, problem->costs->layers[last].name, more, text_bytes(needed, needs),
-                     worst, text_bytes(problem->cluster->devices[worst].memory_bytes, has));
+                     cost_table_first_name(problem->costs, first + 1), cost_table_last_name(problem->costs, last), more,
+                     text_bytes(needed, needs), worst, text_bytes(problem->cluster->devices[worst].memory_bytes, has));
 }
 
 enum ps_status search_replica_shapes(const struct search *search, const struct planner_problem *problem,

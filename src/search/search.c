@@ -151,11 +151,6 @@ static bool leaves_idle(const struct ps_plan_options *options) {
     return partitioner_find(options->method, &named, NULL) == PS_OK && named->leaves_idle;
 }
 
-void search_report_idle(const struct ps_plan *plan, int workers) {
-    int busy = plan_busy_workers(plan);
-    if (busy < workers) log_info("%d of %d workers idle: a cut there costs more than it gains", workers - busy, workers);
-}
-
 bool search_may_replicate(const char *method) {
     const struct planner *planner = search_is_auto(method) ? NULL : planner_find(method);
     bool named = search_is_bapipe(method) || (method && strcmp(method, planner_pipedream.name) == 0);
@@ -219,7 +214,6 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
 static enum ps_status try_recomputing(const struct search *search, struct search_best *best, struct ps_error *error) {
     const int most = search->near ? 1 : (int)number_smaller(search->cluster->workers, search->profile->tables[0].layer_count);
     enum ps_status found = PS_NO_PLAN;
-    bool recomputes = false;
     for (int workers = most; workers >= 1; workers--) {
         struct search one = *search;
         struct search_best other = {0};
@@ -231,7 +225,6 @@ static enum ps_status try_recomputing(const struct search *search, struct search
                                                          best->simulation->info.throughput_samples_per_s)) {
             search_best_free(best);
             *best = other;
-            recomputes = true;
         } else {
             search_best_free(&other);
         }
@@ -240,7 +233,6 @@ static enum ps_status try_recomputing(const struct search *search, struct search
         if (error) *error = said;
         return status;
     }
-    if (recomputes) log_info("memory: stages recompute their forward");
     return found;
 }
 
@@ -290,7 +282,6 @@ static enum ps_status search_all(const struct search *search, struct ps_plan **p
         if (best) status = PS_OK;
     }
     if (status == PS_OK) {
-        search_report_idle(best, search->cluster->workers);
         *plan = best;
     } else if (error) {
         *error = refusal;
@@ -320,16 +311,11 @@ static enum ps_status plan_layers(const struct ps_profile *profile, const struct
     };
     TRY(cluster_check_types(cluster, &profile->tables[0], error));
     const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
-    if (planner) {
-        TRY(search_planner(&search, planner, plan, error));
-        if (!planner->baseline) search_report_idle(*plan, cluster->workers);
-        return PS_OK;
-    }
+    if (planner) return search_planner(&search, planner, plan, error);
     const struct partitioner *named;
     if (!search_is_auto(options->method)) TRY(partitioner_find(options->method, &named, error));
     if (options->replicate && !search_may_replicate(options->method))
-        return error_set(error, PS_USAGE,
-                         "`replicate`: method %s has no replicas; pipedream, pipedream-paper, bapipe and auto have",
+        return error_set(error, PS_USAGE, "`replicate`: method %s has no replicas; " SEARCH_REPLICATING " have",
                          options->method);
     if (options->replicate && !search_is_auto(options->method) && !search_is_bapipe(options->method))
         return search_planner(&search, &planner_pipedream, plan, error);
@@ -396,12 +382,24 @@ static enum ps_status take_options(const struct ps_plan_options *options, struct
     return log_check(own->log, error);
 }
 
+/* What the user may not have meant. */
+static void say_of_plan(const struct ps_plan *plan, const struct ps_plan_options *options, int workers) {
+    const struct planner *planner = search_is_auto(options->method) ? NULL : planner_find(options->method);
+    const int idle = workers - plan_busy_workers(plan);
+    int recomputing = 0;
+    for (int s = 0; s < plan->stage_count; s++) recomputing += plan->stages[s].recompute;
+    if (recomputing > 0 && !options->recompute) log_info("memory: stages recompute their forward");
+    if (idle > 0 && !(planner && planner->baseline))
+        log_info("%d of %d workers idle: a cut there costs more than it gains", idle, workers);
+}
+
 enum ps_status search_find_plan(const struct ps_profile *profile, const struct ps_cluster *cluster,
                                 const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options own;
     TRY(take_options(options, &own, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
+    if (status == PS_OK) say_of_plan(*plan, &own, cluster->workers);
     log_restore(log);
     return status;
 }
@@ -423,6 +421,7 @@ enum ps_status ps_plan_find(const struct ps_profile *profile, const struct ps_cl
     TRY(take_options(options, &own, error));
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = search_wire(profile, cluster, &own, find_plan, plan, error);
+    if (status == PS_OK) say_of_plan(*plan, &own, cluster->workers);
     if (status == PS_OK && cluster->here) warn_memory(*plan);
     if (status == PS_OK) search_say_one_worker(profile, cluster, &own, find_plan, *plan);
     if (status == PS_NO_PLAN && error) search_hint_fits(profile, cluster, &own, find_plan, error);

@@ -203,11 +203,11 @@ void search_name_need(const struct planner_problem *problem, struct ps_error *er
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
-/* Says so if the plan leaves workers idle. */
-void search_report_idle(const struct ps_plan *plan, int workers);
-bool search_is_auto(const char *name);         /* "auto" or NULL */
-bool search_is_bapipe(const char *name);       /* BaPipe's method, which has schedules and an alternative of its own */
-bool search_may_replicate(const char *method); /* returns true if its plans may have replicas */
+bool search_is_auto(const char *name);   /* "auto" or NULL */
+bool search_is_bapipe(const char *name); /* BaPipe's method, which has schedules and an alternative of its own */
+/* The methods whose plans may have replicas. */
+#define SEARCH_REPLICATING "auto, pipedream, bapipe, pipedream-paper and data-parallel"
+bool search_may_replicate(const char *method);
 bool search_has_limit(const struct ps_cluster *cluster, int workers);
 
 /* Plans with a periodic schedule of their own: those of madpipe, and cuts that hold more micro-batches than 1F1B does. */

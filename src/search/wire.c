@@ -25,6 +25,7 @@ struct wire_search {
     const struct ps_cluster *cluster;
     const struct ps_plan_options *options;
     search_find *find;
+    bool *said; /* a plan was looked for: the others are without a word but progress, so that no line comes twice */
 };
 
 /* What a plan is given everywhere. */
@@ -54,6 +55,24 @@ static enum ps_status predict(const struct wire_search *search, struct ps_plan *
     return status;
 }
 
+static void pass_progress(void *to, const char *what, double done, double total, const char *detail) {
+    const struct ps_log_sink *own = log_use(NULL);
+    log_restore(to);
+    log_progress(what, done, total, "%s", detail);
+    log_restore(own);
+}
+
+static enum ps_status look_for(const struct wire_search *search, const struct ps_cluster *cluster,
+                               const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    const struct ps_log_sink *before = log_use(NULL);
+    const struct ps_log_sink quiet = {.struct_size = sizeof quiet, .context = (void *)before, .progress = pass_progress};
+    if (*search->said) log_use(&quiet);
+    enum ps_status status = search->find(search->profile, cluster, options, plan, error);
+    log_restore(before);
+    *search->said = true;
+    return status;
+}
+
 static enum ps_status plan_by(const struct wire_search *search, const char *method, const struct wires *wires,
                               struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan_options options = *search->options;
@@ -63,7 +82,7 @@ static enum ps_status plan_by(const struct wire_search *search, const char *meth
     struct ps_plan *made = NULL;
     TRY(cluster_copy(search->cluster, &faster, error));
     for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saved;
-    enum ps_status status = search->find(search->profile, faster, &options, &made, error);
+    enum ps_status status = look_for(search, faster, &options, &made, error);
     ps_cluster_destroy(faster);
     for (int s = 0; status == PS_OK && s < made->stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
@@ -234,7 +253,8 @@ enum ps_status search_check_wire(const char *text, struct ps_error *error) {
 enum ps_status search_wire(const struct ps_profile *profile, const struct ps_cluster *cluster,
                            const struct ps_plan_options *options, search_find *find, struct ps_plan **plan,
                            struct ps_error *error) {
-    const struct wire_search search = {profile, cluster, options, find};
+    bool said = false;
+    const struct wire_search search = {profile, cluster, options, find, &said};
     struct wires wires = {0};
     bool chooses;
     TRY(parse(options->wire ? options->wire : "none", &wires, &chooses, error));

@@ -708,8 +708,9 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
     if (status == PS_OK) {
         status = find_least(&search, i, j, &period_ns, error);
         if (status == PS_NO_PLAN)
-            error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", search.data.layers,
-                      problem->workers);
+            error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d worker%s fits their memory",
+                      cost_table_last(problem->costs, search.data.layers - 1) + 1, problem->workers,
+                      text_plural(problem->workers));
     }
     search.data.paper_boundaries = problem->paper_cost;
     search.data.boundary_factor = 1;

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "plan/planners/bipartition.h"
 
 #define STATES_MAX ((size_t)1 << 28)
@@ -120,8 +121,8 @@ static enum ps_status fill(struct table *table, struct planner_answer *answer, s
     TRY(arena_check(arena, "the table of the planner", error));
     for (size_t p = 0; p < states; p++) table->parts[p].period_ns = -1;
     if (isinf(least(table, &all)))
-        return error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d workers fits their memory", data->layers,
-                         data->workers);
+        return error_set(error, PS_NO_PLAN, "no bi-partition of %d layers over %d worker%s fits their memory", data->layers,
+                         data->workers, text_plural(data->workers));
     read_cuts(table, &all, 0, i, j);
     i[data->workers] = j[data->workers] = data->layers;
     return bipartition_answer(data, i, j, answer, error);

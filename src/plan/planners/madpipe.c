@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 /*
  * From a plan with a schedule to a better one near it: stages change their ends, and stages of the special worker are inserted,
@@ -449,8 +450,8 @@ static enum ps_status solve_data(struct madpipe *data, struct scratch *scratch, 
     if (status == PS_NO_PLAN && bound_ns >= best->period_ns && best->operation_count == 0) return status;
     if (status == PS_NO_PLAN && best->operation_count == 0)
         return error_set(error, PS_NO_PLAN,
-                         "no contiguous plan for %d workers fits their memory, and no schedule was found for another",
-                         data->workers);
+                         "no contiguous plan for %d worker%s fits their memory, and no schedule was found for another",
+                         data->workers, text_plural(data->workers));
     TRY(madpipe_answer(data, best, answer, error));
     answer->lower_bound_s = (double)(bound_ns < best->period_ns ? bound_ns : best->period_ns) / 1e9;
     return PS_OK;

@@ -105,13 +105,13 @@ static enum ps_status no_plan(const struct madpipe *data, struct ps_error *error
         if (madpipe_memory(data, l, l + 1, 1) > madpipe_memory(data, worst, worst + 1, 1)) worst = l;
     char needs[32], limit[32];
     int64_t alone = madpipe_memory(data, worst, worst + 1, 1);
-    error_set(error, PS_NO_PLAN, "no plan for %d workers fits their memory of %s", data->workers,
+    error_set(error, PS_NO_PLAN, "no plan for %d worker%s fits their memory of %s", data->workers, text_plural(data->workers),
               text_bytes(data->limit_bytes, limit));
     if (alone > data->limit_bytes)
         return error_set(error, PS_NO_PLAN,
-                         "no plan for %d workers fits their memory of %s; layer %d ('%s') needs %s by itself "
+                         "no plan for %d worker%s fits their memory of %s; layer %d ('%s') needs %s by itself "
                          "with one activation",
-                         data->workers, limit, cost_table_last(data->problem->costs, worst) + 1,
+                         data->workers, text_plural(data->workers), limit, cost_table_last(data->problem->costs, worst) + 1,
                          data->problem->costs->layers[worst].name, text_bytes(alone, needs));
     return PS_NO_PLAN;
 }

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "plan/planners/madpipe.h"
 
 enum { LOADS = 101, MEMORIES = 11, DELAYS = 51, ROUNDS = 10, NODES = 20000 };
@@ -191,8 +192,8 @@ static enum ps_status solve_data(const struct madpipe *data, struct grid *grid, 
         TRY(madpipe_schedule_least(data, stages, count, data->time_ns[data->layers] / data->workers - 1, NODES, &nodes,
                                    operations, best, error));
     if (best->operation_count == 0)
-        return error_set(error, PS_NO_PLAN, "the published grid finds no plan for %d workers that fits their memory",
-                         data->workers);
+        return error_set(error, PS_NO_PLAN, "the published grid finds no plan for %d worker%s that fits their memory",
+                         data->workers, text_plural(data->workers));
     return madpipe_answer(data, best, answer, error);
 }
 
