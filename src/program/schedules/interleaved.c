@@ -42,7 +42,6 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
     int workers = programs->stages / per_worker;
     int total = (programs->micro_batches + workers - 1) / workers * workers * per_worker;
     int ahead = 2 * (workers - 1 - place) + (per_worker - 1) * workers;
-    if (ahead > total) ahead = total;
     for (int batch = 0; batch < programs->batches; batch++) {
         struct walk walk = {.workers = workers,
                             .per_worker = per_worker,
@@ -50,7 +49,7 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
                             .first = batch * programs->micro_batches,
                             .micro_batches = programs->micro_batches};
         for (int i = 0; i < total + ahead; i++) {
-            if (i < total) TRY(append(&walk, OP_F, i, program, error));
+            TRY(append(&walk, OP_F, i, program, error));
             if (i >= ahead) TRY(append(&walk, OP_B, i - ahead, program, error));
         }
     }
