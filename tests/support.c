@@ -91,13 +91,14 @@ void test_file_write(const char *path, const void *data, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* The first `length` bytes of `text`, the end of which counts, against the file's. */
+/* The first `length` bytes of `text`, and its end if they include it, against those of the file. */
 static void compare_golden(const char *path, char *text, size_t length) {
     char *wanted;
     size_t size;
     assert_ok(file_read(path, 1 << 20, &wanted, &size, &test_error));
     for (size_t at = 0, line = 1; at < length && at <= size; at++) {
-        if (text[at] != wanted[at]) fail_msg("%s: line %zu is now: %.120s", path, line, text + at);
+        if (text[at] != wanted[at])
+            fail_msg("%s: line %zu is now: %.120s\n(if so it should be: PENSTOCK_REGENERATE=1)", path, line, text + at);
         line += wanted[at] == '\n';
     }
     free(wanted);
