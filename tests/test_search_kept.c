@@ -1,8 +1,8 @@
 /*
  * What is found stays found: the plans of fixed cases over all methods, schedules, policies, codecs, links and memory limits,
  * with what is simulated of them, are those in golden/plans.txt. A change that finds better ones, or says it better, writes it
- * anew, and is judged by the difference: PENSTOCK_REGENERATE=1 build/release/tests/test_search_kept     writes
- * tests/golden/plans.txt anew
+ * anew, and is judged by the difference.
+ *   PENSTOCK_REGENERATE=1 build/release/tests/test_search_kept     writes tests/golden/plans.txt anew
  */
 #include "base/text.h"
 #include "plan/planner.h"
