@@ -29,7 +29,14 @@ static void sizes(void **state) {
         {"1TB", 1000000000000},
         {"1TiB", 1099511627776},
         {"1e3kB", 1000000},
+        {"5MB", 5000000},
+        {"2kiB", 2048},
+        {"3MiB", 3145728},
+        {"2K", 2048},
+        {"2k", 2048},
+        {"3M", 3145728},
         {"1G", 1073741824},
+        {"2T", 2199023255552},
         {"9007199254740993", 9007199254740993}, /* 2^53 + 1, which is no double */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -62,7 +69,9 @@ static void rates_and_times(void **state) {
         double wanted;
     } rates[] =
         {{"8bit/s", 1},    {"100Mbit/s", 12.5e6}, {"100Gbps", 12.5e9}, {"10G", 1.25e9},    {"56kbps", 7000}, {"1Gbit/s", 125e6},
-         {"12GB/s", 12e9}, {"1.5MiB/s", 1572864}, {"5kbit/s", 625},    {"2GiB/s", 0x1p31}, {"0", 0}},
+         {"12GB/s", 12e9}, {"1.5MiB/s", 1572864}, {"5kbit/s", 625},    {"2GiB/s", 0x1p31}, {"7B/s", 7},      {"2kB/s", 2000},
+         {"3MB/s", 3e6},   {"2KiB/s", 2048},      {"16bps", 2},        {"8Kbps", 1000},    {"2Mbps", 25e4},  {"2Tbps", 25e10},
+         {"4K", 500},      {"4k", 500},           {"2M", 25e4},        {"2T", 25e10},      {"0", 0}},
       times[] = {{"50us", 50e-6}, {"1.5ms", 1.5e-3}, {"2s", 2}, {"3ns", 3e-9}, {"2min", 120}, {"1h", 3600}, {"0", 0}};
     double value;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
