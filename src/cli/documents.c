@@ -286,7 +286,6 @@ static void put_bash(FILE *out, const struct command *const *commands) {
     fputs("# Completions of penstock for bash.\n"
           "_penstock() {\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} before= words= kind= list=\n"
-          "    COMPREPLY=()\n"
           "    if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '",
