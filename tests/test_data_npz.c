@@ -47,6 +47,7 @@ struct archive_change {
     uint64_t checksum; /* likewise */
     uint64_t entries;
     uint64_t offset;
+    uint64_t comment; /* length of what is not there: the entry reaches behind the directory */
     size_t cut; /* bytes missing at the end */
     bool twice;
 };
@@ -82,7 +83,9 @@ static struct bytes archive(const struct bytes *content, const char *name, struc
         put(&made, packed.size, 4);
         put(&made, content->size + change.size, 4);
         put(&made, strlen(name), 2);
-        put(&made, 0, 12);
+        put(&made, 0, 2);
+        put(&made, change.comment, 2);
+        put(&made, 0, 8);
         put(&made, change.offset, 4);
         put(&made, 0, 0);
         put_text(&made, name, strlen(name));
@@ -276,6 +279,7 @@ static void damaged_archives_are_named(void **state) {
         {{.entries = 1}, "directory lies outside"},
         {{.offset = 1}, "not where the archive's directory says"},
         {{.offset = 100000}, "not where the archive's directory says"},
+        {{.comment = 1}, "directory is damaged"},
         {{.cut = 3}, "neither an .npz file nor an .npy file"},
         {{.twice = true}, "there twice"},
     };
