@@ -45,6 +45,12 @@ static void test_links(void **state) {
     assert_float_equal(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
     assert_float_equal(emulation_carry(NULL, 0, 7), 7, 0);
     emulation_destroy(emulation);
+    /* Where the other end is in another process, the sizes of the end that is here say how much comes. */
+    const struct stage_sizes here[3] = {{0}, sizes[1], {0}};
+    assert_ok(emulation_create(cluster, programs, &routes, here, &emulation, &test_error));
+    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
+    assert_float_equal(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 10.75, 1e-12);
+    emulation_destroy(emulation);
     routes_free(&routes);
     ps_programs_destroy(programs);
     ps_cluster_destroy(cluster);
