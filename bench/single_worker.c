@@ -5,8 +5,9 @@
  *     single_worker [MODEL [BATCH [THREADS [STEPS [layers]]]]]
  *
  * prints the median of a step and of its parts in milliseconds; with `layers` also forward and backward of each layer alone.
- * With TAKE=least it is the least of the steps instead, for a machine that others slow down. With PROCESSOR_TIME set they are
- * of the processor's time, of all threads together, which other programs hardly change.
+ * DEVICE is the device (cpu). On one with a queue of its own the times are between moments of the queue, which the host fills
+ * ahead. With TAKE=least it is the least of the steps instead, for a machine that others slow down. With PROCESSOR_TIME set
+ * they are of the processor's time, of all threads together, which other programs hardly change.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,26 +25,39 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* One training step; `seconds` gets forward, backward, update. */
-static double train(struct worker *w, int64_t number, double seconds[PARTS]) {
+/* What is measured between: the processor's time, or a moment of the device's queue. */
+struct boundary {
+    double time;
+    struct moment moment;
+};
+
+static struct boundary boundary(const struct worker *w) {
+    if (w->device->type->time_of) return (struct boundary){.moment = device_mark(w->device)};
+    return (struct boundary){.time = now()};
+}
+
+/* One training step, with its boundaries before forward, backward and update, and behind it. */
+static void train(struct worker *w, int64_t number, struct stage_result *result, struct boundary at[PARTS + 1]) {
     struct ps_error error = {0};
     struct stage_step step = {.step = (uint64_t)number,
                               .target = w->labels,
                               .gradient_scale = 1.0f / (float)w->label_count,
                               .training = true,
                               .update_statistics = true};
-    struct stage_result result;
-    double begin = now();
-    check(stage_forward(w->stage, &w->blocks, &step, &result, &error), &error);
-    double forward = now();
+    at[0] = boundary(w);
+    check(stage_forward(w->stage, &w->blocks, &step, result, &error), &error);
+    at[1] = boundary(w);
     check(stage_backward(w->stage, &w->blocks, &step, STAGE_BOTH, &error), &error);
-    double backward = now();
+    at[2] = boundary(w);
     const struct optimizer *rule;
     check(optimizer_find("sgdm", &rule, &error), &error);
     update(w, rule, number);
-    double done = now();
-    seconds[0] = forward - begin, seconds[1] = backward - forward, seconds[2] = done - backward;
-    return result.loss / (double)w->label_count;
+    at[3] = boundary(w);
+    check(device_check(w->device, &error), &error);
+}
+
+static double time_of(const struct worker *w, const struct boundary *at) {
+    return w->device->type->time_of ? w->device->type->time_of(&at->moment) : at->time;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -61,15 +75,16 @@ static double median_or_least(double *values, int count) {
 /* Typical times of forward, backward, update and their sum, in milliseconds. Returns the last loss. */
 static double measure(struct worker *w, int steps, double typical_ms[PARTS + 1]) {
     static double times[PARTS + 1][STEPS_MAX];
-    double loss = 0, seconds[PARTS];
-    for (int i = -WARMUP; i < steps; i++) {
-        loss = train(w, i + WARMUP + 1, seconds);
-        if (i < 0) continue;
-        for (int p = 0; p < PARTS; p++) times[p][i] = 1e3 * seconds[p];
+    static struct boundary at[STEPS_MAX][PARTS + 1];
+    struct stage_result result;
+    for (int i = -WARMUP; i < steps; i++) train(w, i + WARMUP + 1, &result, at[i < 0 ? 0 : i]);
+    device_finish(w->device);
+    for (int i = 0; i < steps; i++) {
+        for (int p = 0; p < PARTS; p++) times[p][i] = 1e3 * (time_of(w, &at[i][p + 1]) - time_of(w, &at[i][p]));
         times[PARTS][i] = times[0][i] + times[1][i] + times[2][i];
     }
     for (int p = 0; p <= PARTS; p++) typical_ms[p] = median_or_least(times[p], steps);
-    return loss;
+    return result.loss / (double)w->label_count;
 }
 
 /* Layers of one kind: how many, seconds of forward and backward, arithmetic, and bytes of the values and gradients at their
@@ -200,7 +215,8 @@ int main(int argc, char **argv) {
     struct ps_network *model;
     struct device *device;
     check(ps_network_open(spec, &model, &error), &error);
-    check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
+    const char *name = getenv("DEVICE");
+    check(device_open(name ? name : "cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
     device->type->attach(device);
     struct kind kinds[OPERATOR_COUNT];
     const bool layers = argc > 5 && strcmp(argv[5], "layers") == 0, roofline = argc > 5 && strcmp(argv[5], "roofline") == 0;

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "compute/stage.h"
@@ -51,7 +52,11 @@ static inline void fill(enum number_type type, void *values, int64_t count) {
 /* The values of a cut; what are tokens gets such, none of them padding. */
 static inline void fill_cut(const struct worker *w, const struct ps_network *model, int cut, void *block) {
     const struct graph *graph = model->graph;
-    char *place = block;
+    size_t bytes = 1;
+    for (int i = 0; i < graph_cut_count(graph, cut); i++)
+        bytes += memory_align((size_t)(w->samples * graph_value_bytes(graph, graph_cut_values(graph, cut)[i])));
+    char *values = malloc(bytes), *place = values;
+    if (values == NULL) exit(PS_OUT_OF_MEMORY);
     for (int i = 0; i < graph_cut_count(graph, cut); i++) {
         const struct shape *shape = &graph->nodes[graph_cut_values(graph, cut)[i]].shape;
         int64_t count = w->samples * shape_elements(shape);
@@ -62,6 +67,9 @@ static inline void fill_cut(const struct worker *w, const struct ps_network *mod
             tokens[e] = 1 + (int32_t)((uint32_t)tokens[e] % (uint32_t)(vocabulary - 1));
         place += memory_align((size_t)(w->samples * shape_bytes(shape)));
     }
+    device_copy(w->device, block, values, (size_t)(place - values));
+    device_finish(w->device);
+    free(values);
 }
 
 static inline void take_memory(struct worker *w, struct ps_error *error) {
@@ -71,17 +79,16 @@ static inline void take_memory(struct worker *w, struct ps_error *error) {
                        2 * s.input_bytes,
                        2 * s.output_bytes,
                        s.stash_bytes,
-                       s.workspace_bytes,
-                       4 * (int64_t)w->label_count};
+                       s.workspace_bytes};
     int64_t total = 16 * MEMORY_ALIGNMENT;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) total += sizes[i];
-    check(memory_block_take(&w->memory, (size_t)total, "a worker", error), error);
-    memory_block_prefer_large_pages(&w->memory);
+    check(device_take(w->device, &w->memory, (size_t)total, "a worker", error), error);
     w->weights = carve(w, stage_copy_bytes(&s));
     w->master = stage_master_bytes(&s) > 0 ? carve(w, stage_master_bytes(&s)) : NULL;
     w->gradients = carve(w, stage_gradient_bytes(&s));
     w->momentum = carve(w, s.parameter_bytes);
-    w->labels = carve(w, 4 * w->label_count);
+    w->labels = malloc((size_t)w->label_count * sizeof *w->labels); /* the host's, as a stage gets them */
+    if (w->labels == NULL) exit(PS_OUT_OF_MEMORY);
     w->output_gradient = s.output_bytes > 0 ? carve(w, s.output_bytes) : NULL;
     w->blocks = (struct stage_blocks){
         .weights = w->weights,
@@ -131,7 +138,8 @@ static inline void update(struct worker *w, const struct optimizer *rule, int64_
 
 static inline void end(struct worker *w) {
     stage_destroy(w->stage);
-    memory_block_release(&w->memory);
+    device_give(w->device, &w->memory);
+    free(w->labels);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A network cut into stages on one device, run by the test itself: every block is its own. In the host's memory blocks are
- * filled with numbers that are none, so that whatever is read without having been written shows.
+ * A network cut into stages on one device, run by the test itself: every block is its own. Blocks are filled with numbers
+ * that are none, so that whatever is read without having been written shows.
  */
 #ifndef PENSTOCK_TESTS_CHAIN_H
 #define PENSTOCK_TESTS_CHAIN_H
@@ -30,12 +30,23 @@ struct chain {
 
 static inline void poison(void *block, int64_t bytes) { memset(block, 0xff, (size_t)bytes); }
 
+/* The same where the chain's device has its blocks. */
+static inline void chain_poison(const struct chain *chain, void *block, int64_t bytes) {
+    void *numbers = block;
+    if (!device_in_host(chain->device)) assert_non_null(numbers = malloc((size_t)bytes + 1));
+    poison(numbers, bytes);
+    if (numbers == block) return;
+    device_copy(chain->device, block, numbers, (size_t)bytes);
+    free(numbers);
+}
+
 static inline void *chain_take(struct chain *chain, int64_t bytes) {
     assert_true(chain->taken_count < 1024);
     struct memory_block *block = &chain->taken[chain->taken_count++];
     block->size = memory_align((size_t)bytes + 1);
     if (!device_in_host(chain->device)) {
         assert_ok(device_take(chain->device, block, block->size, "a test's block", &test_error));
+        chain_poison(chain, block->base, (int64_t)block->size);
         return block->base;
     }
     block->base = aligned_alloc(MEMORY_ALIGNMENT, block->size);
@@ -51,7 +62,18 @@ static inline struct device *chain_device(const char *name) {
     return device;
 }
 
-/* Does the device compute numbers, in memory that tests can look into? What others do is in test_compute_far.c. */
+/* Can the device be opened on this machine? All but one that needs a GPU. */
+static inline bool chain_opens(const struct device_class *type) {
+    struct device *device = NULL;
+    if (strcmp(type->name, "cuda") != 0) return true;
+    const bool opens = device_open(type->name, &(struct device_options){.threads = 1}, &device, &test_error) == PS_OK;
+    if (opens) device_close(device);
+    memset(&test_error, 0, sizeof test_error);
+    return opens;
+}
+
+/* Does the device compute numbers, in memory that tests can look into? What others do is in test_compute_far.c and
+ * test_compute_cuda.c. */
 static inline bool chain_computes(const struct device_class *type) { return type->real && type->memory == NULL; }
 
 /* Runs a check on every such device. */
@@ -117,15 +139,17 @@ static inline struct stage_result chain_forward(struct chain *chain, int m, cons
     struct stage_result result = {0};
     for (int s = 0; s < chain->count; s++) {
         assert_ok(stage_forward(chain->stages[s], &chain->blocks[m][s], step, &result, &test_error));
-        poison(chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
+        chain_poison(chain, chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
     }
+    device_finish(chain->device); /* then a queue has written the result */
+    assert_ok(device_check(chain->device, &test_error));
     return result;
 }
 
 static inline void chain_backward(struct chain *chain, int m, const struct stage_step *step) {
     for (int s = chain->count - 1; s >= 0; s--) {
         assert_ok(stage_backward(chain->stages[s], &chain->blocks[m][s], step, STAGE_BOTH, &test_error));
-        poison(chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
+        chain_poison(chain, chain->blocks[m][s].workspace, chain->sizes[s].workspace_bytes);
     }
 }
 
@@ -136,8 +160,10 @@ static inline int64_t chain_export(struct chain *chain, const char *name, const 
             const struct parameter *parameter = stage_parameter(chain->stages[s], p);
             if (strcmp(parameter->name, name) != 0) continue;
             const struct stage_blocks *blocks = &chain->blocks[0][s];
-            const float *block = weights != NULL ? weights[s] : blocks->gradients;
-            assert_ok(stage_export(chain->stages[s], p, block, blocks->statistics, values, &test_error));
+            if (weights != NULL)
+                assert_ok(stage_export(chain->stages[s], p, weights[s], blocks->statistics, values, &test_error));
+            else
+                assert_ok(stage_export_f32(chain->stages[s], p, blocks->gradients, blocks->statistics, values, &test_error));
             return shape_elements(&parameter->shape);
         }
     }

@@ -214,47 +214,120 @@ static inline void free_answer(struct answer *a) {
     for (int i = 0; i < GRAPH_PARAMETERS_MAX; i++) free(a->gradient[i]), free(a->statistic[i]);
 }
 
-static inline float *copy_floats(const float *from, int64_t count) {
-    float *floats = new_floats(count);
-    memcpy(floats, from, (size_t)count * sizeof *floats);
-    return floats;
-}
-
 enum { BLOCKS = 2 * GRAPH_INPUTS_MAX + 32 };
 
-/* A kernel with its blocks. */
+/* A kernel with its blocks: in the host's memory, or where the device has memory of its own there. */
 struct bench {
+    struct device *device;
     struct kernel *kernel;
     struct kernel_call call;
-    float *blocks[BLOCKS]; /* all that was taken */
+    void *blocks[BLOCKS];              /* all that was taken */
+    struct memory_block taken[BLOCKS]; /* of the device's memory */
     int64_t block_bytes[BLOCKS];
     int block_count;
     float *gradient[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout */
-    double loss;
-    int64_t correct, correct5;
+    struct result {
+        double loss;
+        int64_t correct, correct5;
+    } result, *result_there; /* in the device's memory */
 };
+
+/* Content of a block on its way to the device; the source is read at once. */
+static inline void put_block(struct bench *bench, void *to, const void *from, size_t bytes) {
+    device_copy(bench->device, to, from, bytes);
+}
+
+/* Bytes of the device's memory, all enqueued work done; to be freed. */
+static inline void *get_block(struct bench *bench, const void *from, size_t bytes) {
+    void *here = aligned_alloc(MEMORY_ALIGNMENT, memory_align(bytes + 1));
+    assert_non_null(here);
+    device_copy(bench->device, here, from, bytes);
+    device_finish(bench->device);
+    return here;
+}
 
 static inline float *take(struct bench *bench, int64_t bytes) {
     assert_true(bench->block_count < BLOCKS);
-    bench->block_bytes[bench->block_count] = bytes;
-    return bench->blocks[bench->block_count++] = new_block(bytes);
+    const int b = bench->block_count++;
+    bench->block_bytes[b] = bytes;
+    void *block = bench->blocks[b] = new_block(bytes);
+    if (device_in_host(bench->device)) return block;
+    const size_t size = memory_align((size_t)bytes) + guard_of(bytes);
+    assert_ok(device_take(bench->device, &bench->taken[b], size, "a test's block", &test_error));
+    put_block(bench, bench->taken[b].base, block, size);
+    free(block);
+    return bench->blocks[b] = bench->taken[b].base;
 }
 
-static inline float *take_copy(struct bench *bench, const float *from, int64_t count) {
-    float *block = take(bench, count * (int64_t)sizeof *from);
-    memcpy(block, from, (size_t)count * sizeof *from);
+static inline float *take_copy(struct bench *bench, const void *from, int64_t count) {
+    float *block = take(bench, count * (int64_t)sizeof *block);
+    put_block(bench, block, from, (size_t)count * sizeof *block);
     return block;
 }
 
 static inline float *take_numbers(struct bench *bench, enum number_type type, const float *from, int64_t count) {
-    float *block = take(bench, count * (int64_t)number_types[type].bytes);
-    put_numbers(type, count, block, from);
+    const int64_t bytes = count * (int64_t)number_types[type].bytes;
+    float *block = take(bench, bytes);
+    void *here = malloc((size_t)bytes + 1);
+    assert_non_null(here);
+    put_numbers(type, count, here, from);
+    put_block(bench, block, here, (size_t)bytes);
+    free(here);
     return block;
+}
+
+/* The elements of a block as floats. */
+static inline float *fetch_numbers(struct bench *bench, enum number_type type, int64_t count, const void *from) {
+    void *here = get_block(bench, from, (size_t)count * number_types[type].bytes);
+    float *numbers = get_numbers(type, count, here);
+    free(here);
+    return numbers;
+}
+
+static inline void check_guard(const void *block, int64_t bytes) {
+    const unsigned char *guard = (const unsigned char *)block + memory_align((size_t)bytes);
+    assert_int_equal(guard[0], 0xff);
+    assert_memory_equal(guard, guard + 1, guard_of(bytes) - 1);
+}
+
+/* A parameter in the kernel's layout, as the device reads it. */
+static inline void take_parameter(struct bench *bench, const struct problem *p, int i) {
+    const struct kernel_class *class = bench->kernel->type;
+    const int64_t bytes = bench->kernel->parameter_bytes[i];
+    assert_true(bytes >= p->parameters[i] * 4);
+    float *own = new_block(bytes); /* in the host's memory */
+    if (class->from_canonical != NULL)
+        assert_ok(class->from_canonical(bench->kernel, i, p->parameter[i], own, &test_error));
+    else
+        memcpy(memset(own, 0, (size_t)bytes), p->parameter[i], (size_t)p->parameters[i] * sizeof *own);
+    check_guard(own, bytes);
+    bench->call.weights[i] =
+        take_numbers(bench, p->graph->parameters[p->node->parameter_first + i].copy, own, bytes / (int64_t)sizeof *own);
+    bench->gradient[i] = take(bench, bytes);
+    free(own);
+}
+
+/* Loss, hits and targets: of a device with memory of its own, there. */
+static inline void take_results(struct bench *bench, const struct problem *p) {
+    struct kernel_call *call = &bench->call;
+    const struct shape target = graph_target(p->graph);
+    struct result *result = bench->result_there = &bench->result;
+    call->target = p->target;
+    if (!device_in_host(bench->device)) {
+        const int64_t size = sizeof bench->result;
+        result = bench->result_there = (void *)take(bench, size);
+        put_block(bench, result, &bench->result, (size_t)size);
+        if (p->target != NULL) call->target = take_copy(bench, p->target, p->samples * shape_elements(&target));
+    }
+    call->loss = &result->loss;
+    call->correct = &result->correct;
+    call->correct5 = &result->correct5;
 }
 
 static inline void set_up(struct bench *bench, struct device *device, const struct problem *p) {
     const struct kernel_class *class = device->type->kernels[p->node->id];
     memset(bench, 0, sizeof *bench);
+    bench->device = device;
     assert_ok(kernel_create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
     assert_ptr_equal(bench->kernel->type, class);
     assert_int_equal(bench->kernel->samples, p->samples);
@@ -265,45 +338,39 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
     call->inner = take(bench, bench->kernel->inner_bytes);
     call->workspace = take(bench, bench->kernel->workspace_bytes);
     for (int i = 0; i < p->node->parameter_count; i++) {
-        int64_t bytes = bench->kernel->parameter_bytes[i];
-        if (p->statistic[i]) {
-            assert_int_equal(bytes, p->parameters[i] * 4);
-            call->statistics[i] = take_copy(bench, p->parameter[i], p->parameters[i]);
+        if (!p->statistic[i]) {
+            take_parameter(bench, p, i);
             continue;
         }
-        assert_true(bytes >= p->parameters[i] * 4);
-        float *own = take(bench, bytes);
-        if (class->from_canonical != NULL)
-            assert_ok(class->from_canonical(bench->kernel, i, p->parameter[i], own, &test_error));
-        else
-            memcpy(memset(own, 0, (size_t)bytes), p->parameter[i], (size_t)p->parameters[i] * sizeof *own);
-        call->weights[i] =
-            take_numbers(bench, p->graph->parameters[p->node->parameter_first + i].copy, own, bytes / (int64_t)sizeof *own);
-        bench->gradient[i] = take(bench, bytes);
+        assert_int_equal(bench->kernel->parameter_bytes[i], p->parameters[i] * 4);
+        call->statistics[i] = take_copy(bench, p->parameter[i], p->parameters[i]);
     }
-    call->target = p->target;
+    take_results(bench, p);
     call->counted = p->counted;
     call->gradient_scale = 0.25f;
     call->training = call->update_statistics = p->training;
     call->key = p->key;
-    call->loss = &bench->loss;
-    call->correct = &bench->correct;
-    call->correct5 = &bench->correct5;
 }
 
 static inline void tear_down(struct bench *bench) {
     kernel_destroy(bench->kernel);
     for (int i = 0; i < bench->block_count; i++) {
-        const unsigned char *guard = (unsigned char *)bench->blocks[i] + memory_align((size_t)bench->block_bytes[i]);
-        assert_int_equal(guard[0], 0xff);
-        assert_memory_equal(guard, guard + 1, guard_of(bench->block_bytes[i]) - 1);
-        free(bench->blocks[i]);
+        const int64_t bytes = bench->block_bytes[i];
+        void *block = bench->blocks[i];
+        if (!device_in_host(bench->device)) {
+            block = get_block(bench, block, memory_align((size_t)bytes) + guard_of(bytes));
+            device_give(bench->device, &bench->taken[i]);
+        }
+        check_guard(block, bytes);
+        free(block);
     }
+    assert_ok(device_check(bench->device, &test_error));
 }
 
 static inline void run_forward(struct bench *bench, const struct problem *p, struct answer *answer) {
     assert_ok(kernel_run(bench->kernel, KERNEL_FORWARD, &bench->call));
-    answer->output = get_numbers(p->node->shape.type, p->output, bench->call.output);
+    answer->output = fetch_numbers(bench, p->node->shape.type, p->output, bench->call.output);
+    assert_ok(device_check(bench->device, &test_error));
     for (int64_t i = 0; i < p->output && p->relu_follows; i++) {
         if (bench->kernel->fuses_relu)
             assert_true(answer->output[i] >= 0);
@@ -311,11 +378,13 @@ static inline void run_forward(struct bench *bench, const struct problem *p, str
             answer->output[i] = 0;
     }
     for (int i = 0; i < p->node->parameter_count; i++) {
-        if (p->statistic[i]) answer->statistic[i] = copy_floats(bench->call.statistics[i], p->parameters[i]);
+        if (p->statistic[i]) answer->statistic[i] = fetch_numbers(bench, TYPE_F32, p->parameters[i], bench->call.statistics[i]);
     }
-    answer->loss = bench->loss;
-    answer->correct = bench->correct;
-    answer->correct5 = bench->correct5;
+    struct result *result = get_block(bench, bench->result_there, sizeof *result);
+    answer->loss = result->loss;
+    answer->correct = result->correct;
+    answer->correct5 = result->correct5;
+    free(result);
 }
 
 /* Takes away what the operator says that its backward does not read, as a stage does. */
@@ -325,8 +394,20 @@ static inline void hide_unread(struct bench *bench, const struct problem *p) {
     if (!(p->node->flags & OPERATOR_USES_OUTPUT)) bench->call.output = NULL;
 }
 
-static inline void run_backward(struct bench *bench, const struct problem *p, struct answer *answer) {
+/* A parameter's gradient in canonical order. */
+static inline float *fetch_gradient(struct bench *bench, const struct problem *p, int i) {
     const struct kernel_class *class = bench->kernel->type;
+    float *own = get_block(bench, bench->gradient[i], (size_t)bench->kernel->parameter_bytes[i]);
+    float *canonical = new_floats(p->parameters[i]);
+    if (class->to_canonical != NULL)
+        assert_ok(class->to_canonical(bench->kernel, i, own, canonical, &test_error));
+    else
+        memcpy(canonical, own, (size_t)p->parameters[i] * sizeof *own);
+    free(own);
+    return canonical;
+}
+
+static inline void run_backward(struct bench *bench, const struct problem *p, struct answer *answer) {
     struct kernel_call *call = &bench->call;
     bool trained = false;
     for (int i = 0; i < p->node->parameter_count; i++)
@@ -351,17 +432,11 @@ static inline void run_backward(struct bench *bench, const struct problem *p, st
     if (has_input) assert_ok(kernel_run(bench->kernel, KERNEL_BACKWARD_INPUT, call));
     for (int i = 0; i < p->node->input_count && has_input; i++) {
         if (call->input_gradient[i] == NULL) continue;
-        answer->input_gradient[i] = get_numbers(p->type[i], p->inputs[i], call->input_gradient[i]);
+        answer->input_gradient[i] = fetch_numbers(bench, p->type[i], p->inputs[i], call->input_gradient[i]);
     }
-    for (int i = 0; i < p->node->parameter_count; i++) {
-        if (p->statistic[i] || !trained) continue;
-        answer->gradient[i] = new_floats(p->parameters[i]);
-        if (class->to_canonical != NULL) {
-            assert_ok(class->to_canonical(bench->kernel, i, bench->gradient[i], answer->gradient[i], &test_error));
-        } else {
-            memcpy(answer->gradient[i], bench->gradient[i], (size_t)p->parameters[i] * 4);
-        }
-    }
+    for (int i = 0; i < p->node->parameter_count; i++)
+        if (!p->statistic[i] && trained) answer->gradient[i] = fetch_gradient(bench, p, i);
+    assert_ok(device_check(bench->device, &test_error));
 }
 
 static inline struct answer solve(struct device *device, const struct problem *p) {

@@ -1,5 +1,6 @@
 /* What tests share: see support.h. */
 #include "support.h"
+#include "cuda_host.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -131,7 +132,11 @@ const char *test_data(const char *name, char path[4096]) {
 }
 
 const char *test_device(const char *name) {
-    const char *far = getenv("PENSTOCK_TEST_FAR");
+    const char *far = getenv("PENSTOCK_TEST_FAR"), *cuda = getenv("PENSTOCK_TEST_CUDA");
+    if (cuda != NULL && *cuda != '\0' && strcmp(name, "clock") != 0 && strcmp(name, "far") != 0) {
+        cuda_host_unless_gpu();
+        return "cuda";
+    }
     if (far == NULL || *far == '\0' || strcmp(name, "clock") == 0 || strcmp(name, "far") == 0) return name;
     setenv("PENSTOCK_FAR_KERNELS", name, 1);
     return "far";

@@ -61,7 +61,7 @@ void test_golden_begins(const char *path, char *text);
 const char *test_data(const char *name, char path[4096]);
 
 /* The device that a run of the test takes for the one of that name: this one or, where the environment has PENSTOCK_TEST_FAR,
- * the far device with the kernels of this one. Holds for the next device that is opened, and those after it. */
+ * the far device with the kernels of this one; with PENSTOCK_TEST_CUDA a GPU, or its stand-in where there is none. Holds for the next device that is opened, and those after it. */
 const char *test_device(const char *name);
 
 #endif

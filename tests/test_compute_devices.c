@@ -47,7 +47,7 @@ static void test_updates(void **state) {
     static struct update wanted, got;
     static float wanted_ahead[UPDATED], got_ahead[UPDATED];
     for (int i = 0; device_table[i] != NULL; i++) {
-        if (!device_table[i]->real) continue;
+        if (!device_table[i]->real || strcmp(device_table[i]->name, "cuda") == 0) continue; /* test_compute_cuda.c */
         struct device *device = chain_device(device_table[i]->name);
         for (int o = 0; optimizer_table[o] != NULL; o++) {
             apply(NULL, optimizer_table[o], &wanted, wanted_ahead);
@@ -71,6 +71,7 @@ static void test_device_table(void **state) {
     assert_null(device);
     for (int i = 0; device_table[i] != NULL; i++) {
         assert_true(strlen(device_table[i]->summary) > 10);
+        if (!chain_opens(device_table[i])) continue;
         device = chain_device(device_table[i]->name);
         assert_ptr_equal(device->type, device_table[i]);
         assert_int_equal(device->threads, 1);

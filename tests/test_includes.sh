@@ -46,7 +46,8 @@ check_module() { # FILE MODULE
     done
 }
 
-for file in $(find src -name '*.[ch]' -o -name '*.def' | sort); do
+# The kernels of src/compute/cuda/sources/ are compiled where they run, in a folder of their own.
+for file in $(find src -name sources -prune -o \( -name '*.[ch]' -o -name '*.def' \) -print | sort); do
     module=${file#src/}
     check_module "$file" "${module%%/*}"
 done
@@ -57,7 +58,7 @@ for file in $(grep -rlE '\<(strto[df]|strtold|atof|json_load[bsf]?|json_loads|js
     complain "$file: reads or writes numbers by the program's locale; see base/number.h and base/json.h"
 done
 
-for header in include/penstock.h $(find src tests -name '*.h' | sort); do
+for header in include/penstock.h $(find src tests -name sources -prune -o -name '*.h' -print | sort); do
     output=$("$compiler" -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Iinclude -Isrc -Itests "$@" -fsyntax-only -x c \
         -include "$header" /dev/null 2>&1) || complain "$header does not compile alone: $output"
 done

@@ -155,8 +155,11 @@ static void test_weights_come_back(void **state) {
     assert_true(fabs(by_run.loss - ps_run_info(run).valid_loss) < 1e-5);
     assert_true(by_run.accuracy == ps_run_info(run).valid_accuracy);
     assert_ok(ps_export(run_dir, "safetensors", file_join(path, made, "all.safetensors"), &test_error));
-    options = (struct evaluating){
-        .weights = path, .model = run_case_complete(learner).model, .data = learner.valid, .device = "reference", .batch = 10};
+    options = (struct evaluating){.weights = path,
+                                  .model = run_case_complete(learner).model,
+                                  .data = learner.valid,
+                                  .device = test_device("reference"),
+                                  .batch = 10};
     assert_ok(evaluating_run(&options, &by_file, &test_error));
     assert_true(by_file.loss == by_run.loss && by_file.accuracy == by_run.accuracy);
     options.model = "lenet5,input=16,classes=5";

@@ -97,7 +97,7 @@ static int64_t check_case(struct run_case wanted, const struct ps_profile *profi
     wanted = run_case_complete(wanted);
     run_case_train(wanted, directory, &run);
     /* Of a device with memory of its own nobody knows when a block has arrived; and a trace has evaluations, too. */
-    if (strcmp(test_device(wanted.device), "far") != 0 && wanted.evaluate_every == 0)
+    if (strcmp(test_device(wanted.device), wanted.device) == 0 && wanted.evaluate_every == 0)
         check_trace(directory, run, wanted.workers);
     struct ps_plan *plan = run_case_plan(&wanted);
     assert_ok(ps_cluster_uniform(

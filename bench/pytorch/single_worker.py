@@ -3,7 +3,8 @@
 
     single_worker.py [MODEL [BATCH [THREADS [STEPS [FORMAT]]]]]
 
-FORMAT: default (N, C, H, W) or channels_last; with ",bf16" under autocast to bf16, with ",compile" compiled. Prints the median of a step in milliseconds (TAKE, PROCESSOR_TIME: as in single_worker.c). Debian: apt install python3-torch.
+FORMAT: default (N, C, H, W) or channels_last; with ",bf16" under autocast to bf16, with ",tf32" products of f32 in TF32, with ",compile"
+compiled. DEVICE is the device (cpu); on a GPU the times are between events, and the host runs ahead. Prints the median of a step in milliseconds (TAKE, PROCESSOR_TIME: as in single_worker.c). Debian: apt install python3-torch.
 """
 import contextlib
 import os
@@ -167,14 +168,14 @@ class Transformer(nn.Module):
         self.begin = nn.Sequential(*([] if causal else [nn.LayerNorm(width)]), nn.Dropout(0.1))
         self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, 0.1, gelu, batch_first=True,
                                                                norm_first=causal) for _ in range(layers))
-        self.unseen = torch.ones(positions, positions).triu(1).bool() if causal else None
+        self.register_buffer("unseen", torch.ones(positions, positions).triu(1).bool() if causal else None)
         transform = [] if causal else [nn.Linear(width, width), nn.GELU()]
         self.end = nn.Sequential(*transform, nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=not causal))
 
     def forward(self, tokens):
         x = self.begin(self.words(tokens) + self.places)
         for block in self.blocks:
-            x = block(x, self.unseen)
+            x = block(x, self.unseen, is_causal=self.unseen is not None)
         return self.end(x).transpose(1, 2)
 
 
@@ -203,9 +204,9 @@ def main():
     given = sys.argv[1:] + ["vgg16", "64", "1", "9", "default"][len(sys.argv) - 1:]
     name, batch, threads, steps, layout = given[0], int(given[1]), int(given[2]), int(given[3]), given[4]
     network, (layout, *how) = name.split(",")[0], layout.split(",")
-    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last") or {*how} - {"bf16", "compile"}:
+    if (name not in MODELS and network not in SEQUENCES) or layout not in ("default", "channels_last") or {*how} - {"bf16", "tf32", "compile"}:
         sys.exit(f"single_worker.py: known models: {', '.join([*MODELS, *SEQUENCES])}; formats: default, channels_last, "
-                 "and with them bf16, compile")
+                 "and with them bf16, tf32, compile")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     if network in SEQUENCES:
@@ -218,14 +219,21 @@ def main():
         x, labels = torch.rand(batch, *shape) - 0.5, torch.arange(batch) % 10
     if layout == "channels_last" and network not in SEQUENCES:
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+    device = os.environ.get("DEVICE", "cpu")
+    model, x, labels = model.to(device), x.to(device), labels.to(device)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = "tf32" in how
+    torch.backends.cudnn.benchmark = True
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     if "compile" in how:
         model = torch.compile(model)
-    autocast = torch.autocast("cpu", torch.bfloat16) if "bf16" in how else contextlib.nullcontext()
+    autocast = torch.autocast(device, torch.bfloat16) if "bf16" in how else contextlib.nullcontext()
     clock = time.process_time if "PROCESSOR_TIME" in os.environ else time.perf_counter
-    times = []
+    times, events = [], []
     for step in range(WARMUP + steps):
         begin = clock()
+        if device == "cuda":
+            events.append(torch.cuda.Event(enable_timing=True))
+            events[-1].record()
         optimizer.zero_grad(set_to_none=True)
         with autocast:
             loss = nn.functional.cross_entropy(model(x), labels)
@@ -233,6 +241,9 @@ def main():
         optimizer.step()
         if step >= WARMUP:
             times.append(1e3 * (clock() - begin))
+    if device == "cuda":
+        torch.cuda.synchronize()
+        times = [a.elapsed_time(b) for a, b in zip(events[WARMUP:], events[WARMUP + 1:])]
     median = min(times) if os.environ.get("TAKE") == "least" else statistics.median(times)
     print(f"pytorch {torch.__version__} {given[4]} {name} batch {batch} threads {threads}: {median:.2f} ms a step, "
           f"{1e3 * batch / median:.1f} samples/s, loss {loss.item():.3f}")

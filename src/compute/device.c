@@ -2,13 +2,55 @@
 #include "compute/device.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/table.h"
 #include "base/vector.h"
 
-TABLE_FIND(device_find, device_class, device_table, "device")
+static TABLE_FIND(find_by_name, device_class, device_table, "device")
+
+    /* Classes of names with settings, which stay until the process ends. */
+    struct named_class {
+    struct named_class *next;
+    struct device_class type;
+    char name[64];
+};
+
+static enum ps_status find_with_settings(const struct device_class *plain, const char *name, const struct device_class **device,
+                                         struct ps_error *error) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct named_class *first;
+    struct named_class *found;
+    enum ps_status status = PS_OK;
+    pthread_mutex_lock(&lock);
+    for (found = first; found && strcmp(found->name, name) != 0;) found = found->next;
+    if (!found) status = memory_new(&found, 1, "a device", error);
+    if (status == PS_OK && found->name[0] == '\0') {
+        snprintf(found->name, sizeof found->name, "%s", name);
+        found->type = *plain;
+        found->type.name = found->name;
+        found->next = first;
+        first = found;
+    }
+    pthread_mutex_unlock(&lock);
+    if (status == PS_OK) *device = &found->type;
+    return status;
+}
+
+enum ps_status device_find(const char *name, const struct device_class **device, struct ps_error *error) {
+    char plain[64];
+    const size_t length = strcspn(name, ":,");
+    snprintf(plain, sizeof plain, "%.*s", (int)(length < sizeof plain ? length : sizeof plain - 1), name);
+    TRY(find_by_name(plain, device, error));
+    if (name[length] == '\0') return PS_OK;
+    if (!(*device)->settings || strlen(name) >= sizeof plain)
+        return error_set(error, PS_USAGE, "device '%s': %s takes no settings", name, (*device)->name);
+    return find_with_settings(*device, name, device, error);
+}
 
 enum ps_status device_check_real(const struct device_class *device, struct ps_error *error) {
     if (device->real) return PS_OK;
@@ -22,7 +64,9 @@ enum ps_status device_open(const char *name, const struct device_options *option
     if (options->threads < 1)
         return error_set(error, PS_USAGE, "device %s: %d threads: at least 1 is needed", name, options->threads);
     TRY(device_find(name, &type, error));
-    TRY(type->open(options, &opened, error));
+    struct device_options named = *options;
+    named.name = name;
+    TRY(type->open(&named, &opened, error));
     opened->type = type;
     opened->threads = options->threads;
     *device = opened;

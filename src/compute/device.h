@@ -17,8 +17,9 @@
 #include "compute/optimizer.h"
 
 struct device_options {
-    int threads;  /* that compute together; at least 1 */
-    double speed; /* of a clock: times of the profile are divided by it; 0: 1 */
+    int threads;      /* that compute together; at least 1 */
+    double speed;     /* of a clock: times of the profile are divided by it; 0: 1 */
+    const char *name; /* with the settings behind it; device_open sets it */
 };
 
 /* When something is done, or will be: an event in a device's queue, or a time. {0}: in the past. */
@@ -66,14 +67,25 @@ struct device_memory {
     void (*clip)(struct device *device, const struct stretch *stretches, int count, double limit);
 };
 
+/* One of the units of hardware that a device's name and number stand for. */
+struct device_unit {
+    char name[128];
+    char versions[256]; /* of the driver and the libraries */
+    int64_t memory_bytes, free_bytes;
+};
+
 struct device_class {
     const char *name, *summary;
-    bool real; /* computes values (clock does not) */
+    bool real;     /* computes values (clock does not) */
+    bool settings; /* takes settings behind its name, as "cuda:1,tf32": device_find gives each such name a class of its own */
     const struct kernel_class *kernels[OPERATOR_COUNT];
     const struct device_memory *memory; /* NULL: blocks lie in the host's memory */
     /* One device per worker; used by one thread at a time, not always the one that made it. `close` waits for its work. */
     enum ps_status (*open)(const struct device_options *options, struct device **device, struct ps_error *error);
     void (*close)(struct device *device);
+    /* The units that this machine has, at most `most`, and their number; -1 and the error where what they need is missing.
+     * NULL: the machine itself is the unit. */
+    int (*units)(struct device_unit *units, int most, struct ps_error *error);
     /* Called by the worker's thread before it uses the device: sets how many threads compute. NULL: nothing to do. */
     void (*attach)(struct device *device);
     /* Applies an optimizer to flat blocks: `predict_only` runs rule->predict. The structs are read before the call returns; the
@@ -99,6 +111,7 @@ struct device {
 };
 
 extern const struct device_class *const device_table[]; /* NULL-terminated */
+/* By name, perhaps with settings, which are looked at when the device is opened. */
 enum ps_status device_find(const char *name, const struct device_class **device, struct ps_error *error);
 /* Refuses one that computes no numbers. */
 enum ps_status device_check_real(const struct device_class *device, struct ps_error *error);

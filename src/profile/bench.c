@@ -163,9 +163,31 @@ static double now(const struct bench *bench) {
     return clock_now();
 }
 
-/* Called at the end of an operator of the layer. */
+static bool keeps_time(const struct bench *bench) { return bench->device->type->time_of != NULL; }
+
+/* Of a device that keeps times: adds up those between the moments of the laps, when all are reached. */
+static void settle_laps(struct bench *bench) {
+    if (bench->lap_count == 0) return;
+    device_finish(bench->device);
+    double since = bench->device->type->time_of(&bench->start);
+    for (int l = 0; l < bench->lap_count; l++) {
+        const double time = bench->device->type->time_of(&bench->laps[l].end);
+        bench->pass[bench->laps[l].layer - bench->first] += time - since;
+        since = time;
+    }
+    bench->start = bench->laps[bench->lap_count - 1].end;
+    bench->lap_count = 0;
+}
+
+/* Called at the end of an operator of the layer. A device with a queue that keeps times is not waited for: there would be gaps
+ * between its operators that training does not have. */
 static void lap(void *context, int layer) {
     struct bench *bench = context;
+    if (keeps_time(bench)) {
+        bench->laps[bench->lap_count++] = (struct bench_lap){layer, device_mark(bench->device)};
+        if (bench->lap_count == BENCH_LAPS) settle_laps(bench);
+        return;
+    }
     double time = now(bench);
     bench->pass[layer - bench->first] += time - bench->since;
     bench->since = time;
@@ -173,10 +195,13 @@ static void lap(void *context, int layer) {
 
 static void start_pass(struct bench *bench) {
     memset(bench->pass, 0, (size_t)bench->layer_count * sizeof *bench->pass);
+    bench->lap_count = 0;
+    bench->start = device_mark(bench->device);
     bench->since = clock_now();
 }
 
 static void keep_pass(struct bench *bench, enum timing timing, int slot) {
+    settle_laps(bench);
     for (int l = 0; l < bench->layer_count && slot >= 0; l++) bench_times(bench, l, timing)[slot] = bench->pass[l];
 }
 
@@ -215,6 +240,23 @@ static enum ps_status run_backward(struct bench *bench, const struct stage_step 
     return PS_OK;
 }
 
+/* The time that work takes which is enqueued between the two. */
+struct watch {
+    struct moment start;
+    double time;
+};
+
+static struct watch start_watch(const struct bench *bench) {
+    return (struct watch){.start = device_mark(bench->device), .time = clock_now()};
+}
+
+static double seconds_since(const struct bench *bench, const struct watch *watch) {
+    const struct moment end = device_mark(bench->device);
+    const double time = now(bench);
+    if (!keeps_time(bench)) return time - watch->time;
+    return bench->device->type->time_of(&end) - bench->device->type->time_of(&watch->start);
+}
+
 /* Divides the time of one pass over all parameters by their bytes. */
 static void divide_by_bytes(struct bench *bench, double seconds) {
     double each = seconds / (double)stage_sizes(bench->stage).parameter_bytes;
@@ -248,11 +290,11 @@ static void run_update(struct bench *bench, int64_t step, enum timing timing, in
                                   .step = step};
     struct optimizer_call narrow = optimizer_part(&call, call.count, count - call.count);
     narrow.type = TYPE_BF16;
-    double start = clock_now();
+    const struct watch watch = start_watch(bench);
     bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &call, timing == TIME_PREDICT, 0);
     if (bench->master)
         bench->device->type->update(bench->device, bench->rule, &bench->rule->defaults, &narrow, timing == TIME_PREDICT, 0);
-    keep_by_bytes(bench, now(bench) - start, timing, slot);
+    keep_by_bytes(bench, seconds_since(bench, &watch), timing, slot);
 }
 
 /* Piece by piece, as replicas do (comm/transports/gradient_sum.c). The block of predicted weights is used as the other
@@ -262,13 +304,13 @@ static void run_sum(struct bench *bench, int slot) {
     size_t count = (size_t)stage_sizes(bench->stage).parameter_bytes / sizeof(float);
     size_t piece = device_in_host(bench->device) ? PIECE : count;
     if (count == 0) return;
-    double start = clock_now();
+    const struct watch watch = start_watch(bench);
     for (size_t at = 0; at < count; at += piece) {
         size_t length = count - at < piece ? count - at : piece;
         device_add(bench->device, TYPE_F32, length, bench->blocks.gradients + at, bench->predicted + at);
         device_copy(bench->device, bench->predicted + at, bench->blocks.gradients + at, length * sizeof(float));
     }
-    keep_by_bytes(bench, now(bench) - start, TIME_SUM, slot);
+    keep_by_bytes(bench, seconds_since(bench, &watch), TIME_SUM, slot);
 }
 
 enum ps_status bench_forward(struct bench *bench, int layers, struct ps_error *error) {
@@ -288,9 +330,9 @@ static enum ps_status run_adding(struct bench *bench, const struct stage_step *s
         return run_backward(bench, &adding, STAGE_BOTH, TIME_ADDING, slot, error);
     }
     if (count == 0 || slot < 0) return PS_OK;
-    const double start = clock_now();
+    const struct watch watch = start_watch(bench);
     device_add(bench->device, TYPE_F32, count, bench->predicted, bench->blocks.gradients);
-    divide_by_bytes(bench, now(bench) - start);
+    divide_by_bytes(bench, seconds_since(bench, &watch));
     for (int l = 0; l < bench->layer_count; l++) bench->pass[l] += bench_times(bench, l, TIME_BACKWARD)[slot];
     keep_pass(bench, TIME_ADDING, slot);
     return PS_OK;

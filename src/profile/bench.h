@@ -25,6 +25,13 @@ enum timing {
     TIMINGS
 };
 
+/* The end of an operator in the device's queue. */
+enum { BENCH_LAPS = 256 }; /* fewer than the moments that devices tell apart */
+struct bench_lap {
+    int layer;
+    struct moment end;
+};
+
 struct bench {
     /* Set by the caller; borrowed. */
     const struct graph *graph;
@@ -48,8 +55,11 @@ struct bench {
     } other;                            /* the same blocks of the micro-batch that is next */
     float *moment, *predicted, *master; /* master: NULL where copies of the weights are f32 */
     void *target;
-    double *times;              /* of the layers: see bench_times */
-    double *pass;               /* of the current pass, by layer */
+    double *times;       /* of the layers: see bench_times */
+    double *pass;        /* of the current pass, by layer */
+    struct moment start; /* of a device that keeps times: where the first of its laps begins */
+    struct bench_lap laps[BENCH_LAPS];
+    int lap_count;
     double since;               /* when the last operator ended */
     bool *left_out;             /* by layer of the network: not part of the stretch */
     struct stage_result result; /* of the last stage's forwards: a device with a queue may write it after they returned */

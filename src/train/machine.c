@@ -13,24 +13,41 @@ static json_t *named(const char *name, const char *summary) {
     return json_pack("{s:s, s:s}", "name", name, "summary", summary);
 }
 
+/* The units of devices that are not the machine itself: GPUs. */
+static json_t *units_of(const struct device_class *device) {
+    enum { MOST = 64 };
+    static struct device_unit units[MOST];
+    struct ps_error error = {0};
+    json_t *list = json_array();
+    const int count = device->units(units, MOST, &error);
+    for (int u = 0; u < count; u++)
+        json_array_append_new(list, json_pack("{s:i, s:s, s:I, s:I, s:s}", "number", u, "name", units[u].name, "memory_bytes",
+                                              (json_int_t)units[u].memory_bytes, "free_bytes", (json_int_t)units[u].free_bytes,
+                                              "versions", units[u].versions));
+    return json_pack("{s:s, s:o, s:s*}", "device", device->name, "units", list, "missing", count < 0 ? error.message : NULL);
+}
+
 static json_t *machine_document(void) {
     char cpu[128];
     const char *features[PROCESSOR_FEATURES_MAX];
     const size_t count = processor_features(features);
     const struct host_memory memory = host_memory_read();
-    json_t *instructions = json_array(), *devices = json_array(), *transports = json_array();
+    json_t *instructions = json_array(), *devices = json_array(), *transports = json_array(), *units = json_array();
     bool mpi = false;
     for (size_t f = 0; f < count; f++) json_array_append_new(instructions, json_string(features[f]));
     for (int d = 0; device_table[d]; d++)
         json_array_append_new(devices, named(device_table[d]->name, device_table[d]->summary));
+    for (int d = 0; device_table[d]; d++)
+        if (device_table[d]->units) json_array_append_new(units, units_of(device_table[d]));
     for (int t = 0; transport_table[t]; t++) {
         json_array_append_new(transports, named(transport_table[t]->name, transport_table[t]->summary));
         mpi = mpi || transport_table[t]->processes;
     }
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:b, s:b, s:o, s:o}", "processor", processor_name(cpu, sizeof cpu),
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:b, s:b, s:o, s:o, s:o}", "processor", processor_name(cpu, sizeof cpu),
                      "cores", cores_usable(), "memory_bytes", (json_int_t)memory.free, "memory_total_bytes",
                      (json_int_t)memory.total, "memory_installed_bytes", (json_int_t)memory.installed, "instructions",
-                     instructions, "bf16", processor_has_bf16(), "mpi", mpi, "devices", devices, "transports", transports);
+                     instructions, "bf16", processor_has_bf16(), "mpi", mpi, "devices", devices, "transports", transports,
+                     "accelerators", units);
 }
 
 char *ps_machine_json(void) { return json_text(machine_document()); }
@@ -41,6 +58,24 @@ static void add_entries(struct text *out, const char *title, const json_t *list)
     text_add(out, "\n%s\n", title);
     json_array_foreach(list, index, entry) text_add(out, "  %-14s %s\n", json_string_value(json_object_get(entry, "name")),
                                                     json_string_value(json_object_get(entry, "summary")));
+}
+
+static void add_units(struct text *out, const json_t *machine) {
+    size_t index, number;
+    json_t *device, *unit;
+    char memory[2][32];
+    json_array_foreach(json_object_get(machine, "accelerators"), index, device) {
+        const char *name = json_string_value(json_object_get(device, "device")),
+                   *missing = json_string_value(json_object_get(device, "missing"));
+        /* "device cuda: the NVIDIA driver is not there ..." */
+        if (missing) text_add(out, "%-13s none%s\n", name, strchr(missing, ':') ? strchr(missing, ':') : "");
+        json_array_foreach(json_object_get(device, "units"), number, unit)
+            text_add(out, "%s:%-*zu %s, %s free of %s; %s\n", name, (int)(12 - strlen(name)), number,
+                     json_string_value(json_object_get(unit, "name")),
+                     text_bytes(json_integer_value(json_object_get(unit, "free_bytes")), memory[0]),
+                     text_bytes(json_integer_value(json_object_get(unit, "memory_bytes")), memory[1]),
+                     json_string_value(json_object_get(unit, "versions")));
+    }
 }
 
 char *ps_machine_table(void) {
@@ -63,6 +98,7 @@ char *ps_machine_table(void) {
              json_is_true(json_object_get(machine, "bf16")) ? "multiplied by the processor"
                                                             : "computed in f32, slower than f32",
              json_is_true(json_object_get(machine, "mpi")) ? "compiled in" : "not compiled in: one machine only");
+    add_units(&out, machine);
     add_entries(&out, "devices, for --device", json_object_get(machine, "devices"));
     add_entries(&out, "transports, for --transport", json_object_get(machine, "transports"));
     if (!machine) out.failed = true;
