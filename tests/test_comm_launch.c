@@ -5,18 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"OMPI_COMM_WORLD_RANK",
-                                    "OMPI_COMM_WORLD_SIZE",
-                                    "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                    "SLURM_PROCID",
-                                    "SLURM_STEP_NUM_TASKS",
-                                    "PMI_RANK",
-                                    "PMI_SIZE",
-                                    "MPI_LOCALNRANKS"};
+enum { VARIABLES = 8 };
+static const char *const names[VARIABLES] = {"OMPI_COMM_WORLD_RANK",
+                                             "OMPI_COMM_WORLD_SIZE",
+                                             "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                             "SLURM_PROCID",
+                                             "SLURM_STEP_NUM_TASKS",
+                                             "PMI_RANK",
+                                             "PMI_SIZE",
+                                             "MPI_LOCALNRANKS"};
 
 /* Sets the variables to `values`, in that order; NULL: unset. */
-static struct launch find_with(const char *const values[8]) {
-    for (int n = 0; n < 8; n++) {
+static struct launch find_with(const char *const values[VARIABLES]) {
+    for (int n = 0; n < VARIABLES; n++) {
         if (values[n] != NULL)
             setenv(names[n], values[n], 1);
         else
@@ -28,7 +29,7 @@ static struct launch find_with(const char *const values[8]) {
 static void test_launchers(void **state) {
     (void)state;
     static const struct {
-        const char *values[8], *launcher;
+        const char *values[VARIABLES], *launcher;
         int rank, count, here;
     } cases[] = {
         {{NULL}, NULL, 0, 1, 0},
@@ -56,12 +57,12 @@ static void test_launchers(void **state) {
 /* Who starts several processes by srun is told of its kinds of MPI. */
 static void test_advice(void **state) {
     (void)state;
-    find_with((const char *const[8]){NULL, NULL, NULL, "0", "2"});
+    find_with((const char *const[VARIABLES]){NULL, NULL, NULL, "0", "2"});
     assert_true(launch_by_srun());
     assert_non_null(strstr(launch_advice(), "srun --mpi=pmix"));
-    find_with((const char *const[8]){NULL, NULL, NULL, "0", "1"});
+    find_with((const char *const[VARIABLES]){NULL, NULL, NULL, "0", "1"});
     assert_false(launch_by_srun());
-    find_with((const char *const[8]){"0", "2"});
+    find_with((const char *const[VARIABLES]){"0", "2"});
     assert_false(launch_by_srun());
     assert_non_null(strstr(launch_advice(), "start it with the mpirun"));
 }
