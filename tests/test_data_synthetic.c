@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "data/dataset.h"
 
 static const struct dataset_shape shape = {.channels = 1, .height = 28, .width = 28, .classes = 10};
@@ -56,14 +57,14 @@ static void it_has_the_shape_that_the_network_takes(void **state) {
 static void it_is_the_same_everywhere(void **state) {
     (void)state;
     struct samples samples = opened("synthetic:images", DATASET_TRAIN, &shape);
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = HASH_BEGIN;
     for (int64_t n = 0; n < 3; n++) {
         uint32_t bits[PIXELS];
         float image[PIXELS];
         const int32_t label = read_one(&samples, n * 1000, image);
         memcpy(bits, image, sizeof bits);
-        for (int i = 0; i < PIXELS; i++) hash = (hash ^ bits[i]) * 0x100000001b3u;
-        hash = (hash ^ (uint32_t)label) * 0x100000001b3u;
+        for (int i = 0; i < PIXELS; i++) hash = hash_step(hash, bits[i]);
+        hash = hash_step(hash, (uint32_t)label);
     }
     assert_int_equal(hash, 0x4a282791b6333bc0u);
     samples_close(&samples);

@@ -4,6 +4,7 @@
  * anew, and is judged by the difference.
  *   PENSTOCK_REGENERATE=1 build/release/tests/test_search_kept     writes tests/golden/plans.txt anew
  */
+#include "base/hash.h"
 #include "base/text.h"
 #include "plan/planner.h"
 #include "search/search.h"
@@ -165,12 +166,6 @@ static void add_owned(struct text *text, char *made) {
     free(made);
 }
 
-static uint64_t text_hash(const char *text) {
-    uint64_t value = 0xcbf29ce484222325u;
-    for (; *text != '\0'; text++) value = (value ^ (unsigned char)*text) * 0x100000001b3u;
-    return value;
-}
-
 static void add_programs(const struct ps_plan *plan, const struct ps_profile *profile, struct text *text) {
     struct ps_programs *programs;
     struct ps_error refusal = {0};
@@ -181,7 +176,7 @@ static void add_programs(const struct ps_plan *plan, const struct ps_profile *pr
     struct text listing = {0};
     add_owned(&listing, ps_programs_print(programs));
     add_owned(&listing, ps_programs_table(programs));
-    text_add(text, "three mini-batches, listed: %016llx\n", (unsigned long long)text_hash(listing.data));
+    text_add(text, "three mini-batches, listed: %016llx\n", (unsigned long long)hash_text(HASH_BEGIN, listing.data));
     text_free(&listing);
     ps_programs_destroy(programs);
 }

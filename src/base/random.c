@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/vector.h"
 #ifdef VECTOR_CLONED
 #include <immintrin.h>
@@ -47,15 +48,8 @@ struct random_key random_key(uint64_t seed, enum random_use use, uint64_t a, uin
     return key;
 }
 
-/* FNV-1a. */
-static uint64_t hash(const char *name) {
-    uint64_t value = 0xCBF29CE484222325u;
-    for (; *name != '\0'; name++) value = (value ^ (unsigned char)*name) * 0x100000001B3u;
-    return value;
-}
-
 struct random_key random_key_named(uint64_t seed, enum random_use use, const char *name) {
-    return random_key(seed, use, hash(name), strlen(name));
+    return random_key(seed, use, hash_text(HASH_BEGIN, name), strlen(name));
 }
 
 void random_block(struct random_key key, uint64_t index, uint32_t words[4]) {

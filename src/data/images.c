@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "data/picture.h"
 #include "data/pixels.h"
@@ -258,12 +259,11 @@ static uint64_t trace_of(const struct dataset *dataset, int64_t index) {
     const struct image_file *file = &images->files[index];
     char path[4096];
     struct stat status = {0};
-    uint64_t value = 0xcbf29ce484222325u + (uint64_t)file->label;
-    for (const char *c = images->paths + file->path; *c; c++) value = (value ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t hash = hash_text(HASH_BEGIN + (uint64_t)file->label, images->paths + file->path);
     (void)stat(file_join(path, images->directory, images->paths + file->path), &status); /* who reads it says what is wrong */
-    value = (value ^ (uint64_t)status.st_size) * 0x100000001b3u;
-    value = (value ^ (uint64_t)status.st_mtim.tv_sec) * 0x100000001b3u;
-    return (value ^ (uint64_t)status.st_mtim.tv_nsec) * 0x100000001b3u;
+    hash = hash_step(hash, (uint64_t)status.st_size);
+    hash = hash_step(hash, (uint64_t)status.st_mtim.tv_sec);
+    return hash_step(hash, (uint64_t)status.st_mtim.tv_nsec);
 }
 
 /* ----------------------------------------------------------- open and close */

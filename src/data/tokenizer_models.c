@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 size_t tokenizer_hash(const char *text, size_t length) {
-    uint64_t value = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++) value = (value ^ (unsigned char)text[i]) * 0x100000001b3u;
+    uint64_t value = hash_bytes(HASH_BEGIN, text, length);
     return (size_t)(value ^ value >> 29);
 }
 

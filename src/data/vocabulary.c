@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/tokenizer.h"
@@ -25,10 +26,8 @@ struct vocabulary {
     int first;
 };
 
-/* FNV-1a */
 static size_t hash(const char *token, size_t length) {
-    uint64_t value = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++) value = (value ^ (unsigned char)token[i]) * 0x100000001b3u;
+    uint64_t value = hash_bytes(HASH_BEGIN, token, length);
     return (size_t)(value ^ value >> 32);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
@@ -19,9 +20,9 @@ const char *const network_predicts_names[] = {"classes", "tokens", "masked_token
 
 /* -------------------------------------------------------------------- hash */
 
-/* FNV-1a, 64 bits, byte by byte in an order that is the same on all machines. */
+/* Byte by byte in an order that is the same on all machines. */
 static void hash_integer(uint64_t *hash, int64_t number) {
-    for (int byte = 0; byte < 8; byte++) *hash = (*hash ^ ((uint64_t)number >> 8 * byte & 0xff)) * 0x100000001b3u;
+    for (int byte = 0; byte < 8; byte++) *hash = hash_step(*hash, (uint64_t)number >> 8 * byte & 0xff);
 }
 
 static void hash_number(uint64_t *hash, double number) {
@@ -30,7 +31,7 @@ static void hash_number(uint64_t *hash, double number) {
     hash_integer(hash, bits);
 }
 
-static void hash_text(uint64_t *hash, const char *text) {
+static void hash_string(uint64_t *hash, const char *text) {
     for (; *text != '\0'; text++) hash_integer(hash, (unsigned char)*text);
     hash_integer(hash, -1);
 }
@@ -48,7 +49,7 @@ static void hash_attributes(uint64_t *hash, const struct node *node) {
         for (int e = 0; e < attribute_count(&node->attributes, a); e++) {
             double value = attribute_get(&node->attributes, a, e);
             if (a->kind != ATTRIBUTE_LIST && value == attribute_get(&usual, a, e)) continue;
-            hash_text(hash, a->name);
+            hash_string(hash, a->name);
             hash_integer(hash, e);
             hash_number(hash, value);
         }
@@ -67,16 +68,16 @@ static void hash_constant(uint64_t *hash, const struct values *values, const str
 }
 
 static void hash_parameter(uint64_t *hash, const struct values *values, const struct parameter *parameter) {
-    hash_text(hash, parameter->name);
+    hash_string(hash, parameter->name);
     hash_integer(hash, parameter->tied);
     hash_integer(hash, parameter->initial.kind);
     hash_number(hash, (double)parameter->initial.value);
     if (parameter->role == PARAMETER_FIXED) {
-        hash_text(hash, "fixed");
+        hash_string(hash, "fixed");
         hash_constant(hash, values, parameter);
     }
     if (parameter->slice.rows == 0) return;
-    hash_text(hash, parameter->slice.whole);
+    hash_string(hash, parameter->slice.whole);
     hash_integer(hash, parameter->slice.first);
     hash_integer(hash, parameter->slice.rows);
 }
@@ -87,16 +88,16 @@ bool network_keeps_random_number(const struct graph *graph, const struct node *n
 
 static uint64_t hash_network(const struct ps_network *network) {
     const struct graph *graph = network->graph;
-    uint64_t hash = 0xcbf29ce484222325u;
-    hash_text(&hash, network_predicts_names[network->predicts]);
-    if (graph->target[0] != '\0') hash_text(&hash, graph->target);
-    if (graph->precision != PRECISION_F32) hash_text(&hash, precision_names[graph->precision]);
+    uint64_t hash = HASH_BEGIN;
+    hash_string(&hash, network_predicts_names[network->predicts]);
+    if (graph->target[0] != '\0') hash_string(&hash, graph->target);
+    if (graph->precision != PRECISION_F32) hash_string(&hash, precision_names[graph->precision]);
     for (int c = 0; c < graph->class_count; c++) hash_number(&hash, (double)graph->class_weights[c]);
     for (const struct node *node = graph->nodes; node < graph->nodes + graph->node_count; node++) {
-        hash_text(&hash, operator_get(node->id)->name);
-        hash_text(&hash, node->name);
+        hash_string(&hash, operator_get(node->id)->name);
+        hash_string(&hash, node->name);
         if (node->id == OPERATOR_INPUT) {
-            hash_text(&hash, number_types[node->shape.type].name);
+            hash_string(&hash, number_types[node->shape.type].name);
             hash_shape(&hash, &node->shape);
         }
         hash_integer(&hash, node->input_count);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/safetensors.h"
 #include "graph/graph.h"
@@ -60,8 +61,7 @@ void values_release(struct values *values) {
 
 /* Where the name stands in the table, or the free place where it would. */
 static size_t find_place(const struct values *values, const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = name; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t hash = hash_text(HASH_BEGIN, name);
     size_t mask = values->table_size - 1, place = (size_t)(hash ^ hash >> 32) & mask;
     while (values->table[place] > 0 && strcmp(values->entries[values->table[place] - 1].array.name, name) != 0)
         place = (place + 1) & mask;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "graph/values.h"
 
 /* -------------------------------------------------------------------- nodes */
@@ -21,8 +22,7 @@ enum ps_status emit_refuse(const struct emitting *e, const char *what) {
 
 /* Whether no node has the name yet; it is taken then. */
 static bool take_name(struct emitting *e, const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = name; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t hash = hash_text(HASH_BEGIN, name);
     size_t place = (size_t)((hash ^ hash >> 29) % e->taken_size);
     for (; e->taken[place] != 0; place = place + 1 < e->taken_size ? place + 1 : 0)
         if (strcmp(e->graph->nodes[e->taken[place] - 1].name, name) == 0) return false;

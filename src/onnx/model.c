@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/number.h"
 #include "base/number_type.h"
 #include "onnx/protobuf.h"
@@ -113,9 +114,8 @@ static const char *text_of(struct reading *reading, struct onnx_bytes bytes) {
 /* The number of the value of this name, new where there was none. */
 static int intern(struct reading *reading, struct onnx_bytes name) {
     struct onnx_model *model = reading->model;
-    uint64_t hash = 14695981039346656037u;
     if (name.size == 0) return 0;
-    for (size_t i = 0; i < name.size; i++) hash = (hash ^ name.data[i]) * 1099511628211u;
+    uint64_t hash = hash_bytes(HASH_BEGIN, name.data, name.size);
     size_t place = (size_t)((hash ^ hash >> 29) % reading->table_size);
     for (; reading->table[place] != 0; place = place + 1 < reading->table_size ? place + 1 : 0) {
         const char *known = model->values[reading->table[place]].name;

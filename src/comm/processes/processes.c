@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/processor.h"
 #include "comm/launch.h"
@@ -21,18 +22,13 @@ enum { MOVED_AT_ONCE = 16 << 20 };
 
 /* ------------------------------------------------------------- this machine */
 
-static uint64_t hash(uint64_t number, const char *text) {
-    for (; *text; text++) number = (number ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return number;
-}
-
 /* The kernel's boot number distinguishes hosts of the same name. */
 static uint64_t number_of_machine(const char *host) {
     char boot[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(boot, sizeof boot, file)) boot[0] = '\0';
     if (file) fclose(file);
-    return hash(hash(UINT64_C(14695981039346656037), host), boot);
+    return hash_text(hash_text(HASH_BEGIN, host), boot);
 }
 
 static struct process_info this_machine(void) {
@@ -66,7 +62,7 @@ static uint64_t number_of_network(uint64_t machine) {
         snprintf(number, sizeof number, "%ju %ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
     else
         snprintf(number, sizeof number, "process %ld at %.9f", (long)getpid(), clock_now());
-    return hash(machine, number);
+    return hash_text(machine, number);
 }
 
 /* The cores of each process's host. */
