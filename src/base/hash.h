@@ -15,7 +15,7 @@ static const uint64_t HASH_BEGIN = 0xcbf29ce484222325u;
 static inline uint64_t hash_step(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3u; }
 
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
-    for (const unsigned char *byte = bytes, *end = byte + size; byte < end; byte++) hash = hash_step(hash, *byte);
+    for (size_t i = 0; i < size; i++) hash = hash_step(hash, ((const unsigned char *)bytes)[i]);
     return hash;
 }
 
