@@ -1,0 +1,353 @@
+/*
+ * What a page is drawn from, to the byte: the documents of plans with and without a trace and of runs made by hand, and the
+ * tables and documents of the same simulations. All times are sums of powers of two, so that no machine rounds them in its own
+ * way. What stands in the file is looked at by eye when it changes.
+ *
+ *   PENSTOCK_REGENERATE=1 build/release/tests/test_report_page     writes tests/golden/pages.txt anew
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "report/report.h"
+#include "simulate/simulate.h"
+#include "support.h"
+
+enum { WORKERS = 3, LAYERS = 6 };
+
+/* ------------------------------------------------------------------------- what is reported */
+
+struct work {
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+};
+
+/* The middle stage is the slowest; its links take as long as a forward. */
+static struct work work_make(const char *schedule, const char *weights, int micro_batches) {
+    struct work work;
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = WORKERS,
+                                         .memory_bytes = 1 << 26,
+                                         .bandwidth_bytes_per_s = 1 << 20,
+                                         .latency_s = 0x1p-7};
+    assert_ok(profile_create(1, LAYERS, &work.profile, &test_error));
+    strcpy(work.profile->model, "six");
+    strcpy(work.profile->device, "hand");
+    work.profile->threads = 1;
+    work.profile->tables[0].micro_batch = 4;
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_cost *layer = &work.profile->tables[0].layers[l];
+        const double times = l == 2 || l == 3 ? 2 : 1;
+        layer->time = (struct layer_times){
+            .forward_s = times * 0.0625, .backward_input_s = times * 0.0625, .backward_weight_s = 0.0625, .update_s = 0x1p-6};
+        layer->size = (struct layer_sizes){.parameter_bytes = (int64_t)(l + 1) << 18,
+                                           .delta_bytes = l < LAYERS - 1 ? 1 << 16 : 0,
+                                           .output_bytes = 1 << 16,
+                                           .value_bytes = 1 << 16,
+                                           .stash_bytes = (int64_t)(l + 1) << 16};
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        strcpy(layer->kind, l % 2 ? "relu" : "linear");
+    }
+    assert_ok(ps_cluster_uniform(&options, &work.cluster, &test_error));
+    assert_ok(plan_create(WORKERS, WORKERS, &work.plan, &test_error));
+    strcpy(work.plan->model, "six");
+    strcpy(work.plan->schedule, schedule);
+    strcpy(work.plan->weights, weights);
+    strcpy(work.plan->optimizer, "sgdm");
+    work.plan->micro_batch = 4;
+    work.plan->micro_batches = micro_batches;
+    for (int s = 0; s < WORKERS; s++) assert_ok(plan_stage_set(work.plan, s, 2 * s, 2 * s + 1, s, &test_error));
+    return work;
+}
+
+static void work_free(struct work *work) {
+    ps_plan_destroy(work->plan);
+    ps_cluster_destroy(work->cluster);
+    ps_profile_destroy(work->profile);
+}
+
+/* Leaves a trace of so many mini-batches of the plan: times are `factor` of those that are predicted, and only what begins at
+ * from_s or later is in it. */
+static void leave_trace(const struct work *work, int batches, double factor, double from_s, const char *path) {
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(work->plan, work->profile, work->cluster, batches, &simulation, &test_error));
+    struct timeline *timeline = &simulation->timeline;
+    int events = 0, transfers = 0;
+    for (int i = 0; i < timeline->event_count; i++) {
+        struct timeline_event event = timeline->events[i];
+        if (event.start_s < from_s) continue;
+        event.start_s = (event.start_s - from_s) * factor;
+        event.end_s = (event.end_s - from_s) * factor;
+        timeline->events[events++] = event;
+    }
+    for (int i = 0; i < timeline->transfer_count; i++) {
+        struct timeline_transfer transfer = timeline->transfers[i];
+        if (transfer.start_s < from_s) continue;
+        transfer.start_s = (transfer.start_s - from_s) * factor;
+        transfer.end_s = (transfer.end_s - from_s) * factor;
+        timeline->transfers[transfers++] = transfer;
+    }
+    timeline->event_count = events;
+    timeline->transfer_count = transfers;
+    timeline->memory_bytes = calloc(WORKERS, sizeof *timeline->memory_bytes);
+    assert_non_null(timeline->memory_bytes);
+    for (int w = 0; w < WORKERS; w++) timeline->memory_bytes[w] = simulation->worker[w].memory_bytes + (w << 20);
+    assert_ok(ps_simulation_write_trace(simulation, path, &test_error));
+    ps_simulation_destroy(simulation);
+}
+
+/* A file of the run's directory. */
+static const char *in_run(const char *name, char path[4096]) { return file_join(path, test_directory, name); }
+
+static void put(const char *name, const char *text) {
+    char path[4096];
+    test_file_write(in_run(name, path), text, strlen(text));
+}
+
+/* ------------------------------------------------------------------------- how it is shown */
+
+/* What is only rounded away from 0 is 0. */
+static void settle(json_t *value) {
+    const char *key;
+    json_t *item;
+    size_t i;
+    if (json_is_real(value) && fabs(json_real_value(value)) < 1e-9) json_real_set(value, 0);
+    json_array_foreach(value, i, item) settle(item);
+    json_object_foreach(value, key, item) settle(item);
+}
+
+/* A name and its value in a line; objects in more, indented, if they are large. */
+static void show(struct text *out, const json_t *value, int depth) {
+    const char *key;
+    json_t *item;
+    size_t i;
+    char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    assert_non_null(line);
+    if (strlen(line) < 100 || depth > 4 || !json_is_object(value)) {
+        const bool list = json_is_array(value) && json_is_object(json_array_get(value, 0));
+        if (!list) text_add(out, "%s\n", line);
+        if (list) text_add(out, "\n");
+        if (list) json_array_foreach(value, i, item) {
+                text_add(out, "%*s%zu: ", 2 * depth, "", i);
+                show(out, item, depth + 1);
+            }
+    } else {
+        text_add(out, "\n");
+        json_object_foreach((json_t *)value, key, item) {
+            text_add(out, "%*s%s: ", 2 * depth, "", key);
+            show(out, item, depth + 1);
+        }
+    }
+    free(line);
+}
+
+static json_t *document_of(const struct ps_report_options *options) {
+    char *text = ps_report_json(options, &test_error);
+    if (!text) fail_msg("%s", test_error.message);
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(root);
+    free(text);
+    return root;
+}
+
+/* All subjects, without the version of the program and without what says where the run is. */
+static void add_document(const char *name, const struct ps_report_options *options, struct text *out) {
+    json_t *root = document_of(options);
+    assert_string_equal(json_string_value(json_object_get(root, "penstock")), ps_version());
+    json_object_del(root, "penstock");
+    for (size_t s = 0; s < json_array_size(json_object_get(root, "subjects")); s++) {
+        json_t *subject = json_array_get(json_object_get(root, "subjects"), s);
+        /* Once is enough. */
+        if (out->length > 0) json_object_del(subject, "layers");
+        if (!json_object_get(subject, "path")) continue;
+        assert_string_equal(json_string_value(json_object_get(subject, "path")), options->runs[s]);
+        assert_string_equal(json_string_value(json_object_get(subject, "name")), strrchr(test_directory, '/') + 1);
+        json_object_del(subject, "path");
+        json_object_del(subject, "name");
+    }
+    text_add(out, "=== %s\n", name);
+    settle(root);
+    show(out, root, 0);
+    json_decref(root);
+}
+
+/* ----------------------------------------------------------------------------- the tests */
+
+static void add_plan(const struct work *work, const char *name, const char *trace_path, struct text *out) {
+    struct ps_report_options options;
+    struct ps_simulation *simulation;
+    struct ps_trace *trace = NULL;
+    ps_report_options_init(&options);
+    options.plan = work->plan;
+    options.profile = work->profile;
+    options.cluster = work->cluster;
+    if (trace_path) {
+        assert_ok(ps_trace_read(trace_path, &trace, &test_error));
+        assert_ok(ps_simulate_against(work->plan, work->profile, work->cluster, 0, trace, &simulation, &test_error));
+    } else {
+        assert_ok(ps_simulate(work->plan, work->profile, work->cluster, 0, &simulation, &test_error));
+    }
+    options.trace = trace;
+    add_document(name, &options, out);
+    char *table = ps_simulation_table(simulation);
+    text_add(out, "%s", table);
+    free(table);
+    ps_simulation_destroy(simulation);
+    ps_trace_destroy(trace);
+}
+
+/* The directory of a run of the plan, in test_directory; what a run may lack is not in it yet. */
+static void make_run(const struct work *work, const char *config) {
+    char path[4096];
+    put("config.json", config);
+    assert_ok(ps_plan_write(work->plan, in_run("plan.json", path), &test_error));
+    assert_ok(ps_profile_write(work->profile, in_run("profile.json", path), &test_error));
+}
+
+static const char config[] = "{\"format\": \"penstock-config\", \"version\": 1, \"model\": \"six\", \"cores\": 2}";
+
+static void test_texts(void **state) {
+    (void)state;
+    struct text texts = {0};
+    char path[4096];
+    const char *const runs[] = {test_directory, test_directory};
+    struct ps_report_options options;
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    struct work flush = work_make("1f1b", "sync", 2), late = work_make("1f1b-async", "pipeoptim", 1);
+    add_plan(&flush, "a plan", NULL, &texts);
+    leave_trace(&flush, 3, 1.25, 0, in_run("trace.json", path));
+    add_plan(&flush, "a plan and a trace, all of which took a quarter longer", path, &texts);
+    leave_trace(&late, 8, 1, 2.25, path);
+    add_plan(&late, "a plan and the end of a segment", path, &texts);
+    /* Runs: with links of no cost, on two cores; with those that it emulates; and one that has all files. */
+    make_run(&late, config);
+    assert_int_equal(remove(path), 0);
+    add_document("a run", &options, &texts);
+    put("config.json",
+        "{\"format\": \"penstock-config\", \"version\": 1, \"model\": \"six\", \"emulate\": true, \"cores\": 5000, "
+        "\"cluster_options\": {\"memory_bytes\": 67108864, \"bandwidth_bytes_per_s\": 524288, \"latency_s\": "
+        "0.0078125, \"overlap\": false}}");
+    put("log.jsonl", "{\"step\": 1, \"loss\": 2.5}\n{\"step\": 2, \"loss\": 1.5, \"valid_loss\": 1.75}\n{\"step\": 3, \"los");
+    put("summary.json", "{\"format\": \"penstock-summary\", \"version\": 1, \"samples_per_s\": 8}");
+    add_document("a run whose links are emulated", &options, &texts);
+    make_run(&flush, config);
+    leave_trace(&flush, 3, 1, 0, path);
+    options.run_count = 2;
+    options.plan = flush.plan;
+    add_document("a run with a trace, twice, and a plan without a profile", &options, &texts);
+    work_free(&late);
+    work_free(&flush);
+    test_golden(TEST_DIRECTORY "/golden/pages.txt", text_take(&texts));
+}
+
+static json_int_t int_of(const json_t *object, const char *field) {
+    const json_t *value = json_object_get(object, field);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+static size_t length_of(const json_t *object, const char *field) {
+    assert_true(json_is_array(json_object_get(object, field)));
+    return json_array_size(json_object_get(object, field));
+}
+
+/* Of long runs and large files a page shows so much that it stays small; subjects share it. */
+static void test_bounds(void **state) {
+    (void)state;
+    enum { BATCHES = 100, SUBJECTS = 8, COMPUTATIONS = 12000, TRANSFERS = 12000, POINTS = 16000 };
+    char path[4096],
+        deep[] = "{\"format\":\"penstock-config\",\"version\":1,\"a\":{\"b\":{\"c\":{\"d\":{\"e\":5}}}},\"emulate\":true}";
+    const char *runs[SUBJECTS];
+    struct text large = {0};
+    struct ps_report_options options;
+    struct work work = work_make("1f1b", "sync", 4);
+    for (int s = 0; s < SUBJECTS; s++) runs[s] = test_directory;
+    make_run(&work, deep);
+    leave_trace(&work, BATCHES, 1, 0, in_run("trace.json", path));
+    text_add(&large, "{\"format\": \"penstock-summary\", \"version\": 1, \"list\": [");
+    for (int i = 0; i < 70000; i++) text_add(&large, "%s1", i > 0 ? "," : "");
+    text_add(&large, "], \"after\": 3}");
+    put("summary.json", large.data);
+    ps_report_options_init(&options);
+    options.runs = runs;
+    for (int count = 1; count <= SUBJECTS; count += SUBJECTS - 1) {
+        options.run_count = count;
+        json_t *root = document_of(&options);
+        assert_int_equal(length_of(root, "subjects"), count);
+        const json_t *subject = json_array_get(json_object_get(root, "subjects"), (size_t)count - 1),
+                     *timeline = json_object_get(subject, "timeline"), *measured = json_object_get(timeline, "measured");
+        assert_int_equal(length_of(json_object_get(subject, "summary"), "list"), 60000 - 4);
+        assert_null(json_object_get(json_object_get(subject, "summary"), "after"));
+        char *inner = json_dumps(json_object_get(json_object_get(subject, "config"), "a"), JSON_COMPACT);
+        assert_string_equal(inner, "{\"b\":{\"c\":{\"d\":{\"e\":null}}}}");
+        free(inner);
+        const json_int_t all = BATCHES * WORKERS * (4 * 2 + 1), most = COMPUTATIONS / count;
+        assert_int_equal(int_of(timeline, "all"), all);
+        assert_int_equal(int_of(timeline, "measured_all"), all);
+        assert_int_equal(int_of(timeline, "measured_shown"), all < most ? all : most);
+        assert_true(int_of(timeline, "shown") <= int_of(timeline, "measured_shown") && int_of(timeline, "shown") > most / 5);
+        size_t fields = 0, points = 0;
+        for (size_t w = 0; w < WORKERS; w++) {
+            fields += json_array_size(json_array_get(measured, w));
+            points += json_array_size(json_array_get(json_object_get(timeline, "memory_kib"), w)) / 2;
+        }
+        assert_int_equal(fields, 7 * int_of(timeline, "measured_shown"));
+        assert_true(points > 100 && points <= (size_t)(POINTS / count + 2 * WORKERS));
+        const size_t transfers = count > 1 ? TRANSFERS / SUBJECTS / 2 : BATCHES * 4 * 4;
+        assert_int_equal(length_of(timeline, "transfers"), 8 * transfers);
+        assert_int_equal(length_of(timeline, "measured_transfers"), 8 * transfers);
+        assert_int_equal(int_of(timeline, "transfers_left_out") > 0, count > 1);
+        assert_int_equal(json_number_value(json_object_get(timeline, "from_s")) > 0, count > 1);
+        json_decref(root);
+    }
+    text_free(&large);
+    work_free(&work);
+}
+
+/* Text of any length, cut where a character begins; bytes that are no text. */
+static void test_strings(void **state) {
+    (void)state;
+    struct text texts = {0};
+    struct ps_report_options options;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    const char *const runs[] = {test_directory};
+    static const struct {
+        int letters;
+        const char *after, *shown;
+    } cases[] = {
+        {298, "bc", "bc"}, {299, "bc", "b\xe2\x80\xa6"}, {299, "\xc3\xa9", "\xe2\x80\xa6"}, {298, "\xc3\xa9", "\xc3\xa9"}};
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char letters[300];
+        memset(letters, 'a', sizeof letters);
+        texts.length = 0;
+        text_add(&texts, "{\"format\": \"penstock-config\", \"version\": 1, \"data\": \"%.*s%s\"}", cases[c].letters, letters,
+                 cases[c].after);
+        make_run(&work, texts.data);
+        json_t *root = document_of(&options);
+        const char *data = json_string_value(
+            json_object_get(json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "config"), "data"));
+        assert_true(data && strncmp(data, letters, (size_t)cases[c].letters) == 0);
+        assert_string_equal(data + cases[c].letters, cases[c].shown);
+        json_decref(root);
+    }
+    text_free(&texts);
+    work_free(&work);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_texts, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_strings, test_directory_set_up, test_directory_tear_down)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
