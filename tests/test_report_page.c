@@ -311,6 +311,48 @@ static void test_bounds(void **state) {
     work_free(&work);
 }
 
+/* Of a long log every so many lines, and the last; evaluations, wherever they lie, for as long as there is room. */
+static void test_log(void **state) {
+    (void)state;
+    static const struct {
+        int lines, first, every; /* evaluations: after the first of these lines each so many; 0: none */
+        int shown, evaluated;
+    } cases[] = {{1, 0, 0, 1, 0},        {1497, 0, 0, 1497, 0},      {1498, 0, 0, 750, 0},        {749, 0, 1, 749, 749},
+                 {1498, 0, 1, 750, 750}, {4000, 500, 1000, 1337, 4}, {2000, 1999, 2000, 1001, 1}, {2900, 99, 100, 1465, 29},
+                 {3000, 0, 1, 601, 601}};
+    struct ps_report_options options;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    const char *const runs[] = {test_directory};
+    make_run(&work, config);
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct text log = {0};
+        for (int l = 0; l < cases[c].lines; l++)
+            text_add(&log, "{\"step\": %d%s}\n", l + 1,
+                     cases[c].every > 0 && l % cases[c].every == cases[c].first ? ", \"valid_loss\": 1" : "");
+        put("log.jsonl", log.data);
+        text_free(&log);
+        json_t *root = document_of(&options);
+        const json_t *subject = json_array_get(json_object_get(root, "subjects"), 0), *lines = json_object_get(subject, "log");
+        const int shown = (int)length_of(subject, "log");
+        int evaluated = 0, step = 0;
+        for (int l = 0; l < shown; l++) {
+            const json_t *line = json_array_get(lines, (size_t)l);
+            evaluated += json_object_get(line, "valid_loss") != NULL;
+            assert_true(int_of(line, "step") > step);
+            step = (int)int_of(line, "step");
+        }
+        if (shown != cases[c].shown || evaluated != cases[c].evaluated)
+            fail_msg("of %d lines %d, with %d evaluations", cases[c].lines, shown, evaluated);
+        assert_int_equal(int_of(subject, "log_lines"), cases[c].lines);
+        assert_int_equal(step, cases[c].lines);
+        json_decref(root);
+    }
+    work_free(&work);
+}
+
 /* Text of any length, cut where a character begins; bytes that are no text. */
 static void test_strings(void **state) {
     (void)state;
@@ -348,6 +390,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_texts, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_log, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_strings, test_directory_set_up, test_directory_tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,18 +147,20 @@ enum ps_status report_log_read(const char *run, json_t **lines, struct ps_error 
     return status;
 }
 
-/* Evaluations are kept, and of the others every so many. */
+/* Of a long log every so many lines, but of those with an evaluation more, and the last one. */
 static enum ps_status take_log(struct subject *subject, struct ps_error *error) {
     json_t *lines, *line;
-    size_t i;
+    size_t i, count[2] = {0}, each[2], seen[2] = {0}; /* of lines without and with an evaluation */
     TRY(report_log_read(subject->path, &lines, error));
     subject->log = json_array();
     subject->log_lines = (int)json_array_size(lines);
-    const size_t each = 1 + json_array_size(lines) / LOG_POINTS_MAX;
+    json_array_foreach(lines, i, line) count[json_object_get(line, "valid_loss") != NULL]++;
+    each[1] = 1 + count[1] / (LOG_POINTS_MAX / 2);
+    each[0] = 1 + count[0] / (LOG_POINTS_MAX - 2 - count[1] / each[1]);
     int left = VALUES_MAX;
     json_array_foreach(lines, i, line) {
-        const bool kept = i % each == 0 || i + 1 == json_array_size(lines) ||
-                          (json_object_get(line, "valid_loss") && json_array_size(lines) / each + i / each < LOG_POINTS_MAX);
+        const bool evaluated = json_object_get(line, "valid_loss") != NULL;
+        const bool kept = seen[evaluated]++ % each[evaluated] == 0 || i + 1 == json_array_size(lines);
         if (kept && left > 0) json_array_append_new(subject->log, bounded_copy(line, 3, &left));
     }
     json_decref(lines);
