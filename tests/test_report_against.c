@@ -235,10 +235,104 @@ static void test_refused(void **state) {
     work_free(&work);
 }
 
+/* Each number of a trace, at and beyond its bounds. */
+static void test_fields(void **state) {
+    (void)state;
+    static const char whole[] =
+        "{\"otherData\": {\"workers\": 3, \"batches\": 2, \"micro_batches\": 2, \"lanes\": 1, \"memory_bytes\": "
+        "[7, 8, 9]}, \"traceEvents\": [{\"ph\": \"X\", \"pid\": 1, \"tid\": 5, \"cat\": \"gradient\", \"ts\": "
+        "3, \"dur\": 4, \"args\": {\"stage\": 1, \"micro_batch\": 1, \"bytes\": 2}}, {\"ph\": \"X\", \"pid\": "
+        "0, \"tid\": 1, \"ts\": 2, \"dur\": 3, \"args\": {\"op\": \"F\", \"stage\": 1, \"micro_batch\": 1}}]}";
+    static const struct {
+        const char *at, *field, *value, *said; /* the field's value behind the first `at`; NULL: it is taken */
+    } changes[] = {
+        {"other", "workers", "0", "otherData.workers: 0 is not an integer from 1 to 4096"},
+        {"other", "workers", "4097", "otherData.workers: 4097 is not"},
+        {"other", "workers", "2", "otherData.memory_bytes: 3 figures for 2 workers"},
+        {"other", "batches", "-1", "otherData.batches: -1 is not an integer from 0 to 2147483647"},
+        {"other", "batches", "0", NULL},
+        {"other", "micro_batches", "-1", "otherData.micro_batches: -1 is not an integer from 0 to"},
+        {"other", "micro_batches", "0", NULL},
+        {"other", "lanes", "0", "otherData.lanes: 0 is not an integer from 1 to 2"},
+        {"other", "lanes", "3", "otherData.lanes: 3 is not"},
+        {"other", "lanes", "2", NULL},
+        {"other", "memory_bytes", "[7, -1, 9]", "otherData.memory_bytes[1]: is no number of bytes"},
+        {"other", "memory_bytes", "[7, 8, 9.5]", "otherData.memory_bytes[2]: is no number of bytes"},
+        {"other", "memory_bytes", "[0, 0, 0]", NULL},
+        {"pid\": 1", "tid", "-1", "traceEvents[0].tid: -1 is not an integer from 0 to 8"},
+        {"pid\": 1", "tid", "9", "traceEvents[0].tid: 9 is not"},
+        {"pid\": 1", "tid", "8", NULL},
+        {"pid\": 1", "tid", "0", NULL},
+        {"pid\": 1", "cat", "\"parcel\"", "traceEvents[0]: cat 'parcel' is nothing that is transferred"},
+        {"pid\": 1", "cat", "\"all-reduce\"", NULL},
+        {"pid\": 1", "cat", "\"activation\"", NULL},
+        {"pid\": 1", "ts", "-0.5", "traceEvents[0].ts: -0.5 is not a number from 0 to 1e+15"},
+        {"pid\": 1", "ts", "0", NULL},
+        {"pid\": 1", "dur", "-0.5", "traceEvents[0].dur: -0.5 is not"},
+        {"pid\": 1", "dur", "0", NULL},
+        {"pid\": 1", "stage", "-1", "traceEvents[0].args.stage: -1 is not an integer from 0 to 32767"},
+        {"pid\": 1", "stage", "0", NULL},
+        {"pid\": 1", "micro_batch", "-1", "traceEvents[0].args.micro_batch: -1 is not an integer from 0 to 2147483647"},
+        {"pid\": 1", "micro_batch", "0", NULL},
+        {"pid\": 1", "bytes", "-1", "traceEvents[0].args.bytes: -1 is not an integer of at least 0"},
+        {"pid\": 1", "bytes", "0", NULL},
+        {"pid\": 0", "tid", "-1", "traceEvents[1].tid: -1 is not an integer from 0 to 2"},
+        {"pid\": 0", "tid", "3", "traceEvents[1].tid: 3 is not"},
+        {"pid\": 0", "tid", "2", NULL},
+        {"pid\": 0", "ts", "2e15", "traceEvents[1].ts: 2e+15 is not a number from 0 to 1e+15"},
+        {"pid\": 0", "ts", "0", NULL},
+        {"pid\": 0", "dur", "-1", "traceEvents[1].dur: -1 is not"},
+        {"pid\": 0", "dur", "0", NULL},
+        {"pid\": 0", "op", "\"Q\"", "traceEvents[1].args: op 'Q' is not an instruction"},
+        {"pid\": 0", "op", "\"RW\"", NULL},
+        {"pid\": 0", "stage", "32768", "traceEvents[1].args.stage: 32768 is not"},
+        {"pid\": 0", "stage", "32767", NULL},
+        {"pid\": 0", "stage", "0", NULL},
+        {"pid\": 0", "micro_batch", "-1", "traceEvents[1].args.micro_batch: -1 is not"},
+        {"pid\": 0", "micro_batch", "0", NULL},
+    };
+    struct timeline timeline;
+    struct work work;
+    work_make(&work, "1f1b", "sync", 4);
+    test_file_write(work.path, whole, strlen(whole));
+    assert_ok(report_trace_read(work.path, &timeline, &test_error));
+    assert_true(timeline.workers == 3 && timeline.batches == 2 && timeline.micro_batches == 2 && timeline.lanes == 1 &&
+                timeline.event_count == 1 && timeline.transfer_count == 1);
+    for (int w = 0; w < 3; w++) assert_int_equal(timeline.memory_bytes[w], 7 + w);
+    const struct timeline_event *event = &timeline.events[0];
+    assert_true(event->worker == 1 && event->instruction.op == OP_F && event->instruction.stage == 1 &&
+                event->instruction.micro_batch == 1);
+    assert_near(1e6 * event->start_s, 2);
+    assert_near(1e6 * event->end_s, 5);
+    const struct timeline_transfer *transfer = &timeline.transfers[0];
+    assert_true(transfer->from == 1 && transfer->to == 2 && transfer->stage == 1 && transfer->micro_batch == 1 &&
+                transfer->bytes == 2 && strcmp(report_traffic_name(transfer->traffic), "gradient") == 0);
+    assert_near(1e6 * transfer->start_s, 3);
+    assert_near(1e6 * transfer->end_s, 7);
+    timeline_free(&timeline);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char text[1024], name[64];
+        snprintf(name, sizeof name, "\"%s\": ", changes[i].field);
+        const char *from = strstr(strstr(whole, changes[i].at), name) + strlen(name);
+        const size_t length = *from == '[' ? strcspn(from, "]") + 1 : strcspn(from, ",}");
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(from - whole), whole, changes[i].value, from + length);
+        test_file_write(work.path, text, strlen(text));
+        const enum ps_status status = report_trace_read(work.path, &timeline, &test_error);
+        if (changes[i].said) {
+            assert_status(status, PS_BAD_INPUT, changes[i].said);
+        } else {
+            assert_ok(status);
+            timeline_free(&timeline);
+        }
+    }
+    work_free(&work);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
         cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
