@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "report/page.h"
 #include "report/report.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -222,8 +223,8 @@ static void test_texts(void **state) {
     options.run_count = 1;
     struct work flush = work_make("1f1b", "sync", 2), late = work_make("1f1b-async", "pipeoptim", 1);
     add_plan(&flush, "a plan", NULL, &texts);
-    leave_trace(&flush, 3, 1.25, 0, in_run("trace.json", path));
-    add_plan(&flush, "a plan and a trace, all of which took a quarter longer", path, &texts);
+    leave_trace(&flush, 3, 2, 0, in_run("trace.json", path));
+    add_plan(&flush, "a plan and a trace, all of which took twice as long", path, &texts);
     leave_trace(&late, 8, 1, 2.25, path);
     add_plan(&late, "a plan and the end of a segment", path, &texts);
     /* Runs: with links of no cost, on two cores; with those that it emulates; and one that has all files. */
@@ -353,6 +354,35 @@ static void test_log(void **state) {
     work_free(&work);
 }
 
+/* The page holds the document, without characters that could end its element, and with what stands around it. */
+static void test_page(void **state) {
+    (void)state;
+    char path[4096], *page;
+    size_t size;
+    struct ps_report_options options;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    const char *const runs[] = {test_directory};
+    make_run(&work,
+             "{\"format\": \"penstock-config\", \"version\": 1, \"data\": \"</script><!-- a & b >>&\", \"<>\": \"\u2028\"}");
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    assert_ok(ps_report_write(&options, in_run("page.html", path), &test_error));
+    assert_ok(file_read(path, 1 << 24, &page, &size, &test_error));
+    assert_true(size > page_head_size + page_tail_size);
+    assert_memory_equal(page, page_head, page_head_size);
+    assert_memory_equal(page + size - page_tail_size, page_tail, page_tail_size);
+    page[size - page_tail_size] = '\0';
+    assert_null(strpbrk(page + page_head_size, "<>&"));
+    for (const char *c = page + page_head_size; *c; c++) assert_true((unsigned char)*c < 128);
+    json_t *there = json_loads(page + page_head_size, JSON_REJECT_DUPLICATES, NULL), *wanted = document_of(&options);
+    assert_true(json_equal(there, wanted));
+    json_decref(there);
+    json_decref(wanted);
+    free(page);
+    work_free(&work);
+}
+
 /* Text of any length, cut where a character begins; bytes that are no text. */
 static void test_strings(void **state) {
     (void)state;
@@ -390,6 +420,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_texts, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_page, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_log, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_strings, test_directory_set_up, test_directory_tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
