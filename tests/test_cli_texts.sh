@@ -1,0 +1,143 @@
+#!/bin/sh
+# What commands print, to the byte, where nothing in it is measured: lists, tables, documents and refusals of numbers beyond their
+# bounds. What stands in golden/cli.txt is looked at by eye when it changes. (The rest stands in support.sh.)
+#
+#   PENSTOCK_REGENERATE=1 ctest --test-dir build/release -R test_cli_texts     writes tests/golden/cli.txt anew
+golden=$(cd "$(dirname "$0")" && pwd)/golden/cli.txt
+. "$(dirname "$0")/support.sh"
+unset COLUMNS
+
+# shown ARGUMENT...: the command, what it prints and, if it is not 0, its status with what it says.
+shown() {
+    echo "\$ penstock $*" >>texts
+    "$PENSTOCK" "$@" >out 2>err
+    status=$?
+    # Neither the version, nor how long a planner took.
+    sed 's/^Penstock [0-9.]* /Penstock VERSION /; s/found in .*/found in TIME/; s/"solve_s": [0-9.e-]*/"solve_s": TIME/' out >>texts
+    [ $status -eq 0 ] || {
+        cat err
+        echo "(status $status)"
+    } >>texts
+    echo >>texts
+}
+
+begins "networks"
+shown models
+shown models --json
+shown models --model lenet5,input=12,classes=3
+shown models --model gnmt8,seq=3,target=4,hidden=16,vocab=20
+shown models --model gnmt8,seq=3,target=4,hidden=16,vocab=20 --json
+shown models --operators
+
+begins "help"
+shown --help
+shown plan --help
+shown help predict
+
+begins "plans and what follows"
+{
+    echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes
+    for layer in 1 2 3 4 5 6; do echo "layer$layer,0.0625,0.125,4096,1048576,8192"; done
+} >even.csv
+shown plan --profile even.csv --workers 3 --method uniform --schedule 1f1b --weights sync --micro-batches 4 --bandwidth 16MiB/s -o plan.json
+shown plan --profile even.csv --workers 2 --method uniform --schedule gpipe --weights sync --json --latency 250ms --memory 64MiB
+shown plan --profile even.csv --workers 2 --method uniform --memory 16KiB
+shown program --plan plan.json --batches 1
+shown program --plan plan.json --json --batches 1
+shown program --plan plan.json --format torch-csv
+"$PENSTOCK" program --plan plan.json >program.txt 2>err || complain "no program"
+shown program --check program.txt
+shown program --plan plan.json --profile even.csv --memory 16KiB
+shown simulate --plan plan.json --profile even.csv --batches 2
+shown simulate --plan plan.json --profile even.csv --batches 1 --cores 1 --json
+shown simulate --plan plan.json --profile even.csv --batches 1 --bandwidth 16MiB/s --latency 31250us --no-overlap
+shown simulate --plan plan.json --profile even.csv --batches 1 --bandwidth 16MiB/s --streaming --memory 16KiB
+shown simulate --plan plan.json --profile even.csv --batches 1 --trace -
+shown simulate --plan plan.json --profile even.csv --batches 1 --bandwidth 16MiB/s --svg - --arrows
+"$PENSTOCK" simulate --plan plan.json --profile even.csv --batches 2 --trace trace.json >out 2>err || complain "no trace"
+shown simulate --plan plan.json --profile even.csv --against trace.json --bandwidth 16MiB/s
+for kind in --grid --json; do
+    shown compare --profile even.csv --workers 2,3 --methods uniform --schedules gpipe,1f1b-async --weights sync,stash \
+        --memory 64MiB,16KiB --bandwidth 16MiB/s $kind
+done
+shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --micro-batch 1,4
+
+begins "trained weights"
+"$PENSTOCK" train --model lenet5,input=12,classes=3 --data synthetic:images,samples=32,size=12,classes=3 --steps 1 --batch 16 \
+    --device reference --workers 2 --method uniform --schedule gpipe --weights sync --out run -q >out 2>err || complain "no run"
+shown export --run run -o weights.safetensors
+shown export --run run -o weights.safetensors --json
+shown evaluate --run run --data synthetic:images,samples=4 --device referense
+shown predict --run run --data synthetic:images,samples=4 --tokens 3 --prompt x
+
+begins "numbers beyond their bounds"
+# COMMAND OPTION VALUE...
+while read -r command option values; do
+    for value in $values; do shown "$command" "--$option=$value"; done
+done <<X
+check tolerance 0 1e13
+check workers 0 1025
+check threads 0 1025
+compare target -1 2e9
+compare batch-per-worker 0 65537
+compare workers 0 2,1025
+compare memory 0 1MiB,0
+compare bandwidth 0B/s
+compare seeds -1 1,2000000000
+compare cores 0 1025
+evaluate batch 0 1048577
+evaluate beam 0 1001
+evaluate workers 0 1025
+evaluate threads 0 1025
+predict beam 0 1001
+predict batch 0 1048577
+predict workers 0 1025
+predict tokens 0 16777217
+predict temperature -1 2e6
+predict top-k 0 16777217
+predict seed -1 18446744073709551616
+profile micro-batch 0 1048577
+profile threads 0 1025
+profile busy 0 1025
+profile repeats 0 10001
+profile split-for 1 1025
+profile class-weights -1 2e30
+program batches 0 100001
+simulate batches 0 100001
+plan workers 0 1025
+plan memory 0
+plan cores 0 1025
+plan micro-batch 0 1048577
+plan micro-batches 0 65537
+plan module-depth 0 65
+plan batch 0 16777217
+train batch 0 16777217
+train epochs 0 1000001
+train steps 0 1000000001
+train evaluate-every -1 1000000001
+train valid-bleu 0 1000000001
+train lr -1 2e6
+train momentum -1 2
+train dampening -1 2
+train weight-decay -1 2e6
+train betas -1,0 0,1
+train clip -1 2e12
+train label-smoothing -1 1
+train eps -1 2
+train warmup -1 1000000001
+train checkpoint-every -1 1000000001
+train checkpoint-minutes -1 2e6
+train keep-checkpoints 0 1000001
+train patience -1 1000001
+train restarts 0 1000001
+train threads 0 1025
+X
+
+begins "comparing"
+if [ -n "${PENSTOCK_REGENERATE:-}" ]; then
+    cp texts "$golden"
+else
+    errors=differences
+    diff -u "$golden" texts >differences || complain "the texts are not those of tests/golden/cli.txt"
+fi
+finish
