@@ -21,6 +21,14 @@ shown() {
     echo >>texts
 }
 
+# figures ARGUMENT...: likewise, with N for each number that it prints.
+figures() {
+    shown "$@"
+    sed 's/[0-9][0-9.e+-]*/N/g; s/   */  /g' out >masked
+    before=$(($(wc -l <texts) - $(wc -l <out) - 1))
+    head -n $before texts >longer && cat masked >>longer && echo >>longer && mv longer texts
+}
+
 begins "networks"
 shown models
 shown models --json
@@ -63,8 +71,26 @@ done
 shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --micro-batch 1,4
 
 begins "trained weights"
-"$PENSTOCK" train --model lenet5,input=12,classes=3 --data synthetic:images,samples=32,size=12,classes=3 --steps 1 --batch 16 \
+"$PENSTOCK" train --model lenet5,input=12 --data synthetic:images,samples=32,size=12 --steps 1 --batch 16 \
     --device reference --workers 2 --method uniform --schedule gpipe --weights sync --out run -q >out 2>err || complain "no run"
+"$PENSTOCK" train --model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --data synthetic:tokens,samples=8 --steps 1 --batch 8 \
+    --device reference --workers 1 --out language -q >out 2>err || complain "no language"
+printf 'one two\nthree four five\nsix\ntwo two\n' >words.left
+printf 'eins zwei\ndrei vier\nsechs\nzwei zwei\n' >words.right
+"$PENSTOCK" train --model gnmt8,hidden=8,seq=4,target=4 --data pairs:words:left:right --steps 1 --batch 4 --device reference --workers 1 \
+    --out pairs -q >out 2>err || complain "no translations"
+for kind in "" --json; do
+    # Words on purpose.
+    # shellcheck disable=SC2086
+    {
+        figures evaluate --run run --data synthetic:images,samples=4 --device reference $kind
+        figures evaluate --run language --data synthetic:tokens,samples=4 --device reference $kind
+        figures evaluate --run pairs --data pairs:words:left:right --beam 2 --translations translations --device reference $kind
+        figures predict --run run --data synthetic:images,samples=3 --device reference $kind
+        figures predict --run run --data synthetic:images,samples=3 --device reference -o predicted.csv $kind
+        figures predict --run language --prompt '1 2' --tokens 2 --device reference $kind
+    }
+done
 shown export --run run -o weights.safetensors
 shown export --run run -o weights.safetensors --json
 shown evaluate --run run --data synthetic:images,samples=4 --device referense
