@@ -197,6 +197,32 @@ static void test_shown(void **state) {
     work_free(&work);
 }
 
+/* What was measured and is in no program is counted, and nothing else is said of it. */
+static void test_unmatched(void **state) {
+    (void)state;
+    struct work work;
+    struct timeline timeline;
+    struct ps_simulation *simulation;
+    work_make(&work, "1f1b", "sync", 4);
+    for (int unmatched = 0; unmatched < 3; unmatched++) {
+        char line[128];
+        leave_trace(&work, 1, 0);
+        assert_ok(report_trace_read(work.path, &timeline, &test_error));
+        for (int i = 0; i < unmatched; i++) timeline.events[i].instruction.micro_batch = 1000 + i;
+        assert_ok(report_simulate_against(work.plan, work.profile, work.cluster, 0, &timeline, &simulation, &test_error));
+        assert_int_equal(simulation->against->unmatched, unmatched);
+        assert_int_equal(simulation->against->matched, cases[0].instructions - unmatched);
+        char *table = ps_simulation_table(simulation);
+        snprintf(line, sizeof line, "\n%d of the measured instructions are not in the plan's programs\n", unmatched);
+        assert_int_equal(strstr(table, "measured instructions") != NULL, unmatched > 0);
+        assert_true(unmatched == 0 || strstr(table, line));
+        free(table);
+        timeline_free(&timeline);
+        ps_simulation_destroy(simulation);
+    }
+    work_free(&work);
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -332,7 +358,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
         cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),   cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_fields), cmocka_unit_test(test_unmatched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +218,14 @@ static void test_empty_timelines(void **state) {
     for (int i = 0; i < 2; i++) {
         struct timeline_caption caption = {.title = "empty"};
         char *svg = report_timeline_svg(&timelines[i], &caption);
+        /* The box begins where its row does. */
+        double row, box;
+        const char *background = strstr(svg, "worker 0</text><rect x=\""), *first = strstr(svg, "<rect class=\"forward\" x=\"");
+        if (first) first = strstr(first + 1, "<rect class=\"forward\" x=\""); /* after the legend's */
+        assert_int_equal(sscanf(background, "worker 0</text><rect x=\"%lf", &row), 1);
+        assert_int_equal(first != NULL, i);
+        if (first) assert_int_equal(sscanf(first, "<rect class=\"forward\" x=\"%lf", &box), 1);
+        if (first) assert_true(box == row);
         assert_null(strstr(svg, "nan"));
         assert_null(strstr(svg, "inf"));
         assert_int_equal(xml_count(svg, "svg"), 1);
