@@ -35,10 +35,13 @@ static struct ps_network *network;
 
 static char *of_network(void) { return ps_network_json(network); }
 static char *of_profile(void) { return ps_profile_json(profile); }
+static char *of_profile_table(void) { return ps_profile_table(profile); }
 static char *of_cluster(void) { return ps_cluster_json(cluster); }
+static char *of_cluster_table(void) { return ps_cluster_table(cluster); }
 static char *of_plan(void) { return ps_plan_json(plan); }
 static char *of_plan_table(void) { return ps_plan_table(plan); }
 static char *of_programs(void) { return ps_programs_json(programs); }
+static char *of_programs_table(void) { return ps_programs_table(programs); }
 static char *of_simulation(void) { return ps_simulation_json(simulation); }
 static char *of_simulation_table(void) { return ps_simulation_table(simulation); }
 
@@ -73,8 +76,9 @@ static char *of_parsed(void) {
     return NULL;
 }
 
-static char *(*const makers[])(void) = {of_network,    of_profile,          of_cluster, of_plan,   of_plan_table, of_programs,
-                                        of_simulation, of_simulation_table, of_report,  of_header, of_parsed};
+static char *(*const makers[])(void) = {
+    of_network,  of_profile,        of_profile_table, of_cluster,          of_cluster_table, of_plan,   of_plan_table,
+    of_programs, of_programs_table, of_simulation,    of_simulation_table, of_report,        of_header, of_parsed};
 
 static int setup(void **state) {
     test_directory_set_up(state);
