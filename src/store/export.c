@@ -283,12 +283,11 @@ static enum ps_status take_value(const struct safetensor_source *source, const s
     return PS_OK;
 }
 
-/* The network's values become those of the run, and its origin the one that the run keeps. */
+/* The network, which has none of its own, takes the values of the run, and the origin that the run keeps. */
 static enum ps_status take_values(const char *run, struct adapted *adapted, struct ps_error *error) {
     struct graph *graph = adapted->network->graph;
     char path[4096], *origin;
     size_t size;
-    values_release(graph->values);
     graph->values = values_create();
     if (!graph->values) return error_memory(error, "values of parameters", 1);
     for (int p = 0; p < graph->parameter_count; p++)
