@@ -124,6 +124,9 @@ static void test_passes_over(void **state) {
     assert_ok(ps_log_to(NULL, &test_error));
     assert_non_null(strstr(warnings.data, "checkpoint 000016 is skipped: "));
     assert_non_null(strstr(warnings.data, "checkpoint 000014 is skipped: "));
+    int lines = 0;
+    for (const char *c = warnings.data; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 2); /* and of nothing else */
     text_free(&warnings);
     assert_same_end("lenet5,input=16,classes=4", out, copy);
     assert_same_log(out, copy);
