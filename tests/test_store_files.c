@@ -4,12 +4,15 @@
  * tests/fixtures.
  */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "graph/network.h"
 #include "store/checkpoint.h"
 #include "support.h"
@@ -189,6 +192,123 @@ static void test_fields(void **state) {
     }
 }
 
+static void assert_same_sum(const struct step_sum *one, const struct step_sum *other) {
+    assert_true(one->sum.loss == other->sum.loss && one->sum.weight == other->sum.weight);
+    assert_int_equal(one->sum.correct, other->sum.correct);
+    assert_int_equal(one->sum.correct5, other->sum.correct5);
+    assert_int_equal(one->sum.counted, other->sum.counted);
+    assert_int_equal(one->steps, other->steps);
+}
+
+static bool same_number(double one, double other) { return one == other || (isnan(one) && isnan(other)); }
+
+static void assert_same_figures(const struct log_entry *one, const struct log_entry *other) {
+    assert_int_equal(one->step, other->step);
+    assert_int_equal(one->epoch, other->epoch);
+    assert_true(same_number(one->loss, other->loss) && same_number(one->accuracy, other->accuracy));
+    assert_true(same_number(one->top5, other->top5) && same_number(one->perplexity, other->perplexity));
+    assert_true(same_number(one->valid_loss, other->valid_loss) && same_number(one->valid_accuracy, other->valid_accuracy));
+    assert_true(same_number(one->valid_top5, other->valid_top5) && same_number(one->valid_bleu, other->valid_bleu));
+    assert_true(same_number(one->valid_perplexity, other->valid_perplexity) && same_number(one->lr, other->lr));
+    assert_true(same_number(one->samples_per_s, other->samples_per_s) && same_number(one->elapsed_s, other->elapsed_s));
+}
+
+/* What a checkpoint's state is written with is read again, all of it or as little as there may be. */
+static void test_state(void **state) {
+    (void)state;
+    struct worker_totals totals[3] = {{.busy_s = 1.5, .traffic = {.sent = 7, .received = 8}},
+                                      {.busy_s = 2.5, .traffic = {.sent = 9, .received = INT64_MAX}},
+                                      {.busy_s = 0}};
+    const struct checkpoint_stage stages[] = {{.first = 0, .last = 0, .updates = 5}, {.first = 1, .last = 6, .updates = 4}};
+    struct checkpoint_state whole = {.seed = UINT64_MAX,
+                                     .step = 123,
+                                     .unevaluated = true,
+                                     .epoch_steps = 50,
+                                     .samples = 1600,
+                                     .epoch = {{.loss = -1.5, .correct = 3, .correct5 = 4, .counted = 5, .weight = 5.5}, 6},
+                                     .line = {{.loss = 2.5, .correct = 13, .correct5 = 14, .counted = 15, .weight = 0.25}, 16},
+                                     .best = {.step = 100, .since = 2, .value = -0.75, .by = "perplexity"},
+                                     .figures = {.step = 120,
+                                                 .epoch = 2,
+                                                 .loss = 0.5,
+                                                 .accuracy = 0.25,
+                                                 .top5 = 0.625,
+                                                 .perplexity = 1.75,
+                                                 .valid_loss = 1.25,
+                                                 .valid_accuracy = 0.125,
+                                                 .valid_top5 = 0.375,
+                                                 .valid_perplexity = 3.5,
+                                                 .valid_bleu = 20.5,
+                                                 .lr = 0.0625,
+                                                 .samples_per_s = 99.5,
+                                                 .elapsed_s = 61.5},
+                                     .training_s = 60.25,
+                                     .workers = 3,
+                                     .totals = totals},
+                            least = {.step = 0};
+    strcpy(whole.model, "lenet5,input=16");
+    strcpy(whole.network, "0123456789abcdef");
+    strcpy(least.model, "m");
+    for (double *figure = &least.figures.loss; figure <= &least.figures.elapsed_s; figure++) *figure = NAN;
+    for (int l = 0; l < 2; l++) {
+        const struct checkpoint_state *given = l > 0 ? &least : &whole;
+        struct checkpoint checkpoint = {0};
+        char path[4096];
+        json_t *document = checkpoint_state_document(given, stages, l > 0 ? 0 : 2);
+        assert_non_null(document);
+        strcpy(checkpoint.directory, test_directory);
+        assert_ok(json_write_file(document, file_join(path, test_directory, "state.json"), &test_error));
+        assert_ok(checkpoint_state_read(&checkpoint, &test_error));
+        const struct checkpoint_state *is = &checkpoint.state;
+        assert_string_equal(is->model, given->model);
+        assert_string_equal(is->network, given->network);
+        assert_true(is->seed == given->seed && is->unevaluated == given->unevaluated && is->training_s == given->training_s);
+        assert_int_equal(is->step, given->step);
+        assert_int_equal(is->epoch_steps, given->epoch_steps);
+        assert_int_equal(is->samples, given->samples);
+        assert_same_sum(&is->epoch, &given->epoch);
+        assert_same_sum(&is->line, &given->line);
+        assert_int_equal(is->best.step, given->best.step);
+        assert_int_equal(is->best.since, given->best.since);
+        assert_true(is->best.value == given->best.value);
+        assert_string_equal(is->best.by, given->best.by);
+        assert_same_figures(&is->figures, &given->figures);
+        assert_int_equal(is->workers, given->workers);
+        for (int w = 0; w < given->workers; w++) {
+            assert_true(is->totals[w].busy_s == totals[w].busy_s);
+            assert_int_equal(is->totals[w].traffic.sent, totals[w].traffic.sent);
+            assert_int_equal(is->totals[w].traffic.received, totals[w].traffic.received);
+        }
+        assert_int_equal(checkpoint.stage_count, l > 0 ? 0 : 2);
+        if (l == 0) assert_memory_equal(checkpoint.stages, stages, sizeof stages);
+        checkpoint_free(&checkpoint);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+/* Error feedback is named by the cut and the replica that sends. */
+static void test_feedback_names(void **state) {
+    (void)state;
+    static const struct {
+        int coded, stage, replica;
+        const char *name;
+    } cases[] = {{WIRE_ACTIVATION_SENT, 0, 0, "activation.3.0"},
+                 {WIRE_ACTIVATION_SENT, 1, 2, "activation.5.2"},
+                 {WIRE_GRADIENT_SENT, 1, 1, "gradient.3.1"},
+                 {WIRE_SUM, 1, 0, "sum.3.0"},
+                 {WIRE_SUM, 0, 3, "sum.0.3"}};
+    struct ps_plan *plan;
+    char name[64];
+    assert_ok(plan_create(2, 2, &plan, &test_error));
+    assert_ok(plan_stage_set(plan, 0, 0, 2, 0, &test_error));
+    assert_ok(plan_stage_set(plan, 1, 3, 4, 1, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct worker_stage stage = {.number = cases[c].stage, .replica = cases[c].replica};
+        assert_string_equal(checkpoint_feedback_name(plan, &stage, cases[c].coded, name), cases[c].name);
+    }
+    ps_plan_destroy(plan);
+}
+
 /* A checkpoint under another name than its step's, or one that the system cannot read. */
 static void test_names(void **state) {
     (void)state;
@@ -246,6 +366,19 @@ static void test_choice(void **state) {
         assert_int_equal(checkpoint.state.step, 4);
         checkpoint_free(&checkpoint);
     }
+    /* The newest of those that there are are listed, for as long as the line has room. */
+    for (int more = 0; more < 50; more++) {
+        snprintf(path, sizeof path, "%s/checkpoints/%06d", run, 1000 + more);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    assert_status(
+        checkpoint_choose(run, "7", &checkpoint, &test_error), PS_NO_CHECKPOINT,
+        "does not keep this one, of step 7; there are 1049, 1048, 1047, 1046, 1045, 1044, 1043, 1042, 1041, 1040, 1039, "
+        "1038, 1037, 1036, 1035, 1034, 1033, 1032, 1031\n");
+    for (int more = 0; more < 50; more++) {
+        snprintf(path, sizeof path, "%s/checkpoints/%06d", run, 1000 + more);
+        assert_int_equal(rmdir(path), 0);
+    }
     assert_ok(file_read(file_join(path, run, names[STATE]), 1 << 20, &before, &size, &test_error));
     test_file_write(path, before, size - 1);
     assert_status(checkpoint_choose(run, "4", &checkpoint, &test_error), PS_BAD_INPUT, "state.json");
@@ -291,6 +424,7 @@ static void test_weights(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_choice), cmocka_unit_test(test_weights)};
+                                       cmocka_unit_test(test_choice), cmocka_unit_test(test_weights),
+                                       cmocka_unit_test(test_state),  cmocka_unit_test(test_feedback_names)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }
