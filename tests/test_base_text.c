@@ -70,12 +70,51 @@ static void counts_code_points(void **state) {
 
 static void utf8(void **state) {
     (void)state;
-    static const char *const right[] = {"", "abc", "\xc2\x80", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
-    static const char *const wrong[] = {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82"};
+    /* The first and the last of each length, and beside the numbers that are none. */
+    static const char *const right[] = {"",
+                                        "abc",
+                                        "\x7f",
+                                        "\xc2\x80",
+                                        "\xdf\xbf",
+                                        "\xe0\xa0\x80",
+                                        "\xe2\x82\xac",
+                                        "\xed\x9f\xbf",
+                                        "\xee\x80\x80",
+                                        "\xef\xbf\xbf",
+                                        "\xf0\x90\x80\x80",
+                                        "\xf0\x9f\x98\x80",
+                                        "\xf4\x8f\xbf\xbf"};
+    static const char *const wrong[] = {"\x80",
+                                        "\xbf",
+                                        "\xc3",
+                                        "\xc3(",
+                                        "\xc0\xaf",
+                                        "\xc1\xbf",
+                                        "\xe0\x9f\xbf",
+                                        "\xe2\x82",
+                                        "\xe2(\xac",
+                                        "\xed\xa0\x80",
+                                        "\xed\xbf\xbf",
+                                        "\xf0\x8f\xbf\xbf",
+                                        "\xf0\x9f\x98",
+                                        "\xf4\x90\x80\x80",
+                                        "\xf5\x80\x80\x80",
+                                        "\xf8\x88\x80\x80\x80"};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) assert_null(utf8_invalid(right[i], strlen(right[i])));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_ptr_equal(utf8_invalid(wrong[i], strlen(wrong[i])), wrong[i]);
     assert_non_null(utf8_invalid("a\0b", 3));
+    const char later[] = "na\xc3\xafve \xe2\x82\xac, then \xff";
+    assert_ptr_equal(utf8_invalid(later, sizeof later - 1), strchr(later, '\xff'));
+    /* The mark that some programs begin files with. */
+    static const char *const marked[][2] = {
+        {"\xef\xbb\xbfname", "name"}, {"\xef\xbb\xbf", ""}, {"name", "name"}, {"\xef\xbb", "\xef\xbb"}};
+    for (size_t i = 0; i < sizeof marked / sizeof *marked; i++) {
+        char text[16];
+        const size_t length = utf8_drop_mark(strcpy(text, marked[i][0]), strlen(marked[i][0]));
+        assert_int_equal(length, strlen(marked[i][1]));
+        assert_memory_equal(text, marked[i][1], length);
+    }
 }
 
 int main(void) {
