@@ -42,6 +42,16 @@ shown --help
 shown plan --help
 shown help predict
 
+begins "documents"
+mkdir documents && "$PENSTOCK" --documents documents >out 2>err || complain "no documents"
+{
+    for page in penstock penstock-predict; do sed 's/Penstock [0-9][0-9.]*/Penstock VERSION/' documents/man/$page.1; done
+    for shell in bash/penstock zsh/_penstock; do sed -n '1,24p; /^    compare)/,/^    cluster)/p; /^    devices)/,$p' documents/$shell; done
+    grep -v ' from [a-z]*' documents/fish/penstock.fish
+    grep ' from \(compare\|export\)' documents/fish/penstock.fish
+    echo
+} >>texts
+
 begins "plans and what follows"
 {
     echo name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes
