@@ -79,6 +79,12 @@ for kind in --grid --json; do
         --memory 64MiB,16KiB --bandwidth 16MiB/s $kind
 done
 shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --micro-batch 1,4
+shown profile --model lenet5,input=12,classes=3 --device gpu:p100
+"$PENSTOCK" report --plan plan.json --profile even.csv --against trace.json --bandwidth 16MiB/s --latency 31250us --json >out 2>err ||
+    complain "no report"
+grep -E '"(traced|period_s|measured_period_s|measured_shown)"' out >>texts
+"$PENSTOCK" report --plan plan.json --profile even.csv >out 2>err || complain "no page"
+grep -Eq '^report.html: [1-9][0-9]*[.][0-9] KiB, opens in any browser$' out && [ -s report.html ] || complain "where the page is: $(cat out)"
 
 begins "trained weights"
 "$PENSTOCK" train --model lenet5,input=12 --data synthetic:images,samples=32,size=12 --steps 1 --batch 16 \
