@@ -202,6 +202,33 @@ static void cuts(void **state) {
     ps_network_destroy(model);
 }
 
+/* A device with a memory of its own, of which a piece's output is taken to the next piece: times for every layer, and no costs
+ * of cores that change hands. */
+static void far(void **state) {
+    (void)state;
+    const int size = 2;
+    struct ps_network *model;
+    assert_ok(ps_network_open("lenet5,input=16,classes=4", &model, &test_error));
+    for (int64_t memory_bytes = 0; memory_bytes < 2; memory_bytes++) {
+        struct ps_profile_options options = {.struct_size = sizeof options,
+                                             .device = "far",
+                                             .busy = 1,
+                                             .micro_batches = &size,
+                                             .micro_batch_count = 1,
+                                             .repeats = 1,
+                                             .memory_bytes = memory_bytes};
+        struct ps_profile *profile;
+        assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
+        assert_string_equal(profile->device, "far");
+        for (int l = 0; l < profile->tables[0].layer_count; l++) {
+            const struct layer_cost *layer = &profile->tables[0].layers[l];
+            assert_true(layer->time.forward_s > 0 && layer->core_transfer_s == 0 && layer->take_over_s == 0);
+        }
+        ps_profile_destroy(profile);
+    }
+    ps_network_destroy(model);
+}
+
 /* Where nobody says how many workers compute side by side: a pipeline has two at least. */
 static void usual_background_load(void **state) {
     (void)state;
@@ -247,13 +274,10 @@ static void wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lenet5),
-        cmocka_unit_test(progress),
-        cmocka_unit_test(sizes_agree),
-        cmocka_unit_test(in_pieces),
-        cmocka_unit_test(clock_graph),
-        cmocka_unit_test(cuts),
-        cmocka_unit_test(usual_background_load),
+        cmocka_unit_test(lenet5),        cmocka_unit_test(progress),
+        cmocka_unit_test(sizes_agree),   cmocka_unit_test(in_pieces),
+        cmocka_unit_test(clock_graph),   cmocka_unit_test(cuts),
+        cmocka_unit_test(far),           cmocka_unit_test(usual_background_load),
         cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
