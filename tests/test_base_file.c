@@ -300,7 +300,24 @@ static void joins(void **state) {
     assert_string_equal(file_join(out, "", "b"), "b");
 }
 
+static int count_descriptors(void) {
+    DIR *opened = opendir("/proc/self/fd");
+    int count = 0;
+    while (opened != NULL && readdir(opened) != NULL) count++;
+    if (opened != NULL) closedir(opened);
+    return count;
+}
+
+static int descriptors_at_first;
+
+/* After all that could go wrong above no file is open that was not before. */
+static void closes_what_it_opened(void **state) {
+    (void)state;
+    assert_int_equal(count_descriptors(), descriptors_at_first);
+}
+
 int main(void) {
+    descriptors_at_first = count_descriptors();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_reads),
         cmocka_unit_test(failing_write_leaves_the_old_file),
@@ -315,6 +332,7 @@ int main(void) {
         cmocka_unit_test(directories),
         cmocka_unit_test(writes_whole_texts),
         cmocka_unit_test(joins),
+        cmocka_unit_test(closes_what_it_opened),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -106,12 +106,27 @@ static void test_here(void **state) {
     assert_true(memory.total > 0 && memory.total <= memory.installed && memory.free <= memory.total);
 }
 
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    assert_int_equal(level, PS_LOG_WARN);
+    snprintf(context, 256, "%s", text);
+}
+
 static void test_warning(void **state) {
     (void)state;
-    const struct host_memory memory = {.installed = 2048, .total = 1024, .free = 1}, unknown = {0};
-    assert_false(host_memory_warn(&memory, 1024, "they need"));
-    assert_true(host_memory_warn(&memory, 1025, "they need"));
+    char said[256] = "";
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = said, .level = PS_LOG_INFO, .line = keep_line};
+    const struct host_memory group = {.installed = 2048, .total = 1024, .free = 1},
+                             machine = {.installed = 2048, .total = 2048}, unknown = {0};
+    assert_ok(ps_log_to(&sink, &test_error));
+    assert_false(host_memory_warn(&group, 1024, "they need"));
     assert_false(host_memory_warn(&unknown, 1025, "they need"));
+    assert_string_equal(said, "");
+    assert_true(host_memory_warn(&group, 1025, "they need"));
+    assert_string_equal(said,
+                        "they need 1.00 KiB of memory, more than the 1.00 KiB that their control group (cgroup) may take");
+    assert_true(host_memory_warn(&machine, 4096, "2 workers need"));
+    assert_string_equal(said, "2 workers need 4.00 KiB of memory, more than the 2.00 KiB that their machine has");
+    assert_ok(ps_log_to(NULL, &test_error));
 }
 
 int main(void) {

@@ -147,6 +147,7 @@ static void clock_graph(void **state) {
             .forward_s = 0.1 * (l + 1), .backward_input_s = 0.2, .backward_weight_s = 0.3, .update_s = 0.4};
         layer->size = (struct layer_sizes){
             .parameter_bytes = 64 * l, .output_bytes = 128 + 64 * l, .value_bytes = 128, .stash_bytes = 704};
+        layer->sum_s = 0.0625 * l;
     }
     assert_ok(profile_graph(table, NULL, &graph, &test_error));
     assert_int_equal(graph->layer_count, 3);
@@ -157,6 +158,9 @@ static void clock_graph(void **state) {
         const struct attributes *attributes = &graph->nodes[graph->layers[l].node_first].attributes;
         assert_true(attributes->time.forward_s == 0.1 * (l + 1) && attributes->time.update_s == 0.4);
         assert_int_equal(attributes->inner_bytes, l == 0 ? 64 : 576);
+        assert_int_equal(attributes->parameter_bytes, 64 * l);
+        assert_int_equal(attributes->value_bytes, 128 + 64 * l);
+        assert_true(attributes->sum_s == 0.0625 * l);
     }
     graph_destroy(graph);
     /* In a plan the last layer of a stage takes what its cuts cost. */

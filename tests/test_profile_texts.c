@@ -120,14 +120,19 @@ static void test_texts(void **state) {
             snprintf(name, sizeof name, "%s on %s", networks[n], devices[d]);
             add(name, measure(networks[n], (struct ps_profile_options){.device = devices[d]}, two, n + d == 0 ? 2 : 1), &texts);
         }
+    set_clock(0.00006103515625, 0, 0);
+    add_measured("as often as is usual in a quarter of a second", lenet, (struct ps_profile_options){0}, four, 1, &texts);
     set_clock(0.0009765625, 0, 0);
-    add_measured("as often as is usual", lenet, (struct ps_profile_options){0}, four, 1, &texts);
+    add_measured("as often as is usual at least", lenet, (struct ps_profile_options){0}, four, 1, &texts);
     set_clock(0.0009765625, 7, 0.015625);
     add_measured("so often, each seventh look late", lenet,
                  (struct ps_profile_options){.warmup = 3, .repeats = 5, .threads = 1}, two, 2, &texts);
     set_clock(0.0009765625, 33, 0.25);
     add_measured("in pieces, with a shared parameter", networks[2],
                  (struct ps_profile_options){.warmup = 1, .repeats = 4, .memory_bytes = 40000}, four, 1, &texts);
+    set_clock(0.0009765625, 0, 0);
+    add_measured("with running statistics", "resnet,blocks=1,input=8,classes=3",
+                 (struct ps_profile_options){.warmup = 1, .repeats = 1}, four, 1, &texts);
     set_clock(0.0009765625, 0, 0);
     add_measured("quick", lenet, (struct ps_profile_options){.quick = true}, four, 1, &texts);
     set_clock(0.125, 0, 0);
