@@ -175,6 +175,45 @@ train restarts 0 1000001
 train threads 0 1025
 X
 
+begins "options that contradict each other"
+shown plan --no-such-option
+shown plan -Z
+# COMMAND with what it must have OPTION and its value: OPTION and its value, ...
+contradict() { # COMMAND... : OPTION[=VALUE] OPTION[=VALUE]...
+    with=
+    while [ "$1" != : ]; do with="$with $1" && shift; done
+    one=$2
+    shift 2
+    # shellcheck disable=SC2086
+    for other in "$@"; do shown $with "--$one" "--$other"; done
+}
+contradict compare : largest=layers train profile=f
+contradict compare : batch-per-worker=2 batch=4 micro-batches=2 train
+contradict compare : wires=int8 wire=int8
+contradict compare : rank-by=memory largest=layers
+contradict compare : seeds=1 seed=1
+contradict evaluate --data d : run=r weights=w model=m init=i
+contradict evaluate --data d : weights=w init=i
+contradict models : operators model=m
+contradict predict : run=r model=m
+contradict predict : data=d prompt=p
+contradict predict : prompt=p format=csv beam=2 batch=2 workers=2
+contradict predict : workers=2 model=m
+contradict predict : vocabulary=v tokenizer=t
+contradict profile --model lenet5 : split-for=2 cluster=c
+contradict program : check=c plan=p batches=2 profile=f format=text
+contradict program : format=text json
+contradict report : csv=c out=o plan=p profile=f against=a json
+contradict train : epochs=1 steps=1
+contradict train : resume=r model=m init=i freeze=z lora=l batch=2 valid-bleu=2 lengths=2 optimizer=sgd seed=1 out=o
+contradict train : no-lr-per-epoch lr-per-epoch
+contradict train : no-emulate emulate
+contradict plan --profile f : quiet log-level=info
+contradict plan --profile f : cluster=c workers=2 memory=1GiB bandwidth=1GB/s latency=1us no-overlap streaming cores=2
+contradict plan --profile f : streaming no-overlap
+contradict train : plan=p workers=2 method=uniform schedule=gpipe weights=sync micro-batch=2 micro-batches=2 paper-prediction recompute \
+    module-depth=2 wire=int8 replicate
+
 begins "comparing"
 if [ -n "${PENSTOCK_REGENERATE:-}" ]; then
     cp texts "$golden"

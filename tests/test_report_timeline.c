@@ -141,7 +141,7 @@ static int occurrences(const char *text, const char *part) {
 /* A box for each computation, a mark for each update and prediction, a background for each row, and the legend. */
 static void test_picture_holds_everything(void **state) {
     (void)state;
-    static const int workers[] = {1, 2, 5, 17, 64};
+    static const int workers[] = {1, 2, 5, 16, 17, 32, 33, 64};
     for (size_t i = 0; i < sizeof workers / sizeof workers[0]; i++) {
         struct ps_simulation *simulation = make_simulation("1f1b-async", "pipeoptim", workers[i], 6, true);
         struct timeline_caption caption = {.title = "a title"};
@@ -150,6 +150,11 @@ static void test_picture_holds_everything(void **state) {
         int legend = workers[i] > 1 ? 5 : 4; /* one worker predicts nothing */
         assert_int_equal(xml_count(svg, "rect"), 1 + legend + workers[i] + simulation->timeline.event_count);
         assert_int_equal(occurrences(svg, ">worker "), workers[i]);
+        /* The more rows, the narrower. */
+        assert_int_equal(occurrences(svg, workers[i] <= 16   ? "height=\"26.0\" fill"
+                                          : workers[i] <= 32 ? "height=\"18.0\" fill"
+                                                             : "height=\"14.0\" fill"),
+                         workers[i]);
         int updates = 0;
         for (int e = 0; e < simulation->timeline.event_count; e++)
             updates += simulation->timeline.events[e].instruction.op == OP_U;

@@ -404,6 +404,15 @@ static void test_weights(void **state) {
     assert_ok(weight_files_open_moments(checkpoint_directory, 3, &weights, &test_error)); /* none of three stages */
     assert_int_equal(weights.count, 0);
     weight_files_close(&weights);
+    /* One that is damaged, behind one that is not. */
+    char moments[4096], *before;
+    size_t size;
+    file_join(moments, checkpoint_directory, "optimizer-00002-of-00002.safetensors");
+    assert_ok(file_read(moments, 1 << 20, &before, &size, &test_error));
+    test_file_write(moments, before, 4);
+    assert_status(weight_files_open_moments(checkpoint_directory, 2, &weights, &test_error), PS_BAD_INPUT, "optimizer-00002");
+    test_file_write(moments, before, size);
+    free(before);
     file_join(path, checkpoint_directory, "model-00001-of-00002.safetensors");
     assert_ok(weight_files_open(path, &weights, &test_error));
     assert_int_equal(weights.count, 1);
