@@ -114,6 +114,9 @@ static void test_passes_over(void **state) {
     interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 16, path), "state.json"), 10), 0);
     assert_int_equal(unlink(file_join(file, checkpoint_path(copy, 14, path), "manifest.txt")), 0);
+    /* What an interrupted writer left goes, and what somebody else put there stays. */
+    shell("cd '%s'/checkpoints%s && mkdir .000017.123.tmp .tmp 000017.tmp .000017.123 && touch .000017.123.tmp/manifest.txt",
+          copy, "");
     struct training options = resume_options(copy);
     struct text warnings = {0};
     assert_ok(ps_log_to(
@@ -130,6 +133,12 @@ static void test_passes_over(void **state) {
     text_free(&warnings);
     assert_same_end("lenet5,input=16,classes=4", out, copy);
     assert_same_log(out, copy);
+    static const char *const beside[] = {".tmp", "000017.tmp", ".000017.123"};
+    assert_false(file_exists(file_join(file, copy, "checkpoints/.000017.123.tmp")));
+    for (int b = 0; b < 3; b++) {
+        file_join(path, copy, "checkpoints");
+        assert_true(file_exists(file_join(file, path, beside[b])));
+    }
     /* None is left. */
     interrupted_copy(out, 3, copy);
     assert_int_equal(truncate(file_join(file, checkpoint_path(copy, 3, path), "state.json"), 10), 0);
