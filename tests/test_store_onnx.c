@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/safetensors.h"
+#include "base/text.h"
 #include "graph/network.h"
 #include "onnx/onnx.h"
 #include "onnx/protobuf.h"
@@ -333,6 +335,71 @@ static void test_adapters(void **state) {
     assert_true(fabs(trained - before) > 1e-3 && fabs(there - trained) < 1e-5 * trained);
 }
 
+/* The tensors of a safetensors file, "NAME[ROWS,...]" in its order, and whether a field is in what it says about itself. */
+static char *tensors_of(const char *path, const char *field) {
+    struct safetensors file;
+    struct text out = {0};
+    char *data;
+    size_t size;
+    assert_ok(safetensors_read(path, &file, &test_error));
+    for (int t = 0; t < file.count; t++) {
+        text_add(&out, "%s[", file.tensors[t].name);
+        for (int d = 0; d < file.tensors[t].rank; d++)
+            text_add(&out, "%s%lld", d > 0 ? "," : "", (long long)file.tensors[t].shape[d]);
+        text_add(&out, "] ");
+    }
+    safetensors_free(&file);
+    assert_ok(file_read(path, 1 << 20, &data, &size, &test_error));
+    const char *found = memmem(data, size, field, strlen(field));
+    text_add(&out, "%s", found ? "said" : "not said");
+    free(data);
+    return text_take(&out);
+}
+
+/* The same run as safetensors: with adapters beside the weights, added to them, or alone as PEFT has them. */
+static void test_adapter_files(void **state) {
+    (void)state;
+    char adapted[4096], path[4096], config[4096], *text;
+    size_t size;
+    file_join(adapted, test_directory, "adapted");
+    file_join(path, test_directory, "adapted.safetensors");
+    static const struct {
+        const char *form, *tensors; /* form NULL: as they are */
+    } cases[] = {{NULL, "conv.weight[4,3,3,3] norm.weight[4] norm.bias[4] norm.running_mean[4] norm.running_var[4] "
+                        "fc1.weight[6,144] fc1.bias[6] fc1.lora_A.weight[2,144] fc1.lora_B.weight[6,2] fc2.weight[10,6] "
+                        "fc2.lora_A.weight[2,6] fc2.lora_B.weight[10,2] said"},
+                 {"merged", "conv.weight[4,3,3,3] norm.weight[4] norm.bias[4] norm.running_mean[4] norm.running_var[4] "
+                            "fc1.weight[6,144] fc1.bias[6] fc2.weight[10,6] said"},
+                 {"apart", "base_model.model.norm.running_mean[4] base_model.model.norm.running_var[4] "
+                           "base_model.model.fc1.lora_A.weight[2,144] base_model.model.fc1.lora_B.weight[6,2] "
+                           "base_model.model.fc2.lora_A.weight[2,6] base_model.model.fc2.lora_B.weight[10,2] said"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        assert_ok(cases[c].form ? ps_export_lora(adapted, cases[c].form, path, &test_error)
+                                : ps_export(adapted, "safetensors", path, &test_error));
+        text = tensors_of(path, "\"data\":\"synthetic:images,samples=64\"");
+        assert_string_equal(text, cases[c].tensors);
+        free(text);
+    }
+    assert_ok(file_read(file_join(config, test_directory, "adapter_config.json"), 1 << 16, &text, &size, &test_error));
+    assert_string_equal(
+        text, "{\n  \"peft_type\": \"LORA\",\n  \"r\": 2,\n  \"lora_alpha\": 8.0,\n  \"lora_dropout\": 0.0,\n"
+              "  \"target_modules\": [\n    \"fc1\",\n    \"fc2\"\n  ],\n  \"fan_in_fan_out\": false,\n  \"bias\": \"none\",\n"
+              "  \"init_lora_weights\": true,\n  \"inference_mode\": true\n}\n");
+    free(text);
+    assert_status(ps_export_lora(adapted, "merge", path, &test_error), PS_USAGE,
+                  "`lora`: 'merge' is not known; did you mean 'merged'?");
+    assert_status(ps_export_lora(run_dir, "apart", path, &test_error), PS_USAGE, "run has no network with adapters");
+    const struct ps_export_options both = {
+        .struct_size = sizeof both, .run = adapted, .path = path, .format = "onnx", .lora = "apart"};
+    assert_status(ps_export_run(&both, &test_error), PS_USAGE,
+                  "`lora`: apart needs the format safetensors; in ONNX files adapters are merged");
+    assert_status(ps_export(adapted, "onx", path, &test_error), PS_USAGE, "`format`: 'onx' is not known; did you mean 'onnx'?");
+    const struct ps_export_options nowhere = {.struct_size = sizeof nowhere, .run = adapted},
+                                   nothing = {.struct_size = sizeof nothing, .path = path};
+    assert_status(ps_export_run(&nowhere, &test_error), PS_USAGE, "`path`: missing");
+    assert_status(ps_export_run(&nothing, &test_error), PS_USAGE, "`run`: missing");
+}
+
 /* A run says how its network was changed before it was trained, and so does one that goes on. */
 static void test_said(void **state) {
     (void)state;
@@ -440,9 +507,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export),   cmocka_unit_test(test_options), cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_adapters), cmocka_unit_test(test_said),    cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_split),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_export),   cmocka_unit_test(test_options),       cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_said),
+        cmocka_unit_test(test_halves),   cmocka_unit_test(test_split),         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
