@@ -124,7 +124,8 @@ static enum ps_status take_word(struct reading *reading, const char *word, struc
 
 static enum ps_status read_options(struct reading *reading, int argc, char **argv, bool *help, struct ps_error *error) {
     struct option names[ROWS_MAX + 1] = {0};
-    char letters[2 * ROWS_MAX + 3] = "+:"; /* stop at the first word that is no option; tell a missing value apart */
+    char letters[2 * ROWS_MAX + 3] =
+        "+:"; /* stop at the first word that is no option; tell a missing value apart, and print nothing */
     size_t length = 2;
     for (int i = 0; i < reading->count; i++) {
         const struct argument *row = reading->row[i];
@@ -133,7 +134,6 @@ static enum ps_status read_options(struct reading *reading, int argc, char **arg
         letters[length++] = row->letter;
         if (row->value != NULL) letters[length++] = ':';
     }
-    opterr = 0;
     optind = 1;
     while (optind < argc) {
         const char *word = argv[optind];
