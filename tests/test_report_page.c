@@ -284,8 +284,11 @@ static void test_bounds(void **state) {
         assert_int_equal(length_of(root, "subjects"), count);
         const json_t *subject = json_array_get(json_object_get(root, "subjects"), (size_t)count - 1),
                      *timeline = json_object_get(subject, "timeline"), *measured = json_object_get(timeline, "measured");
-        assert_int_equal(length_of(json_object_get(subject, "summary"), "list"), 60000 - 4);
-        assert_null(json_object_get(json_object_get(subject, "summary"), "after"));
+        if (count == 1) {
+            assert_int_equal(length_of(json_object_get(subject, "summary"), "list"), 60000 - 4);
+            assert_null(json_object_get(json_object_get(subject, "summary"), "after"));
+            assert_int_equal(remove(in_run("summary.json", path)), 0); /* once is enough */
+        }
         char *inner = json_dumps(json_object_get(json_object_get(subject, "config"), "a"), JSON_COMPACT);
         assert_string_equal(inner, "{\"b\":{\"c\":{\"d\":{\"e\":null}}}}");
         free(inner);
