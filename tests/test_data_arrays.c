@@ -51,12 +51,17 @@ static struct ps_network *pixels(void) {
     return network;
 }
 
-static enum ps_status try_open(const char *format, const char *name, const char *rest, const struct ps_network *network,
-                               struct samples *samples) {
+static enum ps_status open_wanted(const char *format, const char *name, const char *rest, const struct dataset_shape *wanted,
+                                  struct samples *samples) {
     char spec[8192];
     snprintf(spec, sizeof spec, "%s:%s%s", format, name[0] == '/' ? name : in_directory(name), rest);
+    return samples_open(spec, DATASET_TRAIN, wanted, samples, &test_error);
+}
+
+static enum ps_status try_open(const char *format, const char *name, const char *rest, const struct ps_network *network,
+                               struct samples *samples) {
     const struct dataset_shape wanted = dataset_shape_of(network);
-    return samples_open(spec, DATASET_TRAIN, &wanted, samples, &test_error);
+    return open_wanted(format, name, rest, &wanted, samples);
 }
 
 /* ---------------------------------------------------------------------------- files */
@@ -175,6 +180,79 @@ static void a_directory_of_arrays(void **state) {
     ps_network_destroy(network);
 }
 
+/* Where no labels are needed they may be missing, and are all -1 then; those that are there are read. */
+static void labels_may_be_missing(void **state) {
+    (void)state;
+    struct array arrays[ARRAYS];
+    struct samples samples;
+    struct ps_network *network = make_network("cross_entropy");
+    struct dataset_shape wanted = dataset_shape_of(network);
+    wanted.unlabelled = true;
+    list_arrays(arrays);
+    for (int labelled = 0; labelled < 2; labelled++) {
+        int32_t label = 7;
+        arrays[3].name = labelled ? "labels" : "kinds";
+        assert_ok(npz_write(in_directory("some.npz"), arrays, ARRAYS, &test_error));
+        assert_ok(open_wanted("npz", "some.npz", "", &wanted, &samples));
+        assert_int_equal(samples.dataset->shape.unlabelled, !labelled);
+        assert_int_equal(samples.count, SAMPLES);
+        assert_ok(samples.dataset->class->target(samples.dataset, 2, &label, &test_error));
+        assert_int_equal(label, labelled ? kinds[2] : -1);
+        samples_close(&samples);
+    }
+    ps_network_destroy(network);
+}
+
+/* PyTorch's order of the sides, or a sample's own, channels last; sides of 1 do not count. */
+static void sides_stand_in_either_order(void **state) {
+    (void)state;
+    static const struct {
+        int64_t input[3]; /* the network's C, H, W */
+        int rank;
+        int64_t sides[6];
+        bool moves; /* channels stand first in the file */
+    } cases[] = {
+        {{2, 2, 3}, 4, {SAMPLES, 2, 2, 3}, true},
+        {{2, 2, 3}, 4, {SAMPLES, 2, 3, 2}, false},
+        {{2, 2, 3}, 6, {SAMPLES, 1, 2, 2, 1, 3}, true},
+        {{3, 3, 3}, 4, {SAMPLES, 3, 3, 3}, true}, /* an image: PyTorch's order */
+        {{3, 4, 1}, 3, {SAMPLES, 3, 4}, true},
+        {{3, 4, 1}, 3, {SAMPLES, 4, 3}, false},
+        {{4, 4, 1}, 3, {SAMPLES, 4, 4}, false}, /* features of positions: a sample's order */
+        {{1, 4, 4}, 3, {SAMPLES, 4, 4}, false},
+        {{4, 1, 1}, 2, {SAMPLES, 4}, false},
+        {{2, 40, 30}, 4, {SAMPLES, 2, 40, 30}, true},
+    };
+    enum { MOST = 2 * 40 * 30 };
+    static float numbers[SAMPLES * MOST], input[MOST];
+    uint8_t labels[SAMPLES] = {0};
+    for (int i = 0; i < SAMPLES * MOST; i++) numbers[i] = (float)i;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const int64_t *sides = cases[c].input, area = sides[1] * sides[2], each = sides[0] * area;
+        struct ps_network_builder *b = ps_network_builder_create("n");
+        struct ps_network *network;
+        struct samples samples;
+        int32_t label;
+        ps_network_builder_input(b, "x", "f32", sides, 3);
+        ps_network_builder_node(b, "flat", "flatten", NULL, 0);
+        ps_network_builder_node(b, "last", "linear,channels=2", NULL, 0);
+        ps_network_builder_node(b, "loss", "cross_entropy", NULL, 0);
+        assert_ok(ps_network_builder_finish(b, &network, &test_error));
+        struct array arrays[] = {{"x", ARRAY_F32, cases[c].rank, {0}, numbers}, {"labels", ARRAY_U8, 1, {SAMPLES}, labels}};
+        memcpy(arrays[0].shape, cases[c].sides, (size_t)cases[c].rank * sizeof *arrays[0].shape);
+        assert_ok(npz_write(in_directory("sides.npz"), arrays, 2, &test_error));
+        assert_ok(try_open("npz", "sides.npz", "", network, &samples));
+        assert_ok(samples.dataset->class->read(samples.dataset, 1, input, &label, &test_error));
+        for (int64_t p = 0; p < area; p++)
+            for (int64_t k = 0; k < sides[0]; k++) {
+                const int64_t from = cases[c].moves ? k * area + p : p * sides[0] + k;
+                if (input[p * sides[0] + k] != numbers[each + from]) fail_msg("case %d: another order", (int)c);
+            }
+        samples_close(&samples);
+        ps_network_destroy(network);
+    }
+}
+
 /* Tokens alone: the labels are the next ones, in rows and in one stream. */
 static void tokens_are_their_own_labels(void **state) {
     (void)state;
@@ -209,6 +287,28 @@ static void tokens_are_their_own_labels(void **state) {
     assert_int_equal(labels[0], ids[17]);
     assert_int_equal(labels[7], -1);
     samples_close(&samples);
+    /* So does a directory; the words of the network's run are not those of numbers. */
+    char *data;
+    size_t size;
+    struct dataset_shape wanted = dataset_shape_of(network);
+    const struct array rows = {"data", ARRAY_U16, 2, {3, 8}, ids};
+    assert_ok(npz_write(in_directory("one.npz"), &rows, 1, &test_error));
+    assert_ok(file_read(in_directory("one.npz"), 1 << 20, &data, &size, &test_error));
+    const char *start = memmem(data, size, "\x93NUMPY", 6);
+    assert_non_null(start);
+    assert_ok(file_make_directory(in_directory("tokens"), &test_error));
+    test_file_write(in_directory("tokens/data.npy"), start, 10 + (size_t)(uint8_t)start[8] + array_bytes(&rows));
+    free(data);
+    wanted.words[0] = wanted.words[1] = (const struct vocabulary *)ids;
+    assert_ok(open_wanted("npy", "tokens", "", &wanted, &samples));
+    assert_null(samples.dataset->shape.words[0]);
+    assert_null(samples.dataset->shape.words[1]);
+    assert_int_equal(samples.count, 3);
+    assert_ok(samples.dataset->class->read(samples.dataset, 2, tokens, labels, &test_error));
+    assert_int_equal(tokens[7], ids[23]);
+    assert_int_equal(labels[0], ids[17]);
+    assert_int_equal(labels[7], -1);
+    samples_close(&samples);
     const struct array few = {"data", ARRAY_U16, 1, {8}, ids};
     assert_ok(npz_write(in_directory("few.npz"), &few, 1, &test_error));
     assert_status(try_open("npz", "few.npz", "", network, &samples), PS_BAD_INPUT,
@@ -224,7 +324,11 @@ static void what_does_not_fit_is_said(void **state) {
         enum ps_status status;
         const char *said;
     } cases[] = {
-        {0, {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL}, PS_BAD_INPUT, "there is no array 'image'"},
+        {0,
+         {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL},
+         PS_BAD_INPUT,
+         "there is no array 'image'\nthe network's inputs and its target are found by their names; the file has picture, "
+         "input/words, mask, labels, y"},
         {0,
          {"image", ARRAY_F32, 4, {SAMPLES, C, W, W}, NULL},
          PS_USAGE,
@@ -259,6 +363,29 @@ static void what_does_not_fit_is_said(void **state) {
     assert_status(samples.dataset->class->target(samples.dataset, 2, &target, &test_error), PS_BAD_INPUT,
                   "array 'labels': sample 2 has the number 7, which is not from -1 to 1");
     samples_close(&samples);
+    /* -1 and PyTorch's -100 stand for no label; there is always a token. */
+    static int64_t signed_kinds[SAMPLES] = {-1, -100, -2};
+    words[T] = -100;
+    arrays[3] = (struct array){"labels", ARRAY_I64, 1, {SAMPLES}, signed_kinds};
+    assert_ok(npz_write(in_directory("b.npz"), arrays, ARRAYS, &test_error));
+    assert_ok(try_open("npz", "b.npz", "", network, &samples));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(samples.dataset->class->target(samples.dataset, i, &target, &test_error));
+        assert_int_equal(target, -1);
+    }
+    assert_status(samples.dataset->class->target(samples.dataset, 2, &target, &test_error), PS_BAD_INPUT,
+                  "array 'labels': sample 2 has the number -2, which is not from -1 to 1");
+    assert_status(samples.dataset->class->read(samples.dataset, 1, input, &target, &test_error), PS_BAD_INPUT,
+                  "array 'input/words': sample 1 has the number -100, which is not from 0 to 8");
+    samples_close(&samples);
+    const float one = 1;
+    const struct safetensor_source tensor = {"ones", (const int64_t[]){1, 1}, 2, &one, TYPE_F32};
+    assert_ok(safetensors_write(in_directory("ones.safetensors"), &tensor, 1, NULL, &test_error));
+    assert_status(
+        try_open("safetensors", "ones.safetensors", "", network, &samples), PS_BAD_INPUT,
+        "there is no array 'labels'\nthe network's inputs and its target are found by their names; the file has ones");
+    assert_ok(npz_write(in_directory("none.npz"), arrays, 0, &test_error));
+    assert_status(try_open("npz", "none.npz", "", network, &samples), PS_BAD_INPUT, "the file has none");
     assert_status(try_open("safetensors", "b.npz", "", network, &samples), PS_BAD_INPUT, "not a safetensors file");
     assert_status(try_open("npz", "/no/such/file", "", network, &samples), PS_BAD_INPUT, "cannot open");
     static const char nine[] = "{\"labels\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}";
@@ -304,6 +431,43 @@ static void tables_are_read(void **state) {
         assert_true(x[0] == 1 && x[1] == 10 && x[2] == 2 && label == 3);
         samples_close(&samples);
     }
+    /* Columns may have numbers as names, and otherwise have their places. */
+    static const struct {
+        const char *text, *rest;
+        float x[2], t[2];
+    } orders[] = {
+        {"\"x\",4,b,c\n\n1,2,3,4\n", ",target=x+4", {3, 4}, {1, 2}},   {"a , b,c,d\n1,2,3,4\n", ",target=4+1", {2, 3}, {4, 1}},
+        {"\n\"a\",\",b,c\n1,2,3,4\n", ",target=\"+a", {3, 4}, {2, 1}}, {"1,2,3,4", "", {1, 2}, {3, 4}},
+        {" 1\t,-2e0, 3 ,4", ",target=2+3", {1, 4}, {-2, 3}},
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        float x[2], t[2];
+        test_file_write(in_directory("t.csv"), orders[i].text, strlen(orders[i].text));
+        assert_ok(try_open("csv", "t.csv", orders[i].rest, network, &samples));
+        assert_int_equal(samples.count, 1);
+        assert_ok(samples.dataset->class->read(samples.dataset, 0, x, t, &test_error));
+        assert_memory_equal(x, orders[i].x, sizeof x);
+        assert_memory_equal(t, orders[i].t, sizeof t);
+        samples_close(&samples);
+    }
+    /* Where no labels are needed, columns that are all features are taken as such. */
+    struct dataset_shape wanted = dataset_shape_of(kinds_of);
+    wanted.unlabelled = true;
+    for (int labelled = 0; labelled < 2; labelled++) {
+        float x[3];
+        int32_t label;
+        test_file_write(in_directory("t.csv"), labelled ? "1,2,3,4" : "1,2,3", labelled ? 7 : 5);
+        assert_ok(open_wanted("csv", "t.csv", "", &wanted, &samples));
+        assert_int_equal(samples.dataset->shape.unlabelled, !labelled);
+        assert_ok(samples.dataset->class->read(samples.dataset, 0, x, &label, &test_error));
+        assert_true(x[0] == 1 && x[1] == 2 && x[2] == 3);
+        assert_int_equal(label, labelled ? 4 : -1);
+        samples_close(&samples);
+    }
+    assert_status(open_wanted("csv", "t.csv", ",target=2+3", &wanted, &samples), PS_USAGE,
+                  "have 2 columns of features, but the network takes 3");
+    test_file_write(in_directory("t.csv"), "1,2,\0003,4", 9);
+    assert_status(try_open("csv", "t.csv", "", network, &samples), PS_BAD_INPUT, "t.csv: it is no text");
     static const struct {
         const char *text, *rest, *said;
     } cases[] = {
@@ -313,6 +477,13 @@ static void tables_are_read(void **state) {
         {"a,b,c,d\n1,2,3,4\n", ",target=a+e", "column: 'e' is not known"},
         {"a,b,c,d\n1,2,3,4\n", ",target=a+a", "'a' is named twice"},
         {"1,2,3,4\n", ",target=1+5", "column '5'; there are the columns 1 to 4"},
+        {"1,2,3,4\n", ",target=1+0", "column '0'; there are the columns 1 to 4"},
+        {"1,2,3,4\n", ",target=1+x", "column 'x'; there are the columns 1 to 4"},
+        {"1,2,3,4\n", ",target=1+2x", "column '2x'; there are the columns 1 to 4"},
+        {"a,b,c,d\n1,2,3,4\n", ",target=a+5", "column: '5' is not known"},
+        {"1,2,3,4\n", ",target=1+2+3", "have 1 column of features, but the network takes 2"},
+        {"a,b,c,d\n\n\r\n1,2,3\n", "", "line 4 has fewer than the 4 columns"},
+        {"1,2,3,4\n\n1,2,3\n", "", "line 3 has fewer than the 4 columns"},
         {"a,b,c,d\n1,2,3\n", "", "line 2 has fewer than the 4 columns"},
         {"a,b,c,d\n1,2,3,4,5\n", "", "line 2 has more than the 4 columns"},
         {"a,b,c,d\n1,2,x,4\n", "", "line 2: column 3: 'x' is no number"},
@@ -340,6 +511,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_gives_the_samples),
         cmocka_unit_test(a_directory_of_arrays),
+        cmocka_unit_test(labels_may_be_missing),
+        cmocka_unit_test(sides_stand_in_either_order),
         cmocka_unit_test(tokens_are_their_own_labels),
         cmocka_unit_test(what_does_not_fit_is_said),
         cmocka_unit_test(tables_are_read),
