@@ -1,4 +1,5 @@
-/* Data in files of named arrays and in tables: what a sample is made of, and what does not fit. */
+/* Data in files of named arrays and in tables: what a sample is made of, and
+ * what does not fit. */
 #include "support.h"
 
 #include <math.h>
@@ -64,7 +65,8 @@ static enum ps_status try_open(const char *format, const char *name, const char 
     return open_wanted(format, name, rest, &wanted, samples);
 }
 
-/* ---------------------------------------------------------------------------- files */
+/* ----------------------------------------------------------------------------
+ * files */
 
 static float image[SAMPLES * C * W * W], mask[SAMPLES * T], y[SAMPLES * 2];
 static int64_t words[SAMPLES * T];
@@ -180,7 +182,8 @@ static void a_directory_of_arrays(void **state) {
     ps_network_destroy(network);
 }
 
-/* Where no labels are needed they may be missing, and are all -1 then; those that are there are read. */
+/* Where no labels are needed they may be missing, and are all -1 then; those
+ * that are there are read. */
 static void labels_may_be_missing(void **state) {
     (void)state;
     struct array arrays[ARRAYS];
@@ -203,7 +206,8 @@ static void labels_may_be_missing(void **state) {
     ps_network_destroy(network);
 }
 
-/* PyTorch's order of the sides, or a sample's own, channels last; sides of 1 do not count. */
+/* PyTorch's order of the sides, or a sample's own, channels last; sides of 1 do
+ * not count. */
 static void sides_stand_in_either_order(void **state) {
     (void)state;
     static const struct {
@@ -287,7 +291,8 @@ static void tokens_are_their_own_labels(void **state) {
     assert_int_equal(labels[0], ids[17]);
     assert_int_equal(labels[7], -1);
     samples_close(&samples);
-    /* So does a directory; the words of the network's run are not those of numbers. */
+    /* So does a directory; the words of the network's run are not those of
+     * numbers. */
     char *data;
     size_t size;
     struct dataset_shape wanted = dataset_shape_of(network);
@@ -327,12 +332,14 @@ static void what_does_not_fit_is_said(void **state) {
         {0,
          {"picture", ARRAY_F32, 4, {SAMPLES, C, H, W}, NULL},
          PS_BAD_INPUT,
-         "there is no array 'image'\nthe network's inputs and its target are found by their names; the file has picture, "
+         "there is no array 'image'\nthe network's inputs and its target are "
+         "found by their names; the file has picture, "
          "input/words, mask, labels, y"},
         {0,
          {"image", ARRAY_F32, 4, {SAMPLES, C, W, W}, NULL},
          PS_USAGE,
-         "'image' is 3x2x3x3, but the network takes 'image' of 2x2x3 for each sample"},
+         "'image' is 3x2x3x3, but the network takes 'image' of 2x2x3 for each "
+         "sample"},
         {0, {"image", ARRAY_F32, 0, {0}, NULL}, PS_USAGE, "is a number, but the network takes"},
         {2, {"mask", ARRAY_F32, 2, {SAMPLES - 1, T}, NULL}, PS_BAD_INPUT, "'mask' has 2 samples, but 'labels' has 3"},
         {3, {"kinds", ARRAY_U8, 1, {SAMPLES}, NULL}, PS_BAD_INPUT, "there is no array 'labels'"},
@@ -359,7 +366,8 @@ static void what_does_not_fit_is_said(void **state) {
     assert_ok(try_open("npz", "b.npz", "", network, &samples));
     assert_ok(samples.dataset->class->read(samples.dataset, 0, input, &target, &test_error));
     assert_status(samples.dataset->class->read(samples.dataset, 1, input, &target, &test_error), PS_BAD_INPUT,
-                  "array 'input/words': sample 1 has the number 9, which is not from 0 to 8");
+                  "array 'input/words': sample 1 has the number 9, which is not "
+                  "from 0 to 8");
     assert_status(samples.dataset->class->target(samples.dataset, 2, &target, &test_error), PS_BAD_INPUT,
                   "array 'labels': sample 2 has the number 7, which is not from -1 to 1");
     samples_close(&samples);
@@ -376,19 +384,21 @@ static void what_does_not_fit_is_said(void **state) {
     assert_status(samples.dataset->class->target(samples.dataset, 2, &target, &test_error), PS_BAD_INPUT,
                   "array 'labels': sample 2 has the number -2, which is not from -1 to 1");
     assert_status(samples.dataset->class->read(samples.dataset, 1, input, &target, &test_error), PS_BAD_INPUT,
-                  "array 'input/words': sample 1 has the number -100, which is not from 0 to 8");
+                  "array 'input/words': sample 1 has the number -100, which is "
+                  "not from 0 to 8");
     samples_close(&samples);
     const float one = 1;
     const struct safetensor_source tensor = {"ones", (const int64_t[]){1, 1}, 2, &one, TYPE_F32};
     assert_ok(safetensors_write(in_directory("ones.safetensors"), &tensor, 1, NULL, &test_error));
-    assert_status(
-        try_open("safetensors", "ones.safetensors", "", network, &samples), PS_BAD_INPUT,
-        "there is no array 'labels'\nthe network's inputs and its target are found by their names; the file has ones");
+    assert_status(try_open("safetensors", "ones.safetensors", "", network, &samples), PS_BAD_INPUT,
+                  "there is no array 'labels'\nthe network's inputs and its target are "
+                  "found by their names; the file has ones");
     assert_ok(npz_write(in_directory("none.npz"), arrays, 0, &test_error));
     assert_status(try_open("npz", "none.npz", "", network, &samples), PS_BAD_INPUT, "the file has none");
     assert_status(try_open("safetensors", "b.npz", "", network, &samples), PS_BAD_INPUT, "not a safetensors file");
     assert_status(try_open("npz", "/no/such/file", "", network, &samples), PS_BAD_INPUT, "cannot open");
-    static const char nine[] = "{\"labels\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}";
+    static const char nine[] = "{\"labels\":{\"dtype\":\"F32\",\"shape\":[1,1,1,"
+                               "1,1,1,1,1,1],\"data_offsets\":[0,4]}}";
     char file[8 + sizeof nine - 1 + 4] = {sizeof nine - 1};
     memcpy(file + 8, nine, sizeof nine - 1);
     test_file_write(in_directory("nine.safetensors"), file, sizeof file);
@@ -431,13 +441,16 @@ static void tables_are_read(void **state) {
         assert_true(x[0] == 1 && x[1] == 10 && x[2] == 2 && label == 3);
         samples_close(&samples);
     }
-    /* Columns may have numbers as names, and otherwise have their places. */
+    /* Columns may have numbers as names, and otherwise have their places; a file
+     * may begin with the mark of UTF-8. */
     static const struct {
         const char *text, *rest;
         float x[2], t[2];
     } orders[] = {
-        {"\"x\",4,b,c\n\n1,2,3,4\n", ",target=x+4", {3, 4}, {1, 2}},   {"a , b,c,d\n1,2,3,4\n", ",target=4+1", {2, 3}, {4, 1}},
-        {"\n\"a\",\",b,c\n1,2,3,4\n", ",target=\"+a", {3, 4}, {2, 1}}, {"1,2,3,4", "", {1, 2}, {3, 4}},
+        {"\xef\xbb\xbf\"x\",4,b,c\n\n1,2,3,4\n", ",target=x+4", {3, 4}, {1, 2}},
+        {"a , b,c,d\n1,2,3,4\n", ",target=4+1", {2, 3}, {4, 1}},
+        {"\n\"a\",\",b,c\n1,2,3,4\n", ",target=\"+a", {3, 4}, {2, 1}},
+        {"1,2,3,4", "", {1, 2}, {3, 4}},
         {" 1\t,-2e0, 3 ,4", ",target=2+3", {1, 4}, {-2, 3}},
     };
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
@@ -450,7 +463,8 @@ static void tables_are_read(void **state) {
         assert_memory_equal(t, orders[i].t, sizeof t);
         samples_close(&samples);
     }
-    /* Where no labels are needed, columns that are all features are taken as such. */
+    /* Where no labels are needed, columns that are all features are taken as
+     * such. */
     struct dataset_shape wanted = dataset_shape_of(kinds_of);
     wanted.unlabelled = true;
     for (int labelled = 0; labelled < 2; labelled++) {

@@ -409,7 +409,7 @@ static enum ps_status read_table(struct table *table, struct array_dataset *data
     size_t size;
     TRY(file_read(data->path, CSV_LIMIT, &table->text, &size, error));
     if (memchr(table->text, 0, size) != NULL) return error_set(error, PS_BAD_INPUT, "%s: it is no text", data->path);
-    utf8_drop_mark(table->text, size);
+    table->text[utf8_drop_mark(table->text, size)] = '\0';
     int64_t number = 1;
     for (char *line = table->text, *next; line != NULL; line = next, number++) {
         next = strchr(line, '\n');
