@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "graph/model.h"
 #include "support.h"
 
@@ -79,6 +80,64 @@ static void test_parameter_counts(void **state) {
         assert_true(flops > 0.999999 * info.forward_flops && flops < 1.000001 * info.forward_flops);
         ps_network_destroy(model);
     }
+}
+
+/*
+ * Files of runs, plans and profiles name a network by its hash, which counts every name, attribute and initial value: a network
+ * is the same one in all programs from now on. With every option that networks have.
+ */
+static void test_hashes(void **state) {
+    (void)state;
+    static const char *const specs[] = {"lenet5",
+                                        "lenet5,input=32,channels=3,classes=7",
+                                        "alexnet",
+                                        "alexnet,input=224,classes=1000",
+                                        "alexnet,lrn=1,form=imagenet,input=64,dropout=0.25",
+                                        "vgg16",
+                                        "vgg16,input=224,classes=1000",
+                                        "vgg16,batch_norm=1,dropout=0.25",
+                                        "vgg16,blocks=2,shrink=16,input=28,channels=1",
+                                        "vgg16,split=features.0:10+features.2:17",
+                                        "vgg19",
+                                        "vgg19,batch_norm=1,form=imagenet,input=64",
+                                        "resnet",
+                                        "resnet,blocks=3,channels=1,classes=100",
+                                        "resnet50",
+                                        "resnet50,input=64,classes=7",
+                                        "resnet50,precision=bf16",
+                                        "resnet101",
+                                        "googlenet",
+                                        "googlenet,input=32,classes=100,dropout=0.25",
+                                        "inception_v3",
+                                        "inception_v3,input=75,classes=100,dropout=0.25",
+                                        "densenet121",
+                                        "densenet121,input=32,classes=100,channels=1",
+                                        "residual_lstm",
+                                        "residual_lstm,layers=3,hidden=8,seq=9,vocab=30,classes=5",
+                                        "gnmt8",
+                                        "gnmt8,seq=9,target=4,hidden=8,vocab=30,target_vocab=20,dropout=0.5,smoothing=0.25",
+                                        "gnmt16",
+                                        "gnmt-l",
+                                        "gnmt-l,layers=6,hidden=8,vocab=30",
+                                        "gpt2",
+                                        "gpt2,layers=2,width=16,heads=2,seq=9,vocab=30,positions=12,dropout=0.25",
+                                        "gpt2,layers=1,width=16,heads=2,tied=1",
+                                        "bert48",
+                                        "bert48,layers=2,width=16,heads=2,seq=9,vocab=30,positions=12,dropout=0.25",
+                                        "bert48,layers=1,width=16,heads=2,tied=1"};
+    struct text text = {0};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        struct ps_network *model = create(specs[i]);
+        text_add(&text, "%s %s\n", ps_network_info(model).hash, specs[i]);
+        ps_network_destroy(model);
+    }
+    for (int m = 0; model_table[m]; m++) {
+        bool listed = false;
+        for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+            listed = listed || strcmp(specs[i], model_table[m]->name) == 0;
+        if (!listed) fail_msg("%s is not listed above", model_table[m]->name);
+    }
+    test_golden(TEST_DIRECTORY "/golden/hashes.txt", text_take(&text));
 }
 
 static void test_info(void **state) {
@@ -378,6 +437,7 @@ static void test_options_are_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_hashes),
         cmocka_unit_test(test_info),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_residual_crossing),
