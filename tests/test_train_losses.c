@@ -83,8 +83,10 @@ static struct ps_network *make_network(const struct loss_case *c, const char *na
     return network;
 }
 
-static void make_job(struct loss_job *job, const struct loss_case *c, int workers, const char *device) {
-    char path[4096];
+/* In the precision `precision`; NULL: the network's own. */
+static void make_job_of(struct loss_job *job, const struct loss_case *c, int workers, const char *device,
+                        const char *precision) {
+    char path[4096], model[5000];
     *job = (struct loss_job){.network = NULL};
     file_join(path, test_directory, "losses.json");
     struct ps_network *made = make_network(c, path);
@@ -92,8 +94,10 @@ static void make_job(struct loss_job *job, const struct loss_case *c, int worker
     assert_ok(ps_network_read(path, &job->network, &test_error));
     assert_true(job->network->hash == made->hash);
     ps_network_destroy(made);
+    if (precision) assert_ok(ps_network_set_precision(job->network, precision, &test_error));
+    snprintf(model, sizeof model, "%s%s%s", path, precision ? ",precision=" : "", precision ? precision : "");
     const struct run_case wanted = run_case_complete((struct run_case){
-        .model = path, .workers = workers, .micro_batch = 3, .micro_batches = 4, .optimizer = "sgd", .steps = STEPS});
+        .model = model, .workers = workers, .micro_batch = 3, .micro_batches = 4, .optimizer = "sgd", .steps = STEPS});
     job->plan = run_case_plan(&wanted);
     const struct ps_input input = ps_network_input(job->network, 0), target = ps_network_target(job->network, 0);
     struct ps_dataset_source source;
@@ -113,6 +117,10 @@ static void make_job(struct loss_job *job, const struct loss_case *c, int worker
     job->options.device = test_device(device);
     job->options.steps = STEPS;
     job->options.lr = 0.5;
+}
+
+static void make_job(struct loss_job *job, const struct loss_case *c, int workers, const char *device) {
+    make_job_of(job, c, workers, device, NULL);
 }
 
 static void free_job(struct loss_job *job) {
@@ -214,6 +222,36 @@ static void test_losses(void **state) {
             assert_memory_equal(weights[0], weights[1], sizeof weights[0]);
         }
     }
+}
+
+/* With values of bf16 the target stays as it is: numbers of f32, which the loss of the first zeros shows exactly. */
+static void test_narrow_losses(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int workers = 1; workers <= 2 && !cases[i].labels; workers++) {
+            struct loss_job job;
+            struct ps_trainer *trainer;
+            struct ps_evaluation before, after;
+            double slope[OUTPUTS];
+            int64_t samples[SAMPLES];
+            float bias[OUTPUTS];
+            make_job_of(&job, &cases[i], workers, "reference", "bf16");
+            assert_int_equal(graph_target(job.network->graph).type, TYPE_F32);
+            assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+            for (int n = 0; n < SAMPLES; n++) samples[n] = n;
+            assert_ok(ps_trainer_evaluate(trainer, NULL, &before, &test_error));
+            assert_float_equal(before.loss, expected(&cases[i], samples, SAMPLES, false, slope), 1e-6);
+            first_batch(&job, samples);
+            assert_ok(ps_trainer_step(trainer, 1, &test_error));
+            expected(&cases[i], samples, BATCH, true, slope);
+            assert_ok(ps_trainer_read_parameter(trainer, "last.bias", bias, OUTPUTS, &test_error));
+            for (int o = 0; o < OUTPUTS; o++) assert_float_equal(bias[o], -job.options.lr * slope[o], 2e-3);
+            assert_ok(ps_trainer_step(trainer, STEPS, &test_error));
+            assert_ok(ps_trainer_evaluate(trainer, NULL, &after, &test_error));
+            assert_true(after.loss < 0.985 * before.loss);
+            ps_trainer_destroy(trainer);
+            free_job(&job);
+        }
 }
 
 /* A run of a network without classes: no accuracy in its files, saved and continued with the same bits, evaluated alike. */
@@ -399,6 +437,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_narrow_losses),
         cmocka_unit_test(test_run_without_classes),
         cmocka_unit_test(test_texts_with_a_mask),
         cmocka_unit_test(test_other_losses),
