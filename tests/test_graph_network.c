@@ -1,8 +1,10 @@
 /* Networks as data: files, the builder and the hash, held against the built-in ones. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "graph/model.h"
 #include "graph/operators.h"
 #include "support.h"
@@ -427,6 +429,169 @@ static void test_refused(void **state) {
     }
 }
 
+/* Parameters of one tensor, fixed ones, other names and initial values, class weights, and words for the target. */
+static struct ps_network *shared(void) {
+    struct ps_network_builder *builder = ps_network_builder_create("shared");
+    struct ps_network *network;
+    assert_int_equal(ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1), 0);
+    const int a = ps_network_builder_node(builder, "a", "linear,channels=2", NULL, 0);
+    ps_network_builder_initial(builder, a, "bias", "constant", 0.5);
+    ps_network_builder_initial(builder, a, "weight", "normal", 0.1);
+    const int b = ps_network_builder_node(builder, "b", "linear,channels=2", NULL, 0); /* its bias alone is another's */
+    ps_network_builder_share(builder, b, "bias", "a.bias");
+    const int c = ps_network_builder_node(builder, "c", "linear,channels=2,bias=0", NULL, 0);
+    ps_network_builder_tie(builder, c, a);
+    const int d = ps_network_builder_node(builder, "d", "linear,channels=2", NULL, 0); /* both are */
+    ps_network_builder_share(builder, d, "weight", "b.weight");
+    ps_network_builder_share(builder, d, "bias", "a.bias");
+    const int e = ps_network_builder_node(builder, "e", "linear,channels=2", NULL, 0); /* its weight alone is */
+    ps_network_builder_tie(builder, e, b);
+    ps_network_builder_node(builder, "fixed", "binary,kind=mul,sides=2,trained=false", NULL, 0);
+    ps_network_builder_node(builder, "sum", "add", (const int[]){a, e + 1}, 2);
+    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+    ps_network_builder_target(builder, "kind", "i32", (const int64_t[]){1}, 1);
+    ps_network_builder_class_weights(builder, (const float[]){0.5f, 2}, 2);
+    assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+    return network;
+}
+
+/* What the files say of networks that need all that files can have. */
+static void test_written(void **state) {
+    (void)state;
+    static const char *const specs[] = {"gpt2,layers=1,width=4,heads=2,vocab=5,seq=3,tied=1,precision=bf16",
+                                        "bert48,layers=1,width=4,heads=2,vocab=5,seq=3",
+                                        "vgg16,blocks=1,shrink=16,input=8,split=features.0:2,precision=mixed",
+                                        "gnmt-l,layers=4,hidden=2,vocab=5,seq=3,target=2"};
+    struct text text = {0};
+    for (int n = -2; n < (int)(sizeof specs / sizeof *specs); n++) {
+        struct ps_network *network = n < 0 ? shared() : open_network(specs[n]);
+        if (n == -1) assert_ok(ps_network_freeze(network, "a.weight,b.*", &test_error));
+        char *json = ps_network_json(network);
+        assert_non_null(json);
+        text_add(&text, "%s", json);
+        free(json);
+        struct ps_network *again = read_back(network);
+        assert_same(network, again);
+        ps_network_destroy(again);
+        ps_network_destroy(network);
+    }
+    test_golden(TEST_DIRECTORY "/golden/networks.txt", text_take(&text));
+}
+
+/* Another loss, and what of the network stays. */
+static void test_other_losses(void **state) {
+    (void)state;
+    static const float weights[] = {1, 3};
+    struct ps_network *network = shared();
+    /* Its own loss with other weights: the target keeps its name. */
+    assert_ok(ps_network_set_loss(network, NULL, weights, 2, &test_error));
+    assert_string_equal(ps_network_target(network, 0).name, "kind");
+    assert_int_equal(network->graph->class_count, 2);
+    assert_memory_equal(network->graph->class_weights, weights, sizeof weights);
+    /* The same one said: the weights stay. */
+    assert_ok(ps_network_set_loss(network, "cross-entropy", NULL, 0, &test_error));
+    assert_memory_equal(network->graph->class_weights, weights, sizeof weights);
+    /* Another one has no classes; the precision stays. */
+    assert_ok(ps_network_set_precision(network, "bf16", &test_error));
+    assert_ok(ps_network_set_loss(network, "l1", NULL, 0, &test_error));
+    assert_int_equal(network->graph->precision, PRECISION_BF16);
+    assert_null(network->graph->class_weights);
+    const struct ps_input target = ps_network_target(network, 0);
+    assert_string_equal(target.name, "kind");
+    assert_string_equal(target.type, "f32");
+    assert_int_equal(target.shape[0], 2);
+    assert_string_equal(network->graph->nodes[network->graph->node_count - 1].name, "loss");
+    ps_network_destroy(network);
+    /* Where a node is called so the loss has another name, one letter longer. */
+    static const char *const names[] = {"loss", "loss_", "loss__"};
+    for (int taken = 0; taken < 3; taken++) {
+        struct ps_network_builder *builder = begin();
+        ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+        for (int n = 0; n < taken; n++) ps_network_builder_node(builder, names[n], "linear,channels=3", NULL, 0);
+        ps_network_builder_node(builder, "end", "cross_entropy", NULL, 0);
+        assert_int_equal(ps_network_builder_finish(builder, &network, &test_error), taken > 0 ? PS_OK : PS_USAGE);
+        if (taken == 0) {
+            test_error = (struct ps_error){0};
+            continue;
+        }
+        assert_ok(ps_network_set_loss(network, "bce", NULL, 0, &test_error));
+        assert_string_equal(network->graph->nodes[network->graph->node_count - 1].name, names[taken]);
+        ps_network_destroy(network);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    enum { LONG = 63 }; /* a node's name may have so many characters */
+    char name[LONG + 2], model[9000];
+    struct ps_network *network;
+    for (int over = 0; over < 2; over++) {
+        memset(name, 'n', sizeof name);
+        name[LONG + over] = '\0';
+        struct ps_network_builder *builder = begin();
+        ps_network_builder_node(builder, name, "flatten", NULL, 0);
+        ps_network_builder_node(builder, "fc", "linear,channels=3", NULL, 0);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        if (!over) {
+            assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+            ps_network_destroy(network);
+        } else {
+            assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
+                          ": the name is longer than 63 characters");
+        }
+    }
+    static const char *const wrong[] = {"", "/a", "a\nb", "a\x7f"};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_network_builder *builder = begin();
+        ps_network_builder_node(builder, wrong[w], "flatten", NULL, 0);
+        assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
+                      "node 1: a name must have letters, and may not begin with '/'");
+    }
+    /* The network's own. */
+    for (int over = 0; over < 2; over++) {
+        memset(model, 'm', sizeof model);
+        model[NETWORK_NAME_SIZE - 1 + over] = '\0';
+        struct ps_network_builder *builder = ps_network_builder_create(model);
+        ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        if (!over) {
+            assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+            assert_string_equal(ps_network_info(network).name, model);
+            assert_status(ps_network_set_precision(network, "bf16", &test_error), PS_USAGE,
+                          "model: 'mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm...' is longer than");
+            assert_ok(ps_network_set_precision(network, "f32", &test_error));
+            ps_network_destroy(network);
+        } else {
+            assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
+                          "model: 'mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm...' is longer than");
+        }
+    }
+    struct ps_network_builder *builder = ps_network_builder_create("two\nlines");
+    ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1);
+    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+    assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "model: a name has a control character");
+}
+
+/* Patterns that no parameter's name is like, with the names that there are, at most eight. */
+static void test_patterns(void **state) {
+    (void)state;
+    struct ps_network *network = shared();
+    assert_status(
+        ps_network_freeze(network, "a.*,z*", &test_error), PS_USAGE,
+        "`freeze`: no parameter has a name like 'z*'\nthere are a.weight, a.bias, b.weight, a.bias, a.weight, b.weight, "
+        "a.bias, b.weight and 2 others");
+    assert_status(ps_network_freeze(network, "a.*,", &test_error), PS_USAGE, "`freeze`: no parameter has a name like ''");
+    ps_network_destroy(network);
+    network = open_fixture("lenet5.json");
+    assert_status(
+        ps_network_freeze(network, "conv", &test_error), PS_USAGE,
+        "`freeze`: no parameter has a name like 'conv'\nthere are conv1.weight, conv1.bias, conv2.weight, conv2.bias, "
+        "fc1.weight, fc1.bias, fc2.weight, fc2.bias and 2 others");
+    assert_status(ps_network_set_precision(network, "bf15", &test_error), PS_USAGE,
+                  "precision: 'bf15' is not known; did you mean 'bf16'?");
+    ps_network_destroy(network);
+}
+
 static void test_builder_refuses(void **state) {
     (void)state;
     static const struct {
@@ -459,7 +624,31 @@ static void test_builder_refuses(void **state) {
     ps_network_builder_destroy(begin());
 
     /* What a call cannot have, and what the network says of it. */
-    enum { SHARE, MANY_INPUTS, LATE_INPUT, SIDES, INITIAL, TARGET_SIDES, TARGETS_TWICE, ONE_WEIGHT, CALLS };
+    enum {
+        SHARE,
+        MANY_INPUTS,
+        LATE_INPUT,
+        SIDES,
+        INITIAL,
+        TARGET_SIDES,
+        TARGETS_TWICE,
+        ONE_WEIGHT,
+        NO_INPUT,
+        NINE_INPUTS,
+        TIE_SHAPES,
+        TIE_STATISTIC,
+        TIE_LATER,
+        NUMBERS_FOR_TOKENS,
+        NUMBERS_FOR_WEIGHTS,
+        MASKED_WITHOUT_TOKENS,
+        ONE_CLASS,
+        PREDICTS,
+        INITIAL_KIND,
+        INITIAL_INFINITE,
+        LARGE_OUTPUT,
+        LARGE_PARAMETER,
+        CALLS
+    };
     static const char *const says[CALLS] = {
         [SHARE] = "node 'x': weight: no node before it has a parameter 'y.weight'",
         [MANY_INPUTS] = "node 'x': 65 inputs; up to 64 are accepted",
@@ -468,7 +657,22 @@ static void test_builder_refuses(void **state) {
         [INITIAL] = "-1 is not the number of a node",
         [TARGET_SIDES] = "target 't': a shape of 0 sides; 1 to 6 are accepted",
         [TARGETS_TWICE] = "target 'again': there is one already; a loss reads one",
-        [ONE_WEIGHT] = "1 class weights: from 2 to",
+        [ONE_WEIGHT] = "1 class weights: from 2 to 16777216 are accepted",
+        [NO_INPUT] = "node 'x': the data must be added before",
+        [NINE_INPUTS] = "a network may have 8 inputs",
+        [TIE_SHAPES] = "node 'y': cannot share parameter 'x.weight': only trained parameters of the same shape can be one",
+        [TIE_STATISTIC] =
+            "node 'y': cannot share parameter 'x.running_mean': only trained parameters of the same shape can be one",
+        [TIE_LATER] = "node 'x': cannot share a parameter with 'x': both must have some, and that stand before",
+        [NUMBERS_FOR_TOKENS] = "node 'loss' (mse): predicted tokens need cross_entropy, which reads labels",
+        [NUMBERS_FOR_WEIGHTS] = "node 'loss' (mse): class weights need cross_entropy, which reads labels",
+        [MASKED_WITHOUT_TOKENS] = "node 'data': a network of tokens needs an embedding that reads them",
+        [ONE_CLASS] = "node 'loss': 1 classes; from 2 to 16777216 are accepted",
+        [PREDICTS] = "predicts: 'tokes' is not known; did you mean 'tokens'?",
+        [INITIAL_KIND] = "node 'x': initial values: 'norm' is not known; did you mean 'normal'?",
+        [INITIAL_INFINITE] = "node 'x': weight: inf: a finite number, for uniform and normal not below 0, is accepted",
+        [LARGE_OUTPUT] = "node 'x' (resize): its output would have more than 68719476736 elements",
+        [LARGE_PARAMETER] = "node 'x' (linear): its weight would have more than 68719476736 elements",
     };
     static const int64_t sides[7] = {1, 1, 1, 1, 1, 1, 1};
     for (int call = 0; call < CALLS; call++) {
@@ -502,6 +706,66 @@ static void test_builder_refuses(void **state) {
         case ONE_WEIGHT:
             ps_network_builder_class_weights(builder, (const float[]){1}, 1);
             break;
+        case NO_INPUT:
+            ps_network_builder_destroy(builder);
+            builder = ps_network_builder_create("empty");
+            ps_network_builder_node(builder, "x", "relu", NULL, 0);
+            break;
+        case NINE_INPUTS:
+            for (int i = 1; i < 9; i++)
+                ps_network_builder_input(builder, (const char[]){(char)('a' + i), '\0'}, "f32", sides, 1);
+            break;
+        case TIE_SHAPES:
+            node = ps_network_builder_node(builder, "x", "batch_norm", NULL, 0);
+            ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+            ps_network_builder_tie(builder, ps_network_builder_node(builder, "y", "linear,channels=2", NULL, 0), node);
+            ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+            break;
+        case TIE_STATISTIC:
+            ps_network_builder_node(builder, "x", "batch_norm", NULL, 0);
+            node = ps_network_builder_node(builder, "y", "batch_norm", NULL, 0);
+            ps_network_builder_share(builder, node, "running_mean", "x.running_mean");
+            ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+            break;
+        case TIE_LATER:
+            node = ps_network_builder_node(builder, "x", "batch_norm", NULL, 0);
+            ps_network_builder_tie(builder, node, node);
+            break;
+        case NUMBERS_FOR_TOKENS:
+        case NUMBERS_FOR_WEIGHTS:
+            if (call == NUMBERS_FOR_TOKENS)
+                ps_network_builder_predicts(builder, "tokens");
+            else
+                ps_network_builder_class_weights(builder, (const float[]){1, 2}, 2);
+            ps_network_builder_node(builder, "loss", "mse", NULL, 0);
+            break;
+        case MASKED_WITHOUT_TOKENS:
+            ps_network_builder_predicts(builder, "masked_tokens");
+            ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+            ps_network_builder_node(builder, "fc", "linear,channels=2", NULL, 0);
+            ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+            break;
+        case ONE_CLASS:
+            ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+            ps_network_builder_node(builder, "fc", "linear,channels=1", NULL, 0);
+            ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+            break;
+        case PREDICTS:
+            ps_network_builder_predicts(builder, "tokes");
+            break;
+        case INITIAL_KIND:
+        case INITIAL_INFINITE:
+            node = ps_network_builder_node(builder, "x", "batch_norm", NULL, 0);
+            ps_network_builder_initial(builder, node, "weight", call == INITIAL_KIND ? "norm" : "constant", INFINITY);
+            break;
+        case LARGE_OUTPUT:
+            ps_network_builder_node(builder, "x", "resize,out=1048576x65537", NULL, 0);
+            break;
+        case LARGE_PARAMETER:
+            ps_network_builder_node(builder, "y", "resize,out=1x4097", NULL, 0);
+            ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+            ps_network_builder_node(builder, "x", "linear,channels=16777216", NULL, 0);
+            break;
         }
         assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, says[call]);
     }
@@ -509,10 +773,12 @@ static void test_builder_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),    cmocka_unit_test(test_general), cmocka_unit_test(test_usual),
-        cmocka_unit_test(test_three_ways),   cmocka_unit_test(test_hash),    cmocka_unit_test(test_types),
-        cmocka_unit_test(test_whole_inputs), cmocka_unit_test(test_lengths), cmocka_unit_test(test_target),
-        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_refused), cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_read_back),    cmocka_unit_test(test_general),      cmocka_unit_test(test_usual),
+        cmocka_unit_test(test_three_ways),   cmocka_unit_test(test_hash),         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_whole_inputs), cmocka_unit_test(test_lengths),      cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_refused),      cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_written),      cmocka_unit_test(test_other_losses), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

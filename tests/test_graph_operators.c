@@ -2,6 +2,7 @@
  * What each operator makes of its inputs and attributes, held against tests/golden/operators.txt, and what it refuses, in full
  * words: a small network of a line or two each.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -433,7 +434,7 @@ static void add_made(struct text *text, const char *const inputs[4], const char 
     ps_network_builder_destroy(builder);
 }
 
-/* Accepted inputs and values, all but lists of words, which `models --operators` has. */
+/* Accepted inputs, values and words. */
 static void add_accepted(struct text *text, enum operator_id id) {
     const struct operator_type *op = operator_get(id);
     text_add(text, "%s: %d to %d inputs", op->name, op->inputs_min, op->inputs_max);
@@ -443,8 +444,13 @@ static void add_accepted(struct text *text, enum operator_id id) {
             if (types & 1u << t) text_add(text, "%s%s", first ? ", " : " or ", number_types[t].name), first = 0;
     }
     text_add(text, "\n");
-    for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name; a++)
-        if (!attribute_in_words(a)) text_add(text, "    %s: %.9g to %.9g\n", a->name, a->low, a->high);
+    for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name; a++) {
+        text_add(text, "    %s:", a->name);
+        for (int w = 0; attribute_in_words(a) && w <= (int)a->high; w++) text_add(text, " %s", attribute_word(a, w));
+        if (!attribute_in_words(a)) text_add(text, " %.9g to %.9g", a->low, a->high);
+        if (!isnan(a->usual)) text_add(text, ", usually %.9g", a->usual);
+        text_add(text, "\n");
+    }
 }
 
 static void test_made(void **state) {
