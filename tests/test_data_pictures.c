@@ -1,4 +1,5 @@
 /* Image files that are unlike others: transparent, sixteen bits a colour, said to be seen otherwise, damaged, cut short. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ static void test_transparent(void **state) {
         for (int i = 0; i < SIDE * SIDE; i++) {
             const double bright = channels == 3 ? 200 : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
             assert_float_equal(picture.pixels[channels * i], bright * i / 255, 1.1);
+            for (int c = 0; c < channels && channels == 3; c++) /* to the nearest whole number */
+                assert_int_equal(picture.pixels[channels * i + c], lround((200 >> c) * i / 255.0));
         }
         picture_free(&picture);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/vocabulary.h"
 #include "support.h"
@@ -101,6 +102,56 @@ static void test_bytes(void **state) {
     int32_t labels[4];
     assert_ok(samples.dataset->class->read(samples.dataset, 0, tokens, labels, &test_error));
     assert_int_equal(tokens[2], VOCABULARY_SPECIALS + 'z');
+    samples_close(&samples);
+}
+
+/* A text as a vocabulary's tokens, and tokens as text. */
+static void test_spelt(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *tokens, *given, *back;
+        int count;
+    } cases[] = {
+        {"ab\xc3\xa4", "characters", "b\xc3\xa4z", "b\xc3\xa4<unk>", 3},
+        {"the cat\nsat", "words", "cat the\nsat\n  the\ton", "cat the\nsat\nthe <unk>", 7},
+        {"ab", "bytes", "\xff\n", "\xff\n", 2},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct dataset_shape wanted = language(1, VOCABULARY_SPECIALS + (c == 2 ? 256 : 3), false);
+        struct samples samples;
+        struct token_list list = {0};
+        struct text text = {0};
+        char rest[64];
+        write_file("spelt.txt", cases[c].text, strlen(cases[c].text));
+        snprintf(rest, sizeof rest, "spelt.txt,test=0,tokens=%s", cases[c].tokens);
+        assert_ok(open_text(rest, DATASET_TRAIN, &wanted, &samples));
+        const struct vocabulary *words = samples.dataset->shape.words[0];
+        assert_ok(running_text_number(words, cases[c].given, strlen(cases[c].given), &list, &test_error));
+        assert_int_equal(list.count, cases[c].count);
+        assert_ok(running_text_spell(words, list.tokens, list.count, &text, &test_error));
+        assert_string_equal(text.data, cases[c].back);
+        text_free(&text);
+        /* Numbers that are no tokens. */
+        assert_ok(running_text_spell(words, (const int32_t[]){-1, vocabulary_size(words)}, 2, &text, &test_error));
+        assert_string_equal(text.data, c == 1 ? "<unk> <unk>" : "<unk><unk>");
+        text_free(&text);
+        if (c < 2) assert_status(running_text_number(words, "a\xff", 2, &list, &test_error), PS_USAGE, "the text is not UTF-8");
+        free(list.tokens);
+        samples_close(&samples);
+    }
+    char path[4096], spec[4200];
+    struct dataset_shape labelled = {.channels = 1, .height = 4, .width = 1, .classes = 2, .labels = 1, .vocabulary = 5};
+    struct samples samples;
+    struct token_list list = {0};
+    struct text text = {0};
+    write_file("r.tsv", "1\tgood\n", 7);
+    snprintf(spec, sizeof spec, "reviews:%s", file_join(path, test_directory, "r.tsv"));
+    assert_ok(samples_open(spec, DATASET_TRAIN, &labelled, &samples, &test_error));
+    const struct vocabulary *words = samples.dataset->shape.words[0];
+    assert_status(running_text_number(words, "a", 1, &list, &test_error), PS_USAGE,
+                  "the vocabulary was made from 'reviews', not from running text");
+    assert_status(running_text_spell(words, (const int32_t[]){4}, 1, &text, &test_error), PS_USAGE,
+                  "the vocabulary was made from 'reviews', not from running text");
     samples_close(&samples);
 }
 
@@ -219,6 +270,11 @@ static void test_synthetic(void **state) {
     }
     assert_int_equal(labels[3], VOCABULARY_END);
     samples_close(&samples);
+    wanted = language(1, 20, false);
+    assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
+                  "data 'synthetic:tokens' need sequences of 2 tokens or more, the network's are 1");
+    wanted = language(9, 11, false);
+    wanted.labels = 4;
     struct dataset_shape image = {.channels = 1, .height = 8, .width = 8, .classes = 2};
     assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &image, &samples, &test_error), PS_USAGE, "reads images");
     assert_status(samples_open("synthetic:images", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "reads tokens");
@@ -231,8 +287,9 @@ static void test_synthetic(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters), cmocka_unit_test(test_words),    cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_masked),     cmocka_unit_test(test_refusals), cmocka_unit_test(test_synthetic),
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_words),  cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_spelt),      cmocka_unit_test(test_masked), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_synthetic),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

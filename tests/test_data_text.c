@@ -113,7 +113,8 @@ static void test_damaged_reviews(void **state) {
         {"", "empty"},
         {"1\tgood\nbad\n", "line 2: no TAB"},
         {"1\tgood\n\n", "line 2: no TAB"},
-        {"2\tgood\n", "line 1: label '2': a number from 0 to 1"},
+        {"2\tgood\n",
+         "line 1: label '2': a number from 0 to 1 is needed\nthe network's option classes= sets the number of classes, here 2"},
         {"1\ta\n-1\tgood\n", "line 2: label '-1'"},
         {"pos\tgood\n", "line 1: label 'pos'"},
         {"\tgood\n", "line 1: label ''"},
@@ -123,7 +124,7 @@ static void test_damaged_reviews(void **state) {
     struct samples samples;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_file("damaged.tsv", cases[i][0]);
-        char wanted[96];
+        char wanted[256];
         snprintf(wanted, sizeof wanted, "damaged.tsv: %s", cases[i][1]);
         assert_status(open_spec("reviews", "damaged.tsv", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, wanted);
     }
@@ -284,7 +285,50 @@ static void test_two_inputs(void **state) {
     assert_ok(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples));
     samples_close(&samples);
     for (inputs[1].vocabulary = 8; inputs[1].vocabulary <= 10; inputs[1].vocabulary += 2)
-        assert_status(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "have one vocabulary");
+        assert_status(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples), PS_USAGE,
+                      inputs[1].vocabulary == 8 ? "have one vocabulary, but the network reads 9 tokens and, by 'second', 8"
+                                                : "have one vocabulary, but the network reads 9 tokens and, by 'second', 10");
+}
+
+/* Inputs that lines of text cannot give. */
+static void test_wrong_inputs(void **state) {
+    (void)state;
+    static const struct {
+        struct ps_input inputs[3];
+        int count;
+        const char *said;
+    } cases[] = {
+        {{{"a", "i32", 1, {4}, 9}, {"b", "i32", 1, {4}, 9}, {"c", "i32", 1, {4}, 9}},
+         3,
+         "have two texts at most, but the network reads 3"},
+        {{{"a", "i32", 2, {2, 2}, 9}, {"mask", "i32", 1, {4}, 0}},
+         2,
+         "give tokens, masks and segments of one side, not the network's 'a'"},
+        {{{"a", "i32", 3, {1, 4, 1}, 9}, {"picture", "i32", 1, {4}, 0}},
+         2,
+         "give tokens, masks and segments of one side, not the network's 'picture'"},
+        {{{"a", "i32", 3, {1, 4, 1}, 9}, {"attention_mask", "i32", 2, {4, 4}, 0}},
+         2,
+         "give tokens, masks and segments of one side, not the network's 'attention_mask'"},
+    };
+    struct samples samples;
+    write_file("two.tsv", "1\tgood film\tbad film\n");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct dataset_shape wanted = text_shape;
+        wanted.inputs = cases[c].inputs;
+        wanted.input_count = cases[c].count;
+        wanted.vocabulary = 9;
+        assert_status(open_spec("reviews", "two.tsv", DATASET_TRAIN, &wanted, &samples), PS_USAGE, cases[c].said);
+    }
+    /* Two inputs of tokens need two texts in each line. */
+    struct ps_input inputs[] = {{"first", "i32", 1, {4}, 9}, {"second", "i32", 1, {4}, 9}};
+    struct dataset_shape wanted = text_shape;
+    wanted.inputs = inputs;
+    wanted.input_count = 2;
+    wanted.vocabulary = 9;
+    write_file("one.tsv", "1\tgood film\tbad film\n0\tgood\n");
+    assert_status(open_spec("reviews", "one.tsv", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT,
+                  "one.tsv: line 2: one text; a line is label<TAB>text<TAB>text here");
 }
 
 static void test_real_data(void **state) {
@@ -305,6 +349,6 @@ int main(void) {
         cmocka_unit_test(test_reviews),      cmocka_unit_test(test_foreign_files), cmocka_unit_test(test_damaged_reviews),
         cmocka_unit_test(test_pairs),        cmocka_unit_test(test_given_tokens),  cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_parting_kept), cmocka_unit_test(test_words_needed),  cmocka_unit_test(test_damaged_pairs),
-        cmocka_unit_test(test_two_inputs),   cmocka_unit_test(test_real_data)};
+        cmocka_unit_test(test_two_inputs),   cmocka_unit_test(test_wrong_inputs),  cmocka_unit_test(test_real_data)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -229,6 +229,80 @@ static void test_spellings(void **state) {
     }
 }
 
+/* Every decoder, with what Hugging Face's library makes of the tokens. */
+static void test_decoders(void **state) {
+    (void)state;
+    static const struct {
+        const char *decoder, *tokens[16], *text;
+    } cases[] = {
+        {"{\"type\": \"ByteFallback\"}",
+         {"<0xE2>", "<0x96>", "<0x81>", "a", "<0xff>", "<0xE2>", "b", "<0x4>", "<0xZ1>", "<0x4Z>", "<0x41)", "<0x41>"},
+         "\xef\xbf\xbd\xef\xbf\xbd"
+         "a\xef\xbf\xbd\xef\xbf\xbd"
+         "b<0x4><0xZ1><0x4Z><0x41)A"},
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}",
+         {"\xc3\xbf",
+          "\xc3\xa2"
+          "a",
+          "\xc3\x83", "\xc2\xa9", "\xc3\xad\xc2\xb0", "\xc3\xb4\xc2\xb0", "\xc3\xa0\xc2\xbf\xc2\xbf"},
+         "\xef\xbf\xbd\xef\xbf\xbd"
+         "a\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xe0\xbf\xbf"},
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}",
+         {"\xc3\xb0\xc2\xb0\xc2\xb0\xc2\xb0", "\xc3\xb0\xc2\xb0\xc2\xb0", "\xc3\x81\xc2\xb0", "\xc3\xb5", "\xc3\xa1\xc2\xbf"},
+         "\xf0\xb0\xb0\xb0\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}",
+         {"a", "b\xe6\x97\xa5", "\xc3\x83\xc2\xa9"},
+         "ab\xe6\x97\xa5\xc3\xa9"},
+        {"{\"type\": \"Strip\", \"content\": \"_\", \"start\": 1, \"stop\": 2}", {"__a___", "ab", "_b_", "xyz"}, "_a_abbxyz"},
+        {"{\"type\": \"BPEDecoder\", \"suffix\": \"</w>\"}", {"lo", "w</w>", "er</w>"}, "low er"},
+        {"{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}",
+         {"##it", "##self", "do", "not", ".", "'s", "n't", "?", "!", ",", "'m", "'ve", "'re", "'"},
+         "##itself do not.'sn't?!,'m've're '"},
+        {"{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}", {"x' y", "a do not ."}, "x' y a don't."},
+        {"{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": false}", {"##it", "##self", "do", "."}, "##itself do ."},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"always\", \"split\": true}",
+         {"\xe2\x96\x81"
+          "a",
+          "\xe2\x96\x81"
+          "b\xe2\x96\x81"
+          "c"},
+         "a b c"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"never\", \"split\": true}",
+         {"\xe2\x96\x81"
+          "a",
+          "\xe2\x96\x81"
+          "b\xe2\x96\x81"
+          "c"},
+         " a b c"},
+        {"{\"type\": \"Fuse\"}", {"a", "b"}, "ab"},
+        {"{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \"a\", \"start\": "
+         "2, \"stop\": 1}]}",
+         {"a", "aab", "aa"},
+         "aba"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = document_of("gpt2"), *vocabulary = json_object();
+        struct tokenizer *tokenizer;
+        struct text text = {0};
+        int32_t tokens[18] = {-1}; /* what are no tokens say nothing */
+        int count = 1;
+        for (; count <= 16 && cases[i].tokens[count - 1]; count++) {
+            json_object_set_new(vocabulary, cases[i].tokens[count - 1], json_integer(count - 1));
+            tokens[count] = count - 1;
+        }
+        tokens[count] = count - 1;
+        count++;
+        json_object_set_new(document, "added_tokens", json_array());
+        json_object_set_new(document, "model", json_pack("{s:o, s:[]}", "vocab", vocabulary, "merges"));
+        json_object_set_new(document, "decoder", json_loads(cases[i].decoder, 0, NULL));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_decode(tokenizer, tokens, count, &text, &test_error));
+        assert_string_equal(text.data, cases[i].text);
+        text_free(&text);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
 /* Without a split a merge reaches over a blank. */
 static void test_blanks(void **state) {
     (void)state;
@@ -535,7 +609,7 @@ int main(void) {
         cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),
+        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
