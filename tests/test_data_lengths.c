@@ -128,6 +128,27 @@ static void test_order(void **state) {
     lengths_free(&lengths);
 }
 
+/* Orders that must never change, or runs would not be the same with another version: with and without lengths. */
+static void test_same_everywhere(void **state) {
+    (void)state;
+    enum { SAMPLES = 14, BATCH = 3 };
+    static const uint32_t wanted[2][2][SAMPLES / BATCH * BATCH] = {
+        {{10, 1, 8, 2, 5, 3, 12, 9, 13, 0, 4, 6}, {8, 13, 6, 7, 3, 2, 5, 4, 11, 10, 0, 12}},
+        {{8, 12, 0, 4, 1, 5, 2, 6, 3, 9, 13, 10}, {6, 2, 10, 7, 3, 11, 12, 13, 5, 8, 4, 0}}};
+    uint8_t of[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++) of[i] = (uint8_t)(i % 4);
+    const struct lengths lengths = {.count = 4, .samples = SAMPLES, .of = of};
+    for (int with = 0; with < 2; with++) {
+        struct sample_order order;
+        assert_ok(sample_order_create(SAMPLES, BATCH, 7, with ? &lengths : NULL, &order, &test_error));
+        for (int epoch = 0; epoch < 2; epoch++) {
+            sample_order_turn(&order, epoch);
+            assert_memory_equal(order.at, wanted[with][epoch], sizeof wanted[with][epoch]);
+        }
+        sample_order_free(&order);
+    }
+}
+
 /* ----------------------------------------------------------------- pairs and their loaders */
 
 enum { LINES = 61 };
@@ -241,10 +262,8 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_measure),
-        cmocka_unit_test(test_loaders),
+        cmocka_unit_test(test_parse),   cmocka_unit_test(test_order),   cmocka_unit_test(test_same_everywhere),
+        cmocka_unit_test(test_measure), cmocka_unit_test(test_loaders),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -2,6 +2,7 @@
  * Running text and synthetic sequences: how a file is cut into parts and sequences, the labels of both tasks, vocabularies, and
  * what is wrong with files and specs.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,11 +286,51 @@ static void test_synthetic(void **state) {
     assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "option vocab=6");
 }
 
+static uint64_t add_number(uint64_t hash, int32_t number) { return (hash ^ (uint32_t)number) * 0x100000001b3u; }
+
+/* Sequences that must never change, or saved results would not be comparable: FNV-1a over some samples, number by number. */
+static void test_same_everywhere(void **state) {
+    (void)state;
+    struct dataset_shape of_language = language(9, 20, false), of_masks = language(9, 20, true),
+                         labelled = language(9, 20, false), translation = language(9, 20, false);
+    labelled.gives_tokens = false;
+    labelled.labels = 1;
+    labelled.classes = 3;
+    translation.labels = 4;
+    translation.classes = 11;
+    const struct {
+        const char *spec;
+        const struct dataset_shape *shape;
+        uint64_t hash;
+    } cases[] = {
+        {"synthetic:tokens", &of_language, 0x02c062ab73d01d02u},
+        {"synthetic:tokens,noise=0.75,seed=3", &of_language, 0x3a489c0c3e9d5c4eu},
+        {"synthetic:tokens#test", &of_language, 0x782087f7f6d31ca3u},
+        {"synthetic:tokens", &of_masks, 0xb36b79ac106e0b9fu},
+        {"synthetic:tokens#test", &of_masks, 0xadac00187f1e3d3au},
+        {"synthetic:tokens,noise=0.25", &labelled, 0x545658fd8ad20a77u},
+        {"synthetic:tokens,noise=0.25", &translation, 0xed1cc6923d6c7678u},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct samples samples;
+        uint64_t hash = 0xcbf29ce484222325u;
+        assert_ok(samples_open(cases[c].spec, DATASET_TRAIN, cases[c].shape, &samples, &test_error));
+        for (int64_t n = 0; n < 20; n++) {
+            int32_t tokens[9], labels[9];
+            assert_ok(samples.dataset->class->read(samples.dataset, n, tokens, labels, &test_error));
+            for (int t = 0; t < 9; t++) hash = add_number(hash, tokens[t]);
+            for (int l = 0; l < cases[c].shape->labels; l++) hash = add_number(hash, labels[l]);
+        }
+        if (hash != cases[c].hash) fail_msg("case %d: 0x%016" PRIx64 "u", (int)c, hash);
+        samples_close(&samples);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters), cmocka_unit_test(test_words),  cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_spelt),      cmocka_unit_test(test_masked), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_synthetic),
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_words),           cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_spelt),      cmocka_unit_test(test_masked),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_synthetic),  cmocka_unit_test(test_same_everywhere),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
