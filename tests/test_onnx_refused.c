@@ -12,8 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "onnx/onnx.h"
 #include "onnx_support.h"
+
+#define A8 "a a a a a a a a "
+#define A64 A8 A8 A8 A8 A8 A8 A8 A8
 
 static const struct {
     const char *graph, *said;
@@ -136,6 +140,68 @@ static const struct {
     {"a=2x3; w:1x3; f:1; CumSum w f; Add a n1", "its axis depends on the data"},
     {"a=2x3; f:1; ConstantOfShape f; Add a n1", "the operator is known of constants alone, and its inputs depend on the data"},
     {"a=2x3; k#; ReduceMax k; Add a n1", "its input has no elements"},
+    {"a=2x3; k#1,2,3; f#0,; e#3,; x#0,; s#0,; Slice k f e x s; Add a n1", "a step of 0"},
+    {"a=2x3; k#1,2,3; f#0,; e#3,; x#0,; s#3000000000,; Slice k f e x s; Add a n1", "a step of 3000000000"},
+    {"a=2x3; k#1,2,3; j#0,; Squeeze k j; Add a n1", "axis 0 has 3 elements, not 1"},
+    {"a=2x3; k#1,; j#1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1; Reshape k j; Add a n1", "its shape must be a constant of at most"},
+    {"a=2x3; Constant; Add a n1", "no value that is known"},
+    {"a=2x3; k#1,2; Cast k to=1; ConstantOfShape n1; Add a n2", "its shape is no list of integers"},
+    {"a=2x3; k##3; j#0,; Gather k j; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#0,; Cast j to=1; Gather k n1; Add a n2", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#-4,; Gather k j; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3; j#0,; GatherND k j batch_dims=1; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#0,0; GatherND k j; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j##0; GatherND k j; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#3,; GatherND k j; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3; j#0,0; u#5,; ScatterND k j u; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#0,; u#5,6; ScatterND k j u; Add a n1", "its updates do not fit"},
+    {"a=2x3; k#1,2,3; j#3,; u#5,; ScatterND k j u; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3; j#-4,; u#5,; ScatterND k j u; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3; j#0,; u#5,; ScatterND k j u reduction='add'; Add a n1", "its inputs do not fit together"},
+    {"a=2x3; k#1,2,3; j##0; GatherElements k j; Add a n1", "its indices do not fit"},
+    {"a=2x3; k#1,2,3; j#3,; GatherElements k j; Add a n1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3,4; r#2,2; Reshape k r; j#0,0,0; q#3,1; Reshape j q; GatherElements n1 n2 axis=1; Add a n3",
+     "its indices do not fit"},
+    {"a=2x3; k#1,2; Cast k to=1; j#1,; Concat n1 j axis=0; Add a n2", "its inputs do not fit together"},
+    {"a=2x3; k#1,2,3; j#1,2; Where k k j; Add a n1", "its inputs do not fit together"},
+    {"a=2x3; k#1,2,3; j#0,0; CumSum k j; Add a n1", "its axis is no integer"},
+    {"a=2x3; k#1,2,3; Cast k to=1; j#1,2; Cast j to=1; MatMul n1 n2; Add a n3", "its inputs do not fit together"},
+    /* what else nothing can be made of */
+    {"a=2x3; RandomNormalLike a; Add a n1",
+     "the operator is not known\nset the rate of stochastic depth (drop_path) or of noise to 0 before the export"},
+    {"a=2x6x4; s:6; GroupNormalization a s s num_groups=2",
+     "the operator is known as it is since opset 21, and the file has opset 17"},
+    {"a=2x6; Sum " A64 " a", "at most 64 inputs are accepted"},
+    {"a=2x6; Max " A64 " a", "at most 64 inputs are accepted"},
+    {"a=2x3x4; Concat " A64 " a axis=1", "65 inputs; 64 are accepted"},
+    {"a=2x6; k#2,2,2; Cast k to=1; Mul a n1", "its inputs do not fit together"},
+    {"a=2x6; b=2x6; Dropout a b", "its rate depends on the data"},
+    {"a=2x6; k##0; b=2x6; Dropout a k b", "its mode depends on the data"},
+    {"a=2x6; k##1; m##1; Dropout a k m", "its rate must be at least 0 and below 1"},
+    {"a=2x6x4; s:5; BatchNormalization a s s s s", "its input 1 must be a parameter of 6 elements"},
+    {"a=2x3x4; b=2x3; Split a b axis=1", "its sizes depend on the data"},
+    {"a=2x3x4; k#3,; Split a k axis=1", "its sizes do not fit"},
+    {"a=2x3; b=2x3; Cast b to=7; Gather a n1",
+     "rows of a table that is a parameter can be gathered by tokens, and this is another"},
+    {"a=2x3x4; b=2x3; Cast b to=7; GatherND a n1", "its indices depend on the data"},
+    {"a=2x3x4; k#0,; GatherND a k batch_dims=1", "its indices depend on the data"},
+    {"a=2x3x4; k#0,0,0,0; GatherND a k", "its indices do not fit"},
+    {"a=2x6; Einsum a equation='ij->ik'", "its equation does not fit its inputs and output"},
+    {"a=2x6; b=2x6; Einsum a b equation='ij,ij->ijk'", "its output does not fit its inputs"},
+    {"a=2x5x8; Attention a a a q_num_heads=3 kv_num_heads=3", "its heads do not share the features equally"},
+    {"a=2x5x6; w:1x16x6; r:1x16x4; k#1,2,3,4,5,6,7,8; Cast k to=1; s#2,1,4; Reshape n1 s; "
+     "LSTM a w r - - n2 hidden_size=4 layout=1",
+     "its first state is a constant of several numbers: make it an input or 0"},
+    {"a=2x5x6; w:1x16x6; r:1x16x4; h=2x4; LSTM a w r - - h hidden_size=4 layout=1", "its first state does not fit"},
+    {"a=2x5000x6; w:1x16x6; r:1x16x4; h=2x1x4; LSTM a w r - - h hidden_size=4 layout=1",
+     "5000 positions; of a layer that is not as PyTorch exports it at most"},
+    {"a=2x3x8x8; k#0,0,0,0,0,0,0,0; b=2x8; Pad a k b", "its value depends on the data"},
+    {"a=2x3x8x8; b=2x4; Resize a - b", "its sizes depend on the data"},
+    {"a=2x3; b=3x3; Add a b", "the first dimension must be the batch, and differs in input 'b'"},
+    {"a=1x6; w:5x4; MatMul a w", "its inputs do not fit together\nit was exported with a batch of 1, which cannot be told from "
+                                 "other dimensions of 1: export with 2 or more"},
+    {"a=2x3x4; k#4,3,2; Reshape a k", "its input lies in memory as no view can show it"},
+    {"a=2x3x4; k#2,3,5; Expand a k", "its shape does not fit"},
 };
 
 /* -------------------------------------------------------------------------- graphs */
@@ -204,7 +270,29 @@ static void test_refused(void **state) {
     }
 }
 
+/* What has the name of a network's file, or is said to be one, and is something else. */
+static void test_other_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *begins, *said;
+    } files[] = {
+        {"net.pt", "PK\3\4zip",
+         "net.pt: an archive, as torch.save writes weights, and no network\nnetworks come as ONNX (NAME.onnx, as "
+         "torch.onnx.export writes it) or JSON; weights alone, as safetensors, are for `init`"},
+        {"net.pth", "\200\2}q", "net.pth: a pickle, as torch.save writes weights, and no network\nnetworks come as ONNX"},
+        {"net.txt", "PK", "line 1"},
+        {"net.txt", "", "networks come as ONNX"},
+        {"net.json", "PK\3\4zip", "net.json: "},
+    };
+    char path[4096];
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct ps_network *network;
+        test_file_write(file_join(path, test_directory, files[f].name), files[f].begins, strlen(files[f].begins));
+        assert_status(ps_network_read(path, &network, &test_error), PS_BAD_INPUT, files[f].said);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_other_files)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
