@@ -2,9 +2,11 @@
  * Networks that PyTorch exported (docs/formats.md, ONNX): each trainable export gives the loss, every gradient and the running
  * statistics that PyTorch computed in double precision, on `reference` and on `cpu`.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "chain.h"
 #include "data/npz.h"
 #include "graph/network.h"
@@ -195,8 +197,25 @@ static void check(const char *path, struct npz *file, const char *device_name, i
     free(loss);
 }
 
+/* What the file became: how many nodes of each operator, and a checksum of all that the network's own file says of them. A run
+ * of the network goes on with another version only if that stays as it is. */
+static void add_summary(struct text *text, const char *name, const struct ps_network *network) {
+    int counts[OPERATOR_COUNT] = {0};
+    uint64_t hash = 0xcbf29ce484222325u;
+    char *json = ps_network_json(network);
+    assert_non_null(json);
+    for (const char *c = json; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    free(json);
+    for (int n = 0; n < network->graph->node_count; n++) counts[network->graph->nodes[n].id]++;
+    text_add(text, "%s %016" PRIx64 ":", name, hash);
+    for (int id = 0; id < OPERATOR_COUNT; id++)
+        if (counts[id] > 0) text_add(text, " %d %s", counts[id], operator_get((enum operator_id)id)->name);
+    text_add(text, "\n");
+}
+
 static void test_networks(void **state) {
     (void)state;
+    struct text summaries = {0};
     char path[4096], name[128], directory[4096];
     struct npz *file;
     test_data("onnx/manifest.json", directory);
@@ -211,6 +230,7 @@ static void test_networks(void **state) {
             struct ps_error error = {0};
             enum ps_status status = ps_network_read(path, &network, &error);
             if (status != PS_OK) fail_msg("%s", error.message);
+            add_summary(&summaries, name, network);
             check(name, file, "reference", 0, network->graph);
             check(name, file, "cpu", 0, network->graph);
             check(name, file, "cpu", 2, network->graph);
@@ -220,6 +240,7 @@ static void test_networks(void **state) {
         npz_close(file);
     }
     printf("%d exports agree with PyTorch\n", passed);
+    test_golden(TEST_DIRECTORY "/golden/onnx.txt", text_take(&summaries));
 }
 
 /* What exporters make where they are not told otherwise. */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "chain.h"
 #include "graph/network.h"
 #include "onnx/onnx.h"
@@ -221,6 +222,24 @@ static void test_same(void **state) {
     }
 }
 
+/* Each becomes the same nodes in every version, or runs of it could not go on. */
+static void test_same_nodes(void **state) {
+    (void)state;
+    struct text text = {0};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int which = 0; which < 2; which++) {
+            struct bytes file;
+            struct ps_network *network = read_case(c, which, &file);
+            char *json = ps_network_json(network), *nodes = strstr(json, "  \"nodes\"");
+            assert_non_null(nodes);
+            text_add(&text, "%s, %d\n%s", cases[c].name, which, nodes);
+            free(json);
+            ps_network_destroy(network);
+            free(file.data);
+        }
+    test_golden(TEST_DIRECTORY "/golden/onnx_nodes.txt", text_take(&text));
+}
+
 /* How many nodes of a case's network have the operator, and the elements of all of them. */
 struct count {
     int nodes;
@@ -288,7 +307,8 @@ static void test_a_number_is_a_sequence(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_attention),
-                                       cmocka_unit_test(test_the_larger_stays), cmocka_unit_test(test_a_number_is_a_sequence)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same), cmocka_unit_test(test_same_nodes),
+                                       cmocka_unit_test(test_attention), cmocka_unit_test(test_the_larger_stays),
+                                       cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
