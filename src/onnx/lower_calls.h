@@ -21,7 +21,6 @@ struct row {
     const char *op;
     enum ps_status (*lower)(const struct call *call); /* NULL: of constants alone */
     const char *function, *attributes;                /* attributes: their names */
-    int since;  /* the opset in which the operator became what the handler knows; 0: it always was */
     bool whole; /* whole numbers are computed as f32 is, exact up to 2^24, and cast back */
 };
 

@@ -160,8 +160,13 @@ enum ps_status lower_layer_norm(const struct call *call) {
     return call_memory(call);
 }
 
+/* A group norm had a scale for each group before opset 21. */
 enum ps_status lower_group_norm(const struct call *call) {
     struct view *x;
+    if (call->row->function[0] == 'g' && call->l->model->opset < 21)
+        return error_set(call->error, PS_BAD_INPUT,
+                         "the operator is known as it is since opset 21, and the file has opset %lld",
+                         (long long)call->l->model->opset);
     TRY(call_view(call, 0, &x));
     if (x->rank < 2) return call_refuse(call, "its input has no channels");
     for (int d = 1; d < x->rank; d++) TRY(call_needs_apart(call, x, d));
