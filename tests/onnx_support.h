@@ -145,11 +145,11 @@ static inline void put_attribute(struct bytes *node, const char *name, const cha
     free(attribute.data);
 }
 
-/* The file of a graph, which is empty then. */
-static inline struct bytes model_of(struct bytes *graph) {
+/* The file of a graph, which is empty then, with operators as they are in version `number` of the operator set. */
+static inline struct bytes model_of_opset(struct bytes *graph, uint64_t number) {
     struct bytes model = {0}, opset = {0};
     put_number(&model, 1, 10);
-    put_number(&opset, 2, 17);
+    put_number(&opset, 2, number);
     put_message(&model, 8, &opset);
     put_message(&model, 7, graph);
     free(graph->data);
@@ -157,5 +157,7 @@ static inline struct bytes model_of(struct bytes *graph) {
     *graph = (struct bytes){0};
     return model;
 }
+
+static inline struct bytes model_of(struct bytes *graph) { return model_of_opset(graph, 17); }
 
 #endif

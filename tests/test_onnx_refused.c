@@ -270,6 +270,38 @@ static void test_refused(void **state) {
     }
 }
 
+/* The oldest and newest operator sets that are read, of all operators and of one. */
+static void test_opsets(void **state) {
+    (void)state;
+    static const struct {
+        const char *graph;
+        uint64_t opset;
+        const char *said; /* NULL: it is read */
+    } sets[] = {
+        {"a=2x6; Relu a", 12, "model.onnx: opset 12; 13 to 26 are accepted"},
+        {"a=2x6; Relu a", 13, NULL},
+        {"a=2x6; Relu a", 26, NULL},
+        {"a=2x6; Relu a", 27, "model.onnx: opset 27; 13 to 26 are accepted"},
+        {"a=2x6; s:6; GroupNormalization a s s num_groups=2", 20,
+         "the operator is known as it is since opset 21, and the file has opset 20"},
+        {"a=2x6; s:6; GroupNormalization a s s num_groups=2", 21, NULL},
+        {"a=2x6x4; s:6; InstanceNormalization a s s; ReduceMean n1 axes=[2] keepdims=0", 17, NULL},
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        struct bytes graph = make_graph(sets[i].graph), file = model_of_opset(&graph, sets[i].opset);
+        struct ps_network *network = NULL;
+        memset(&test_error, 0, sizeof test_error);
+        const enum ps_status status = onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error);
+        free(file.data);
+        if (sets[i].said) {
+            assert_status(status, PS_BAD_INPUT, sets[i].said);
+        } else {
+            assert_ok(status);
+            ps_network_destroy(network);
+        }
+    }
+}
+
 /* What has the name of a network's file, or is said to be one, and is something else. */
 static void test_other_files(void **state) {
     (void)state;
@@ -293,6 +325,7 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_other_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_opsets),
+                                       cmocka_unit_test(test_other_files)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
