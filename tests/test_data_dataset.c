@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "data/dataset.h"
+#include "data/object.h"
 #include "data/pixels.h"
+#include "graph/network.h"
 
 static const struct dataset_shape shape = {.channels = 1, .height = 8, .width = 8, .classes = 10};
 
@@ -172,7 +174,9 @@ static enum ps_status read_nothing(void *context, int64_t sample, void *input, i
 /* Each wrong field of a program's own data is named. */
 static void wrong_sources(void **state) {
     (void)state;
-    struct ps_input input = {.name = "x", .type = "f32", .rank = 1, .shape = {3}}, target = input;
+    struct ps_input input = {.name = "x", .type = "f32", .rank = 1, .shape = {3}}, target = input, unnamed = input,
+                    one_class = {.name = "x", .type = "i32", .rank = 1, .shape = {3}, .vocabulary = 1};
+    unnamed.name = "";
     struct ps_dataset_source right;
     ps_dataset_source_init(&right);
     right.name = "own", right.read = read_nothing, right.samples = 5, right.classes = 2;
@@ -180,7 +184,8 @@ static void wrong_sources(void **state) {
     struct ps_dataset *data;
     assert_ok(ps_dataset_create(&right, &data, &test_error));
     ps_dataset_destroy(data);
-    struct ps_dataset_source wrong[] = {right, right, right, right, right, right, right, right, right, right, right, right};
+    struct ps_dataset_source wrong[] = {right, right, right, right, right, right, right, right,
+                                        right, right, right, right, right, right, right};
     static const char *const said[] = {"name: the data must have one",
                                        "read: there must be such a function",
                                        "samples: 0 are not from 1 to 4294967295",
@@ -192,7 +197,10 @@ static void wrong_sources(void **state) {
                                        "labels: -1 is negative",
                                        "input_count: 0 is not from 1 to 8",
                                        "input_count: 9 is not from 1 to 8",
-                                       "target_count: 2; 1 is accepted, which the loss reads"};
+                                       "target_count: 2; 1 is accepted, which the loss reads",
+                                       NULL, /* numbers */
+                                       "targets[0]: name: there is none",
+                                       "targets[0]: 'x' is i32 with the vocabulary 1; labels have 2 classes or more"};
     wrong[0].name = "";
     wrong[1].read = NULL;
     wrong[2].samples = 0;
@@ -205,8 +213,16 @@ static void wrong_sources(void **state) {
     wrong[9].inputs = wrong[10].inputs = &input;
     wrong[10].input_count = 9;
     wrong[11].targets = &target, wrong[11].target_count = 2;
+    wrong[12].targets = &target, wrong[12].target_count = 1;
+    wrong[13] = wrong[12], wrong[13].targets = &unnamed;
+    wrong[14] = wrong[12], wrong[14].targets = &one_class;
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
-        assert_status(ps_dataset_create(&wrong[w], &data, &test_error), PS_USAGE, said[w]);
+        if (said[w]) {
+            assert_status(ps_dataset_create(&wrong[w], &data, &test_error), PS_USAGE, said[w]);
+        } else {
+            assert_ok(ps_dataset_create(&wrong[w], &data, &test_error));
+            ps_dataset_destroy(data);
+        }
     struct ps_input inputs[] = {input, input, input, input, input, input, input};
     static const char *const of_input[] = {"inputs[0]: name: there is none",
                                            "inputs[0]: type: 'f64' is not known; f32 and i32 are",
@@ -229,6 +245,251 @@ static void wrong_sources(void **state) {
     }
 }
 
+/* ---------------------------------------------------------------- a program's own data */
+
+/* What the functions below do, and how often they were called. */
+struct own_data {
+    bool fails, fails_to_open, silent;
+    int32_t token, label;
+    int opened, closed, read;
+};
+
+static enum ps_status open_own(void *context, struct ps_error *error) {
+    struct own_data *own = context;
+    own->opened++;
+    if (!own->fails_to_open) return PS_OK;
+    if (!own->silent) snprintf(error->message, sizeof error->message, "the disk is out");
+    return PS_IO;
+}
+
+static void close_own(void *context) { ((struct own_data *)context)->closed++; }
+
+static enum ps_status read_own(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error) {
+    struct own_data *own = context;
+    int32_t *tokens = input;
+    own->read++;
+    if (own->fails) {
+        if (!own->silent) {
+            snprintf(error->message, sizeof error->message, "it is scratched");
+            snprintf(error->hint, sizeof error->hint, "polish it");
+        }
+        return PS_IO;
+    }
+    for (int t = 0; input && t < 4; t++) tokens[t] = t == 3 ? own->token : (int32_t)sample;
+    labels[0] = 0;
+    labels[1] = own->label;
+    return PS_OK;
+}
+
+static struct ps_dataset_source source_of(struct own_data *own) {
+    struct ps_dataset_source source;
+    ps_dataset_source_init(&source);
+    source.context = own;
+    source.name = "own";
+    source.samples = 5;
+    source.open = open_own;
+    source.close = close_own;
+    source.read = read_own;
+    source.input_shape[0] = source.input_shape[2] = 1;
+    source.input_shape[1] = 4;
+    source.vocabulary = 7;
+    source.classes = 3;
+    source.labels = 2;
+    return source;
+}
+
+static void own_data_are_checked(void **state) {
+    (void)state;
+    static const struct ps_input one = {"a", "i32", 1, {4}, 7}, listed[] = {{"a", "i32", 1, {2}, 7}, {"b", "i32", 1, {2}, 6}};
+    struct dataset_shape wanted = {
+        .channels = 1, .height = 4, .width = 1, .classes = 3, .labels = 2, .vocabulary = 7, .inputs = &one, .input_count = 1};
+    for (int lists = 0; lists < 2; lists++) {
+        struct own_data own = {.token = 5, .label = -1};
+        struct ps_dataset_source source = source_of(&own);
+        struct ps_dataset *data;
+        struct samples samples;
+        int32_t tokens[4], labels[2];
+        if (lists) {
+            source.inputs = listed;
+            source.input_count = 2;
+            wanted.inputs = listed;
+            wanted.input_count = 2;
+        }
+        assert_ok(ps_dataset_create(&source, &data, &test_error));
+        assert_int_equal(ps_dataset_samples(data), 5);
+        assert_string_equal(ps_dataset_name(data), "own");
+        own.fails_to_open = true;
+        assert_status(dataset_use(data, DATASET_TRAIN, &wanted, &samples, &test_error), PS_IO, "data 'own': the disk is out");
+        own.silent = true;
+        assert_status(dataset_use(data, DATASET_TRAIN, &wanted, &samples, &test_error), PS_IO, "data 'own': cannot be opened");
+        assert_int_equal(own.closed, 0);
+        own.fails_to_open = own.silent = false;
+        assert_ok(dataset_use(data, DATASET_TRAIN, &wanted, &samples, &test_error));
+        const struct dataset *dataset = samples.dataset;
+        assert_int_equal(samples.count, 5);
+        assert_ok(dataset->class->read(dataset, 3, tokens, labels, &test_error));
+        assert_memory_equal(tokens, ((int32_t[]){3, 3, 3, 5}), sizeof tokens);
+        assert_memory_equal(labels, ((int32_t[]){0, -1}), sizeof labels);
+        assert_ok(dataset->class->target(dataset, 2, labels, &test_error));
+        static const int32_t wrong_labels[] = {-2, 3}, wrong_tokens[][2] = {{-1, 7}, {-1, 6}};
+        for (int w = 0; w < 2; w++) {
+            char said[128];
+            own.label = wrong_labels[w];
+            snprintf(said, sizeof said, "data 'own': sample 1 has the label %d, which is not from -1 to 2", own.label);
+            assert_status(dataset->class->read(dataset, 1, tokens, labels, &test_error), PS_BAD_INPUT, said);
+            assert_status(dataset->class->target(dataset, 1, labels, &test_error), PS_BAD_INPUT, said);
+            own.label = 2;
+            own.token = wrong_tokens[lists][w];
+            snprintf(said, sizeof said, "data 'own': sample 1 has the token %d, which is not from 0 to %d", own.token,
+                     lists ? 5 : 6);
+            assert_status(dataset->class->read(dataset, 1, tokens, labels, &test_error), PS_BAD_INPUT, said);
+            own.token = w == 0 ? 0 : lists ? 5 : 6;
+            assert_ok(dataset->class->read(dataset, 1, tokens, labels, &test_error));
+        }
+        own.fails = true;
+        assert_status(dataset->class->read(dataset, 4, tokens, labels, &test_error), PS_IO,
+                      "data 'own': sample 4: it is scratched\npolish it");
+        own.silent = true;
+        assert_status(dataset->class->read(dataset, 4, tokens, labels, &test_error), PS_IO,
+                      "data 'own': sample 4: cannot be read");
+        assert_int_equal(own.opened, 3);
+        assert_int_equal(own.closed, 0);
+        samples_close(&samples);
+        assert_int_equal(own.closed, 1);
+        ps_dataset_destroy(data);
+    }
+}
+
+/* What a program's own data are, and what another network takes. */
+static void own_data_must_fit(void **state) {
+    (void)state;
+    static const struct ps_input two[] = {{"a", "i32", 1, {4}, 7}, {"mask", "f32", 2, {4, 1}, 0}},
+                                 grid = {"grid", "f32", 2, {4, 3}, 0}, words = {"a", "i32", 1, {4}, 7},
+                                 other = {"b", "i32", 1, {4}, 7}, fewer = {"a", "i32", 1, {4}, 6},
+                                 longer = {"a", "i32", 1, {5}, 7}, numbers = {"y", "f32", 1, {2}, 0},
+                                 three = {"y", "f32", 1, {3}, 0}, renamed = {"z", "f32", 1, {2}, 0};
+    static const struct dataset_shape right = {
+        .channels = 1, .height = 4, .width = 1, .classes = 3, .labels = 2, .vocabulary = 7, .inputs = &words, .input_count = 1};
+    enum { SAME, LENGTH, VOCABULARY, IMAGES, LABELS, ONE_LABEL, CLASSES, NUMBERS, TWO, GRID, CASES };
+    static const char *const said[CASES] = {
+        [LENGTH] = "data 'own' have sequences of 4 tokens, but the network takes 5",
+        [VOCABULARY] = "data 'own' have a vocabulary of 7 tokens, but the network's is 8\ngive the network the option vocab=7",
+        [IMAGES] = "data 'own' are sequences of tokens, but the network reads images",
+        [LABELS] = "data 'own' have 2 labels per sample, but the network's loss reads 4",
+        [ONE_LABEL] = "data 'own' have 2 labels per sample, but the network's loss reads 1",
+        [CLASSES] = "data 'own' has 3 classes, but the network has 4\ngive the network the option classes=3",
+        [NUMBERS] = "data 'own' have labels of 3 classes, but the network's loss reads 2 numbers per sample",
+        [TWO] = "data 'own' have 1 input per sample, but the network takes 2, as 'mask' f32 4x1\nnpz:FILE, npy:DIR and "
+                "safetensors:FILE name their inputs",
+        [GRID] = "data 'own' do not list their inputs, but the network takes 'grid' f32 4x3: ps_dataset_create can",
+    };
+    struct own_data own = {0};
+    struct ps_dataset_source source = source_of(&own);
+    struct ps_dataset *data;
+    struct samples samples;
+    assert_ok(ps_dataset_create(&source, &data, &test_error));
+    for (int c = 0; c < CASES; c++) {
+        struct dataset_shape wanted = right;
+        if (c == LENGTH) wanted.height = 5;
+        if (c == VOCABULARY) wanted.vocabulary = 8;
+        if (c == IMAGES) wanted.vocabulary = 0;
+        if (c == LABELS) wanted.labels = 4;
+        if (c == ONE_LABEL) wanted.labels = 1;
+        if (c == CLASSES) wanted.classes = 4;
+        if (c == NUMBERS) wanted.classes = 0;
+        if (c == TWO) wanted.inputs = two, wanted.input_count = 2;
+        if (c == GRID) wanted.inputs = &grid;
+        const enum ps_status status = dataset_use(data, DATASET_TRAIN, &wanted, &samples, &test_error);
+        if (c == SAME) {
+            assert_ok(status);
+            samples_close(&samples);
+        } else {
+            assert_status(status, PS_USAGE, said[c]);
+        }
+    }
+    assert_int_equal(own.opened, own.closed); /* also where they do not fit */
+    ps_dataset_destroy(data);
+    /* With lists. */
+    static const struct {
+        const struct ps_input *has, *takes, *target, *reads;
+        const char *said;
+    } lists[] = {
+        {&words, &words, &numbers, &numbers, NULL},
+        {&words, &other, &numbers, &numbers,
+         "data 'own': input 0 is 'a' i32 4 of 7 tokens, but the network takes 'b' i32 4 of 7 tokens"},
+        {&words, &fewer, &numbers, &numbers, "input 0 is 'a' i32 4 of 7 tokens, but the network takes 'a' i32 4 of 6 tokens"},
+        {&words, &longer, &numbers, &numbers, "input 0 is 'a' i32 4 of 7 tokens, but the network takes 'a' i32 5 of 7 tokens"},
+        {&words, &words, &numbers, &renamed, "data 'own' have the target 'y', but the network's loss reads 'z'"},
+        {&words, &words, &numbers, &three, "data 'own' have the target 'y' f32 2, but the network's loss reads 'y' f32 3"},
+        {&words, &words, NULL, &numbers,
+         "data 'own' have labels of 3 classes, but the network's loss reads 2 numbers per sample"},
+        {&words, &words, &numbers, NULL, "data 'own' have numbers as target, but the network's loss reads labels of 3 classes"},
+    };
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        struct dataset_shape wanted = right;
+        source = source_of(&own);
+        source.inputs = lists[l].has;
+        source.input_count = 1;
+        source.targets = lists[l].target;
+        source.target_count = 1;
+        wanted.inputs = lists[l].takes;
+        wanted.target = lists[l].reads;
+        if (lists[l].reads) wanted.classes = 0, wanted.labels = (int)lists[l].reads->shape[0];
+        assert_ok(ps_dataset_create(&source, &data, &test_error));
+        const enum ps_status status = dataset_use(data, DATASET_TRAIN, &wanted, &samples, &test_error);
+        if (!lists[l].said) {
+            assert_ok(status);
+            samples_close(&samples);
+        } else {
+            assert_status(status, PS_USAGE, lists[l].said);
+        }
+        ps_dataset_destroy(data);
+    }
+}
+
+/* Data by a spec, opened for a network or later. */
+static void specs_are_opened_now_or_later(void **state) {
+    (void)state;
+    struct ps_dataset_options options;
+    struct ps_dataset *later, *now, *data;
+    struct ps_network *network;
+    assert_ok(ps_network_open("lenet5,input=12,classes=3", &network, &test_error));
+    assert_ok(ps_dataset_open("synthetic:images,samples=9", NULL, &later, &test_error));
+    assert_int_equal(ps_dataset_samples(later), -1);
+    assert_string_equal(ps_dataset_name(later), "synthetic:images,samples=9");
+    ps_dataset_options_init(&options);
+    assert_ok(ps_dataset_open("synthetic:images,samples=9", &options, &data, &test_error));
+    ps_dataset_destroy(data);
+    options.network = network;
+    assert_ok(ps_dataset_open("synthetic:images,samples=9@2-7", &options, &now, &test_error));
+    assert_int_equal(ps_dataset_samples(now), 5);
+    /* The object's own samples stay open with it. */
+    struct samples samples;
+    const struct dataset_shape wanted = dataset_shape_of(network);
+    assert_ok(dataset_use(now, DATASET_TRAIN, &wanted, &samples, &test_error));
+    samples_close(&samples);
+    assert_ok(dataset_use(now, DATASET_TRAIN, &wanted, &samples, &test_error));
+    assert_int_equal(samples.count, 5);
+    samples_close(&samples);
+    assert_status(ps_dataset_open("synthetic:images,size=9", &options, &data, &test_error), PS_USAGE, "9x9 pixels");
+    for (int part = -1; part <= 3; part += 4) {
+        options.part = (enum ps_part)part;
+        char said[64];
+        snprintf(said, sizeof said, "part: %d is none of the 3 that there are", part);
+        assert_status(ps_dataset_open("synthetic:images", &options, &data, &test_error), PS_USAGE, said);
+    }
+    options.part = PS_PART_USUAL;
+    options.words = later;
+    assert_status(ps_dataset_open("synthetic:images", &options, &data, &test_error), PS_USAGE,
+                  "words: 'synthetic:images,samples=9' was not opened for a network");
+    options.words = NULL;
+    assert_status(ps_dataset_open("/dev/null", NULL, &data, &test_error), PS_USAGE,
+                  "data '/dev/null': the format must stand before it, as in FORMAT:/dev/null");
+    ps_dataset_destroy(now);
+    ps_dataset_destroy(later);
+    ps_network_destroy(network);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_is_complete),
@@ -239,6 +500,9 @@ int main(void) {
         cmocka_unit_test(the_spec_chooses_the_part_over_the_caller),
         cmocka_unit_test(data_must_fit_the_network),
         cmocka_unit_test(normalisation_of_a_spec),
+        cmocka_unit_test(own_data_are_checked),
+        cmocka_unit_test(own_data_must_fit),
+        cmocka_unit_test(specs_are_opened_now_or_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
