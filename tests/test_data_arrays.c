@@ -182,6 +182,46 @@ static void a_directory_of_arrays(void **state) {
     ps_network_destroy(network);
 }
 
+/* What a run keeps to see whether its data have changed must be the same in all versions. */
+static void a_checksum_stays(void **state) {
+    (void)state;
+    struct array arrays[ARRAYS];
+    struct samples samples;
+    struct ps_network *network = make_network("cross_entropy");
+    uint64_t checksum, part;
+    list_arrays(arrays);
+    assert_ok(npz_write(in_directory("sum.npz"), arrays, ARRAYS, &test_error));
+    assert_ok(try_open("npz", "sum.npz", "", network, &samples));
+    assert_ok(samples_checksum(&samples, &checksum, &test_error));
+    assert_int_equal(checksum, 0x65d29c688980e0u);
+    samples_close(&samples);
+    assert_ok(try_open("npz", "sum.npz", "@1-3", network, &samples));
+    assert_ok(samples_checksum(&samples, &part, &test_error));
+    assert_int_equal(part, 0x26af6bd231d59845u);
+    samples_close(&samples);
+    /* Each of a sample's last numbers counts: the label's byte, too. */
+    for (int change = 0; change < 2; change++) {
+        list_arrays(arrays);
+        if (change == 0) mask[SAMPLES * T - 1] = 0.25f;
+        if (change == 1) kinds[SAMPLES - 1] = 0;
+        assert_ok(npz_write(in_directory("sum.npz"), arrays, ARRAYS, &test_error));
+        kinds[SAMPLES - 1] = 1;
+        assert_ok(try_open("npz", "sum.npz", "", network, &samples));
+        assert_ok(samples_checksum(&samples, &part, &test_error));
+        assert_int_not_equal(part, checksum);
+        samples_close(&samples);
+    }
+    /* What cannot be read has none. */
+    list_arrays(arrays);
+    words[T] = 9;
+    assert_ok(npz_write(in_directory("sum.npz"), arrays, ARRAYS, &test_error));
+    assert_ok(try_open("npz", "sum.npz", "", network, &samples));
+    assert_status(samples_checksum(&samples, &part, &test_error), PS_BAD_INPUT, "sample 1 has the number 9");
+    assert_int_equal(part, 0);
+    samples_close(&samples);
+    ps_network_destroy(network);
+}
+
 /* Where no labels are needed they may be missing, and are all -1 then; those
  * that are there are read. */
 static void labels_may_be_missing(void **state) {
@@ -525,6 +565,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_gives_the_samples),
         cmocka_unit_test(a_directory_of_arrays),
+        cmocka_unit_test(a_checksum_stays),
         cmocka_unit_test(labels_may_be_missing),
         cmocka_unit_test(sides_stand_in_either_order),
         cmocka_unit_test(tokens_are_their_own_labels),

@@ -1,8 +1,10 @@
 /*
  * Image folders: JPEG and PNG decoded, scaled, cut and mirrored; classes and parts found; the same pixels whoever reads them.
  */
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "data/loader.h"
 #include "data/picture.h"
@@ -216,6 +218,49 @@ static void test_narrow(void **state) {
     samples_close(&samples);
 }
 
+static uint64_t checksum_of(const char *spec) {
+    struct samples samples = open_set(spec, DATASET_TRAIN, SIDE, 3);
+    uint64_t checksum = 0;
+    assert_ok(samples_checksum(&samples, &checksum, &test_error));
+    assert_true(checksum != 0);
+    samples_close(&samples);
+    return checksum;
+}
+
+/* Of folders only names, labels, sizes and times of files say whether they have changed. */
+static void test_changed(void **state) {
+    (void)state;
+    static const char spec[] = "images:%s/changing,normalise=none";
+    const struct timespec times[2] = {{1000000000, 7}, {1000000000, 7}}, second[2] = {{1000000001, 7}, {1000000001, 7}},
+                          nanosecond[2] = {{1000000000, 8}, {1000000000, 8}};
+    assert_ok(file_make_directory(join("changing"), &test_error));
+    assert_ok(file_make_directory(join("changing/a"), &test_error));
+    assert_ok(file_make_directory(join("changing/b"), &test_error));
+    write_png("changing/a/1.png", SIDE, SIDE, 3, 10);
+    write_png("changing/b/2.png", SIDE, SIDE, 3, 20);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/a/1.png"), times, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/b/2.png"), times, 0), 0);
+    const uint64_t before = checksum_of(spec);
+    assert_true(checksum_of(spec) == before);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/a/1.png"), second, 0), 0);
+    assert_true(checksum_of(spec) != before);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/a/1.png"), nanosecond, 0), 0);
+    assert_true(checksum_of(spec) != before);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/a/1.png"), times, 0), 0);
+    assert_true(checksum_of(spec) == before);
+    assert_int_equal(rename(join("changing/b/2.png"), join("changing/b/3.png")), 0);
+    assert_true(checksum_of(spec) != before);
+    assert_int_equal(rename(join("changing/b/3.png"), join("changing/b/2.png")), 0);
+    assert_true(checksum_of(spec) == before);
+    /* Another size at the same time. */
+    FILE *file = fopen(join("changing/b/2.png"), "ab");
+    assert_non_null(file);
+    assert_int_equal(fputc(0, file), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(utimensat(AT_FDCWD, join("changing/b/2.png"), times, 0), 0);
+    assert_true(checksum_of(spec) != before);
+}
+
 static void assert_refused_for(int channels, const char *spec, enum ps_status status, const char *part) {
     const struct dataset_shape wanted = {.channels = channels, .height = SIDE, .width = SIDE, .classes = 2};
     char text[8192];
@@ -295,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_decoding), cmocka_unit_test(test_grey),         cmocka_unit_test(test_scaling),
         cmocka_unit_test(test_middle),   cmocka_unit_test(test_augmentation), cmocka_unit_test(test_padding),
         cmocka_unit_test(test_narrow),   cmocka_unit_test(test_wrong_specs),  cmocka_unit_test(test_tiny_imagenet),
+        cmocka_unit_test(test_changed),
     };
     return cmocka_run_group_tests(tests, make_files, test_directory_tear_down);
 }
