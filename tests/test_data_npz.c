@@ -48,7 +48,7 @@ struct archive_change {
     uint64_t entries;
     uint64_t offset;
     uint64_t comment; /* length of what is not there: the entry reaches behind the directory */
-    size_t cut; /* bytes missing at the end */
+    size_t cut;       /* bytes missing at the end */
     bool twice;
 };
 
@@ -233,6 +233,35 @@ static void fortran_order_is_turned(void **state) {
     npz_close(file);
 }
 
+/* From version 2 on the header's length takes four bytes. */
+static void every_version_is_read(void **state) {
+    (void)state;
+    static const char header[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}";
+    for (int version = 0; version <= 4; version++) {
+        struct bytes made = {0};
+        put_text(&made, "\x93NUMPY", 6);
+        put(&made, (uint64_t)version, 2);
+        put(&made, strlen(header), version < 2 ? 2 : 4);
+        put_text(&made, header, strlen(header));
+        put_text(&made, (const char *)floats, sizeof floats);
+        test_file_write(in_directory("v.npy"), made.data, made.size);
+        struct npz *file;
+        struct array array;
+        float values[6];
+        assert_ok(npz_open(in_directory("v.npy"), &file, &test_error));
+        const enum ps_status status = npz_get(file, "v", &array, &test_error);
+        if (version >= 1 && version <= 3) {
+            assert_ok(status);
+            assert_int_equal(array_elements(&array), 6);
+            array_floats(&array, 0, 6, values);
+            assert_memory_equal(values, floats, sizeof values);
+        } else {
+            assert_status(status, PS_BAD_INPUT, "its .npy version is not 1, 2 or 3");
+        }
+        npz_close(file);
+    }
+}
+
 static void damaged_headers_are_named(void **state) {
     (void)state;
     static const struct {
@@ -340,9 +369,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),      cmocka_unit_test(every_type_becomes_floats_and_integers),
         cmocka_unit_test(deflated_arrays_are_unpacked), cmocka_unit_test(a_single_array_is_a_file),
-        cmocka_unit_test(fortran_order_is_turned),      cmocka_unit_test(damaged_headers_are_named),
-        cmocka_unit_test(damaged_archives_are_named),   cmocka_unit_test(no_damage_does_harm),
-        cmocka_unit_test(files_of_numpy_are_read),
+        cmocka_unit_test(every_version_is_read),        cmocka_unit_test(fortran_order_is_turned),
+        cmocka_unit_test(damaged_headers_are_named),    cmocka_unit_test(damaged_archives_are_named),
+        cmocka_unit_test(no_damage_does_harm),          cmocka_unit_test(files_of_numpy_are_read),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
