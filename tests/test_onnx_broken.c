@@ -64,6 +64,9 @@ static void test_names(void **state) {
     graph = small_graph();
     put_tensor(&graph, "y", (int64_t[]){6, 4}, 2);
     refused(&graph, "initializer 'y': a node makes it, too");
+    graph = small_graph();
+    put_tensor(&graph, "", (int64_t[]){6, 4}, 2);
+    refused(&graph, "initializer 1 has no name");
     graph = (struct bytes){0};
     put_node(&graph, "Relu", (const char *[]){"b", NULL}, "a"); /* a cycle */
     put_node(&graph, "Relu", (const char *[]){"a", NULL}, "b");

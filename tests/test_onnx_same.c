@@ -119,6 +119,18 @@ static const struct {
       "y LSTM x k r hidden_size=2 layout=1; q Squeeze y i:2; t ReduceSum q i:1 keepdims=0; p MatMul t o",
       "k Gather w i:0,1,4,5,6,7,2,3 axis=1; "
       "y LSTM x k r hidden_size=2 layout=1; q Squeeze y i:2; t ReduceSum q i:1 keepdims=0; p MatMul t o"}},
+    {"attention of one operator, and in its steps",
+     {"o 6,4"},
+     "5,6",
+     {"t Attention x x x q_num_heads=2 kv_num_heads=2; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "v Reshape x i:3,5,2,3; q Transpose v perm=[0,2,1,3]; k Transpose v perm=[0,2,3,1]; s MatMul q k; "
+      "n Constant value_float=~0.57735027; m Mul s n; w Softmax m axis=-1; z MatMul w q; u Transpose z perm=[0,2,1,3]; "
+      "t Reshape u i:3,5,6; y ReduceSum t i:1 keepdims=0; p MatMul y o"}},
+    {"a product with its sum, weighed",
+     {"w 6,4", "b 4"},
+     "6",
+     {"p Gemm x w b alpha=~0.5 beta=~3.0",
+      "m MatMul x w; n Constant value_float=~0.5; k Constant value_float=~3.0; h Mul m n; c Mul b k; p Add h c"}},
     {"seven dimensions in reverse order: more than a permute has sides",
      {"w 4,128"},
      "128",
