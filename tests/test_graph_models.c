@@ -140,6 +140,38 @@ static void test_hashes(void **state) {
     test_golden(TEST_DIRECTORY "/golden/hashes.txt", text_take(&text));
 }
 
+/* The bounds of every option, as the refusal of what is outside of them says. */
+static void test_bounds(void **state) {
+    (void)state;
+    static const char *const outside[][2] = {
+        {"lenet5", "input channels classes"},
+        {"alexnet", "input channels classes lrn dropout"},
+        {"vgg16", "batch_norm shrink blocks dropout"},
+        {"resnet", "blocks"},
+        {"googlenet", "dropout"},
+        {"inception_v3", "input dropout"},
+        {"densenet121", "input"},
+        {"residual_lstm", "layers hidden seq vocab classes"},
+        {"gnmt8", "seq vocab hidden target target_vocab dropout smoothing"},
+        {"gnmt-l", "layers"},
+        {"gpt2", "seq vocab layers width heads positions dropout tied"},
+        {"bert48", "seq vocab layers width heads positions dropout tied"},
+    };
+    struct text text = {0};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        char options[128], spec[128], *rest = NULL;
+        snprintf(options, sizeof options, "%s", outside[i][1]);
+        for (char *option = strtok_r(options, " ", &rest); option != NULL; option = strtok_r(NULL, " ", &rest)) {
+            struct ps_network *model = NULL;
+            struct ps_error error = {0};
+            snprintf(spec, sizeof spec, "%s,%s=-1", outside[i][0], option);
+            assert_int_equal(ps_network_open(spec, &model, &error), PS_USAGE);
+            text_add(&text, "%s\n", error.message);
+        }
+    }
+    test_golden(TEST_DIRECTORY "/golden/options.txt", text_take(&text));
+}
+
 static void test_info(void **state) {
     (void)state;
     struct ps_network *model = create("lenet5,classes=7,channels=3");
@@ -438,6 +470,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameter_counts),
         cmocka_unit_test(test_hashes),
+        cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_info),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_residual_crossing),
