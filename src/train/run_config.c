@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "compute/device.h"
 #include "data/object.h"
 #include "graph/lora.h"
 #include "train/predict_run.h"
@@ -582,10 +583,12 @@ static enum ps_status read_network(const struct ps_train_options *requested, str
     return PS_OK;
 }
 
-/* The network by its name, for a new plan; else the plan's is made from that. */
+/* The network by its name, for a new plan; else the plan's is made from that. A device that only waits has the profile's. */
 static enum ps_status make_network(struct resumption *resumption, struct ps_error *error) {
     const char *name = json_string_value(json_object_get(resumption->document, "model"));
-    if (resumption->request.options.network) return PS_OK;
+    const struct device_class *device;
+    TRY(device_find(resumption->request.options.device, &device, error));
+    if (resumption->request.options.network || !device->real) return PS_OK;
     TRY(ps_network_open(name ? name : "", &resumption->network, error));
     resumption->request.options.network = resumption->network;
     return PS_OK;

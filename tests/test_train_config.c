@@ -1,0 +1,320 @@
+/*
+ * What a run keeps of its options, and what becomes of them when it goes on: config.json of a run for which all is said, the
+ * same when nothing is said anew, and when one option of the plan or the cluster after the other is.
+ * PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the file anew.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "support.h"
+#include "training_support.h"
+
+static json_t *read_config(const char *run_dir) {
+    char path[4096];
+    json_error_t error;
+    json_t *config = json_load_file(file_join(path, run_dir, "config.json"), JSON_REJECT_DUPLICATES, &error);
+    if (!config) fail_msg("%s: %s", path, error.text);
+    return config;
+}
+
+static void add_json(json_t *value, const char *title, struct text *out) {
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    assert_non_null(text);
+    text_add(out, "=== %s\n%s\n", title, text);
+    free(text);
+    json_decref(value);
+}
+
+/* But for what depends on the version and on the machine. */
+static void add_config(const char *run_dir, const char *title, struct text *out) {
+    static const char *const other[] = {"penstock", "cores", "links"};
+    json_t *config = read_config(run_dir);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        assert_non_null(json_object_get(config, other[i]));
+        json_object_del(config, other[i]);
+    }
+    add_json(config, title, out);
+}
+
+static enum ps_status try_training(const struct training *training, struct ps_dataset *data, struct ps_dataset *valid) {
+    struct training_objects objects;
+    struct ps_run *run = NULL;
+    assert_ok(training_open(training, &objects, &test_error));
+    objects.options.data = data;
+    objects.options.valid = valid;
+    const enum ps_status status = ps_train(&objects.options, &run, &test_error);
+    ps_run_destroy(run);
+    training_close(&objects);
+    return status;
+}
+
+static void train(const struct training *training, struct ps_dataset *data, struct ps_dataset *valid) {
+    assert_ok(try_training(training, data, valid));
+}
+
+static struct training resume(const char *run_dir, int steps) {
+    struct training training;
+    training_init(&training);
+    training.o.resume = run_dir;
+    training.o.steps = steps;
+    return training;
+}
+
+static void copy_run(const char *from, const char *to) {
+    char command[9000];
+    snprintf(command, sizeof command, "rm -rf '%s' && cp -r '%s' '%s'", to, from, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* ------------------------------------------------------------------------ a network */
+
+/* Costs of one look, since none matters here. */
+static struct ps_profile *measure_once(const char *model, int micro_batch, int threads) {
+    const struct ps_profile_options options = {.struct_size = sizeof options,
+                                               .micro_batches = &micro_batch,
+                                               .micro_batch_count = 1,
+                                               .repeats = 1,
+                                               .device = "reference",
+                                               .threads = threads};
+    struct ps_network *network;
+    struct ps_profile *profile;
+    assert_ok(ps_network_open(model, &network, &test_error));
+    assert_ok(ps_profile_measure(network, &options, &profile, &test_error));
+    ps_network_destroy(network);
+    return profile;
+}
+
+static void test_everything(void **state) {
+    const struct ps_dataset_options of_test = {.struct_size = sizeof of_test, .part = PS_PART_TEST},
+                                    of_train = {.struct_size = sizeof of_train, .part = PS_PART_TRAIN};
+    struct text texts = {0};
+    struct training training;
+    struct ps_dataset *data, *valid;
+    char out[4096], copy[4096];
+    (void)state;
+    assert_ok(ps_dataset_open("synthetic:images,samples=40", &of_test, &data, &test_error));
+    assert_ok(ps_dataset_open("synthetic:images,samples=12", &of_train, &valid, &test_error));
+    training_init(&training);
+    training.model = "lenet5,input=16,classes=4";
+    training.plan = (struct ps_plan_options){.struct_size = sizeof training.plan,
+                                             .method = "uniform",
+                                             .schedule = "gpipe",
+                                             .weights = "sync",
+                                             .optimizer = "adam",
+                                             .micro_batch = 4,
+                                             .micro_batches = 3,
+                                             .recompute = true,
+                                             .wire = "int8"};
+    training.cluster = (struct ps_cluster_options){.struct_size = sizeof training.cluster,
+                                                   .workers = 2,
+                                                   .memory_bytes = 1 << 30,
+                                                   .bandwidth_bytes_per_s = 1e9,
+                                                   .latency_s = 1e-6,
+                                                   .cores = 2};
+    struct ps_profile *profile = measure_once(training.model, 4, 2);
+    struct ps_train_options *o = &training.o;
+    o->profile = profile;
+    o->batch = 12;
+    o->epochs = 7;
+    o->steps = 6;
+    o->evaluate_every = 2;
+    o->lr = 0.002;
+    o->weight_decay = 0.01;
+    o->beta1 = 0.8;
+    o->beta2 = 0.99;
+    o->eps = 1e-7;
+    o->lr_schedule = "poly:2";
+    o->warmup_steps = 2;
+    o->lr_per_epoch = 1;
+    o->clip = 3;
+    o->label_smoothing = 0.125;
+    o->decay_exclude = "biases,norms";
+    o->groups = "fc3.*:lr=0.01";
+    o->device = "reference";
+    o->threads = 2;
+    o->emulate = 1;
+    o->seed = UINT64_C(18446744073709551557);
+    o->out = file_join(out, test_directory, "all");
+    o->checkpoint_every = 1;
+    o->checkpoint_minutes = 2.5;
+    o->keep_checkpoints = 3;
+    o->keep_best = 1;
+    o->best_by = "accuracy";
+    o->patience = 50;
+    train(&training, data, valid);
+    ps_profile_destroy(profile);
+    add_config(out, "everything is said", &texts);
+
+    struct training more = resume(file_join(copy, test_directory, "more"), 8);
+    copy_run(out, copy);
+    train(&more, NULL, NULL);
+    add_config(copy, "it goes on", &texts);
+
+    copy_run(out, copy);
+    more.o = resume(copy, 7).o;
+    more.o.evaluate_every = 3;
+    more.o.lr = 0.003;
+    more.o.weight_decay = 0.02;
+    more.o.beta1 = 0.7;
+    more.o.eps = 1e-6;
+    more.o.lr_schedule = "cosine";
+    more.o.warmup_steps = 1;
+    more.o.lr_per_epoch = 0;
+    more.o.clip = 4;
+    more.o.label_smoothing = 0.25;
+    more.o.decay_exclude = "norms";
+    more.o.groups = "fc1.*:lr=0.01";
+    more.o.emulate = 0;
+    more.o.checkpoint_every = 0;
+    more.o.checkpoint_minutes = 3.5;
+    more.o.keep_checkpoints = 4;
+    more.o.keep_best = 0;
+    more.o.best_by = "loss";
+    more.o.patience = 40;
+    more.o.threads = 1;
+    more.o.transport = "serial";
+    more.o.device = "cpu";
+    train(&more, data, data);
+    add_config(copy, "it goes on otherwise", &texts);
+    ps_dataset_destroy(data);
+    ps_dataset_destroy(valid);
+    test_golden(TEST_DIRECTORY "/golden/configurations.txt", text_take(&texts));
+}
+
+/* ------------------------------------------------------------------- another plan */
+
+/* The fields of `config` that say how it was planned, in a line, and what the plan became. */
+static void add_planning(const char *run_dir, const char *title, struct text *out) {
+    char path[4096];
+    struct ps_plan *plan;
+    json_t *config = read_config(run_dir);
+    static const char *const fields[] = {"plan_options", "cluster_options"};
+    text_add(out, "=== %s\n", title);
+    for (size_t f = 0; f < 2; f++) {
+        char *text = json_dumps(json_object_get(config, fields[f]), JSON_REAL_PRECISION(6));
+        assert_non_null(text);
+        text_add(out, "%s\n", text);
+        free(text);
+    }
+    text_add(out, "cluster file: %s, emulate: %d, batch %d\n",
+             json_object_get(config, "cluster") ? json_string_value(json_object_get(config, "cluster")) : "none",
+             json_is_true(json_object_get(config, "emulate")), (int)json_integer_value(json_object_get(config, "batch")));
+    json_decref(config);
+    assert_ok(ps_plan_read(file_join(path, run_dir, "plan.json"), &plan, &test_error));
+    const struct ps_plan_info info = ps_plan_info(plan);
+    text_add(out, "plan: schedule %s, weights %s, %d workers, %d micro-batches of %d\n", info.schedule, info.weights,
+             info.workers, info.micro_batches, info.micro_batch);
+    ps_plan_destroy(plan);
+}
+
+static struct ps_cluster *make_cluster(int workers) {
+    struct ps_cluster *cluster;
+    const struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers, .latency_s = 2e-5};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    return cluster;
+}
+
+/* What is asked for when the run goes on; zeros are not asked for. */
+struct request {
+    const char *title;
+    struct ps_plan_options plan;
+    struct ps_cluster_options machines;
+    int cluster; /* workers of a cluster that is given */
+};
+
+static const struct request requests[] = {
+    {.title = "nothing"},
+    {.title = "method", .plan.method = "data-parallel", .plan.replicate = true},
+    {.title = "schedule", .plan.schedule = "1f1b"},
+    {.title = "schedule and weights", .plan.schedule = "1f1b-async", .plan.weights = "stash"},
+    {.title = "micro_batches", .plan.micro_batches = 2},
+    {.title = "recompute", .plan.recompute = true},
+    {.title = "replicate", .plan.replicate = true},
+    {.title = "paper_cost", .plan.paper_cost = true},
+    {.title = "paper_prediction", .plan.schedule = "1f1b-async", .plan.weights = "spectrain", .plan.paper_prediction = true},
+    {.title = "wire", .plan.wire = "bf16"},
+    {.title = "memory", .machines.memory_bytes = 1 << 29},
+    {.title = "bandwidth", .machines.bandwidth_bytes_per_s = 2e9},
+    {.title = "latency", .machines.latency_s = 3e-5},
+    {.title = "no overlap", .machines.no_overlap = true},
+    {.title = "streaming", .machines.streaming = true},
+    {.title = "cores", .machines.cores = 1},
+    {.title = "as many workers", .machines.workers = 3},
+    {.title = "fewer workers", .machines.workers = 2},
+    {.title = "a cluster", .cluster = 4},
+};
+
+/* Both a run for which little was said, and one for which much was. A device that only waits is enough. */
+static void test_planned_anew(void **state) {
+    static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
+                              "a,1e-6,2e-6,1000,4000,4000\nb,2e-6,3e-6,2000,4100,6400\n"
+                              "c,2e-6,4e-6,1000,8192,4100\nd,1e-6,2e-6,10,0,9000\n";
+    static const struct request first[] = {
+        {.title = "little is said", .plan.method = "pipedream", .plan.schedule = "gpipe"},
+        {.title = "much is said",
+         .plan = {.method = "uniform",
+                  .schedule = "gpipe",
+                  .weights = "sync",
+                  .micro_batches = 4,
+                  .recompute = true,
+                  .wire = "int8"},
+         .machines =
+             {.memory_bytes = 1 << 30, .bandwidth_bytes_per_s = 1e9, .latency_s = 1e-5, .no_overlap = true, .cores = 2}},
+        {.title = "as published",
+         .plan = {.method = "pipedream",
+                  .schedule = "1f1b-async",
+                  .weights = "spectrain",
+                  .replicate = true,
+                  .paper_prediction = true,
+                  .paper_cost = true},
+         .machines = {.bandwidth_bytes_per_s = 1e9, .streaming = true}},
+    };
+    char profile[4096], out[4096], copy[4096];
+    struct text texts = {0};
+    (void)state;
+    test_file_write(file_join(profile, test_directory, "costs.csv"), csv, sizeof csv - 1);
+    for (size_t f = 0; f < sizeof first / sizeof *first; f++) {
+        struct training training;
+        training_init(&training);
+        training.profile_path = profile;
+        training.o.device = "clock";
+        training.plan = first[f].plan;
+        training.cluster = first[f].machines;
+        training.plan.struct_size = sizeof training.plan;
+        training.cluster.struct_size = sizeof training.cluster;
+        training.cluster.workers = 3;
+        training.o.steps = 2;
+        training.o.out = file_join(out, test_directory, f == 0 ? "little" : f == 1 ? "much" : "published");
+        train(&training, NULL, NULL);
+        add_planning(out, first[f].title, &texts);
+        for (size_t r = 0; r < sizeof requests / sizeof *requests; r++) {
+            const struct request *request = &requests[r];
+            struct ps_cluster *cluster = request->cluster > 0 ? make_cluster(request->cluster) : NULL;
+            struct training more = resume(file_join(copy, test_directory, "copy"), 3);
+            char title[128];
+            copy_run(out, copy);
+            more.plan = request->plan;
+            more.cluster = request->machines;
+            more.plan.struct_size = sizeof more.plan;
+            more.cluster.struct_size = sizeof more.cluster;
+            more.o.cluster = cluster;
+            /* that of other micro-batches is given again */
+            if (request->plan.micro_batches > 0) more.profile_path = profile;
+            snprintf(title, sizeof title, "%s, then %s", first[f].title, request->title);
+            if (try_training(&more, NULL, NULL) == PS_OK)
+                add_planning(copy, title, &texts);
+            else
+                text_add(&texts, "=== %s\n%s\n", title, test_error.message);
+            ps_cluster_destroy(cluster);
+        }
+    }
+    test_golden(TEST_DIRECTORY "/golden/plans_anew.txt", text_take(&texts));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_planned_anew)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
+}
