@@ -21,6 +21,7 @@ struct network {
     struct device *host, *device;
     struct chain *chain, *step; /* the whole network, on `host`; for one position, on `device` */
     struct samples samples;
+    uint64_t weights; /* the seed of the weights; 0: that of the tests */
 };
 
 static void fill_weights(struct network *n) {
@@ -32,16 +33,18 @@ static void fill_weights(struct network *n) {
         int64_t count = shape_elements(&parameter->shape);
         float *values = malloc((size_t)count * sizeof *values);
         assert_non_null(values);
-        for (int64_t i = 0; i < count; i++) values[i] = 5 * random_uniform(test_key(6 + (uint64_t)p), (uint64_t)i) - 2.5f;
+        const struct random_key key =
+            n->weights > 0 ? random_key(n->weights, RANDOM_TEST, (uint64_t)p, 0) : test_key(6 + (uint64_t)p);
+        for (int64_t i = 0; i < count; i++) values[i] = 5 * random_uniform(key, (uint64_t)i) - 2.5f;
         assert_ok(stage_import(stage, p, values, n->chain->weights[0], NULL, &test_error));
         assert_ok(stage_import(n->step->stages[0], p, values, n->step->weights[0], NULL, &test_error));
         free(values);
     }
 }
 
-/* Weights so large that sentences differ and end at different lengths. */
-static void open_network(struct network *n, const char *device) {
+static void open_network(struct network *n, const char *device, uint64_t weights) {
     char path[4096], spec[4200];
+    n->weights = weights;
     snprintf(spec, sizeof spec, "gnmt-l,layers=4,seq=%d,target=%d,vocab=%d,hidden=8", SOURCE, TARGET, WORDS);
     assert_ok(ps_network_open(spec, &n->model, &test_error));
     n->host = chain_device(device);
@@ -134,6 +137,12 @@ static void exhaust(struct network *n, int64_t index, int length, double log_pro
     }
 }
 
+static bool lines_differ(const char *text) {
+    const size_t first = strcspn(text, "\n") + 1;
+    while (*text && strncmp(text, text + first, first) == 0) text += first;
+    return text[first] != '\0';
+}
+
 static void check_translations(struct network *n, int beam) {
     struct bleu bleu = {0}, again = {0};
     char *got = translations(n, beam, &bleu);
@@ -146,6 +155,7 @@ static void check_translations(struct network *n, int beam) {
         else
             exhaust(n, i, 0, 0, tokens, &rank, best);
         struct text sentence = {0}, reference = {0};
+        text_add(&sentence, "%s", ""); /* it may have no words */
         pairs_spell(n->samples.dataset, best, TARGET, &sentence);
         pairs_reference(n->samples.dataset, i, &reference);
         text_add(&wanted, "%s\n", sentence.data);
@@ -154,6 +164,8 @@ static void check_translations(struct network *n, int beam) {
         text_free(&reference);
     }
     assert_string_equal(got, wanted.data);
+    print_message("beam %d:\n%s", beam, got);
+    assert_true(lines_differ(got));
     assert_memory_equal(&bleu, &again, sizeof bleu);
     text_free(&wanted);
     free(got);
@@ -238,24 +250,29 @@ static void check_state(struct network *n, bool exact) {
 static void test_state(void **state) {
     (void)state;
     struct network n;
-    open_network(&n, "cpu");
+    open_network(&n, "cpu", 0);
     check_state(&n, false);
     close_network(&n);
-    open_network(&n, "reference");
+    open_network(&n, "reference", 0);
     check_state(&n, true);
     close_network(&n);
 }
 
+/* With weights of which sentences differ, in their words and in their lengths, and a beam finds others than the first choice.
+ */
 static void test_searches(void **state) {
-    (void)state;
+    static const uint64_t weights[] = {10, 16};
     struct network n;
-    open_network(&n, "cpu");
-    check_translations(&n, 1);
-    check_translations(&n, ROWS);
-    close_network(&n);
-    open_network(&n, "reference");
-    check_translations(&n, 1);
-    close_network(&n);
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        open_network(&n, "cpu", weights[w]);
+        check_translations(&n, 1);
+        check_translations(&n, ROWS);
+        close_network(&n);
+        open_network(&n, "reference", weights[w]);
+        check_translations(&n, 1);
+        close_network(&n);
+    }
 }
 
 struct told {
@@ -275,7 +292,7 @@ static void hear(void *context, const char *what, double done, double total, con
 static void test_progress(void **state) {
     (void)state;
     struct network n;
-    open_network(&n, "cpu");
+    open_network(&n, "cpu", 0);
     for (int wide = 0; wide < 2; wide++) {
         struct told told = {0};
         struct bleu bleu = {0};
