@@ -202,11 +202,13 @@ static void add_planning(const char *run_dir, const char *title, struct text *ou
     text_add(out, "cluster file: %s, emulate: %d, batch %d\n",
              json_object_get(config, "cluster") ? json_string_value(json_object_get(config, "cluster")) : "none",
              json_is_true(json_object_get(config, "emulate")), (int)json_integer_value(json_object_get(config, "batch")));
+    const char *schedule = json_string_value(json_object_get(json_object_get(config, fields[0]), "schedule"));
+    const bool found = strcmp(schedule, "auto") == 0;
     json_decref(config);
     assert_ok(ps_plan_read(file_join(path, run_dir, "plan.json"), &plan, &test_error));
     const struct ps_plan_info info = ps_plan_info(plan);
-    text_add(out, "plan: schedule %s, weights %s, %d workers, %d micro-batches of %d\n", info.schedule, info.weights,
-             info.workers, info.micro_batches, info.micro_batch);
+    text_add(out, "plan: schedule %s, weights %s, %d workers, %d micro-batches of %d\n", found ? "found" : info.schedule,
+             found ? "found" : info.weights, info.workers, info.micro_batches, info.micro_batch);
     ps_plan_destroy(plan);
 }
 
@@ -263,6 +265,7 @@ static void test_planned_anew(void **state) {
                   .wire = "int8"},
          .machines =
              {.memory_bytes = 1 << 30, .bandwidth_bytes_per_s = 1e9, .latency_s = 1e-5, .no_overlap = true, .cores = 2}},
+        {.title = "left to the search", .plan = {.method = "uniform", .schedule = "auto", .weights = "auto"}},
         {.title = "as published",
          .plan = {.method = "pipedream",
                   .schedule = "1f1b-async",
@@ -287,7 +290,7 @@ static void test_planned_anew(void **state) {
         training.cluster.struct_size = sizeof training.cluster;
         training.cluster.workers = 3;
         training.o.steps = 2;
-        training.o.out = file_join(out, test_directory, f == 0 ? "little" : f == 1 ? "much" : "published");
+        training.o.out = file_join(out, test_directory, first[f].title);
         train(&training, NULL, NULL);
         add_planning(out, first[f].title, &texts);
         for (size_t r = 0; r < sizeof requests / sizeof *requests; r++) {
