@@ -212,7 +212,7 @@ static inline void check_run(struct device *device, const struct ps_network *mod
     size_t number;
     json_array_foreach(losses, number, loss) {
         double wanted = json_number_value(loss), got = run_step(chain);
-        if (fabs(got - wanted) > LOSS_TOLERANCE * wanted)
+        if (!(fabs(got - wanted) <= LOSS_TOLERANCE * wanted))
             fail_msg("%s, %s, step %zu: loss %.8g, not %.8g", text_of(golden, "model"), rule->name, number, got, wanted);
         struct optimizer_call call = {.count = (size_t)bytes / sizeof(float),
                                       .weights = chain->weights[0],

@@ -2,6 +2,7 @@
 #include "comm/emulation.h"
 #include "program_support.h"
 #include "run_support.h"
+#include "within.h"
 
 static char cluster_path[4096];
 
@@ -35,21 +36,21 @@ static void test_links(void **state) {
     assert_ok(routes_create(programs, &routes, &test_error));
     assert_ok(emulation_create(cluster, programs, &routes, sizes, &emulation, &test_error));
     /* Latency and size over bandwidth; the next waits for the link, one that comes later does not. */
-    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
-    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10.5), 12.5, 1e-12);
-    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 20), 21.25, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10.5), 12.5, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 20), 21.25, 1e-12);
     /* Full duplex: the other direction is free. */
-    assert_float_equal(carry_between(emulation, &routes, 1, 0, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
+    assert_within(carry_between(emulation, &routes, 1, 0, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
     /* Half duplex: it is not. */
-    assert_float_equal(carry_between(emulation, &routes, 1, 2, TRAFFIC_ACTIVATION, 10), 10.5, 1e-12);
-    assert_float_equal(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
-    assert_float_equal(emulation_carry(NULL, 0, 7), 7, 0);
+    assert_within(carry_between(emulation, &routes, 1, 2, TRAFFIC_ACTIVATION, 10), 10.5, 1e-12);
+    assert_within(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 11.25, 1e-12);
+    assert_within(emulation_carry(NULL, 0, 7), 7, 0);
     emulation_destroy(emulation);
     /* Where the other end is in another process, the sizes of the end that is here say how much comes. */
     const struct stage_sizes here[3] = {{0}, sizes[1], {0}};
     assert_ok(emulation_create(cluster, programs, &routes, here, &emulation, &test_error));
-    assert_float_equal(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
-    assert_float_equal(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 10.75, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.25, 1e-12);
+    assert_within(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 10.75, 1e-12);
     emulation_destroy(emulation);
     routes_free(&routes);
     ps_programs_destroy(programs);

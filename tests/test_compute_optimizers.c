@@ -62,7 +62,7 @@ static void check_golden(json_t *root, json_t *golden) {
         shown++;
         for (size_t i = 0; i < count; i++) {
             double value = json_number_value(json_array_get(json_object_get(wanted, "weights"), i));
-            if (fabs((double)weights[i] - value) > 1e-6 * fmax(1, fabs(value))) {
+            if (!(fabs((double)weights[i] - value) <= 1e-6 * fmax(1, fabs(value)))) {
                 fail_msg("%s, step %zu, weight %zu: %.9g, not %.9g", rule->name, step, i, (double)weights[i], value);
             }
         }

@@ -57,7 +57,7 @@ static void test_scores(void **state) {
             assert_ok(bleu_add(&bleu, text_of(sentences, i), text_of(references, i), &test_error));
         }
         double wanted = json_number_value(json_object_get(corpus, "score")), got = bleu_score(&bleu);
-        if (fabs(wanted - got) > 1e-9 * (1 + wanted)) fail_msg("corpus %zu: BLEU is %.12g, not %.12g", c, got, wanted);
+        if (!(fabs(wanted - got) <= 1e-9 * (1 + wanted))) fail_msg("corpus %zu: BLEU is %.12g, not %.12g", c, got, wanted);
     }
     json_decref(root);
 }

@@ -8,6 +8,7 @@
 #include "graph/network.h"
 #include "support.h"
 #include "training_support.h"
+#include "within.h"
 
 enum { SAMPLES = 5, FEATURES = 3, OUTPUTS = 2, HEIGHT = 2, WIDTH = 3, TOKENS = 4 };
 
@@ -116,8 +117,7 @@ static void see(void *context, int64_t sample, const float *output, size_t count
     assert_int_equal(sample, seen->next++);
     assert_int_equal(count, OUTPUTS * positions_of(seen->c));
     for (int64_t p = 0; p < positions_of(seen->c); p++)
-        for (int o = 0; o < OUTPUTS; o++)
-            assert_float_equal(output[place_of(seen->c, p, o)], wanted(seen->c, sample, p, o), 1e-5);
+        for (int o = 0; o < OUTPUTS; o++) assert_within(output[place_of(seen->c, p, o)], wanted(seen->c, sample, p, o), 1e-5);
 }
 
 static void check_arrays(const struct predict_case *c, int first, bool labelled) {
@@ -134,7 +134,7 @@ static void check_arrays(const struct predict_case *c, int first, bool labelled)
     for (int64_t n = 0; n < samples; n++)
         for (int64_t p = 0; p < positions; p++)
             for (int o = 0; o < OUTPUTS; o++)
-                assert_float_equal(numbers[n * OUTPUTS * positions + place_of(c, p, o)], wanted(c, first + n, p, o), 1e-5);
+                assert_within(numbers[n * OUTPUTS * positions + place_of(c, p, o)], wanted(c, first + n, p, o), 1e-5);
     assert_int_equal(npz_has(file, "labels"), labelled);
     if (labelled) {
         /* They are the arrays that were given. */
@@ -168,12 +168,12 @@ static void check_table(const struct predict_case *c, int first) {
             const double a = (double)wanted(c, n, p, 0), b = (double)wanted(c, n, p, 1);
             if (classes) {
                 assert_int_equal(strtoll(rest + 1, &rest, 10), b > a);
-                assert_float_equal(strtod(rest + 1, &rest), 1 / (1 + exp(-fabs(a - b))), 1e-6);
+                assert_within(strtod(rest + 1, &rest), 1 / (1 + exp(-fabs(a - b))), 1e-6);
             }
             for (int64_t i = 0; !classes && i < OUTPUTS * positions_of(c); i++) {
                 const double number = (double)wanted(c, n, i % positions_of(c), (int)(i / positions_of(c)));
                 const bool share = strcmp(c->loss, "bce") == 0;
-                assert_float_equal(strtod(rest + 1, &rest), share ? 1 / (1 + exp(-number)) : number, 1e-5);
+                assert_within(strtod(rest + 1, &rest), share ? 1 / (1 + exp(-number)) : number, 1e-5);
             }
             assert_int_equal(*rest, '\n');
         }
@@ -277,7 +277,7 @@ static void test_run(void **state) {
         loss += log(sum) / 40;
     }
     npz_close(file);
-    assert_float_equal(loss, evaluation.loss, 1e-5);
+    assert_within(loss, evaluation.loss, 1e-5);
 }
 
 static void test_refused(void **state) {

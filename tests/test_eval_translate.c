@@ -13,6 +13,7 @@
 #include "data/vocabulary.h"
 #include "eval/translate.h"
 #include "graph/model.h"
+#include "within.h"
 
 enum { SOURCE = 4, TARGET = 3, WORDS = 7, ROWS = 64 };
 
@@ -243,7 +244,7 @@ static void check_state(struct network *n, bool exact) {
         if (exact)
             assert_true(got[i] == wanted[i]);
         else
-            assert_float_equal(got[i], wanted[i], 2e-5);
+            assert_within(got[i], wanted[i], 2e-5);
     }
 }
 

@@ -472,7 +472,7 @@ static void test_split(void **state) {
     assert_ok(ps_export_run(&options, &test_error));
     const double before = loss_of(NULL, source), trained = loss_of(run, NULL), after = loss_of(NULL, written);
     assert_true(fabs(before - trained) > 1e-3);
-    if (fabs(after - trained) > 1e-6) fail_msg("loss %.9g, and %.9g of what was exported", trained, after);
+    if (!(fabs(after - trained) <= 1e-6)) fail_msg("loss %.9g, and %.9g of what was exported", trained, after);
 }
 
 static void test_refused(void **state) {

@@ -92,7 +92,7 @@ static void test_micro_batches(void **state) {
     assert_int_equal(steps_of(copy), 4);
     struct trained a = trained_read(network_spec, out), b = trained_read(network_spec, copy);
     for (size_t i = 0; i < a.count; i++) /* the same mini-batches, summed in another order */
-        if (fabsf(a.values[i] - b.values[i]) > 1e-4f)
+        if (!(fabsf(a.values[i] - b.values[i]) <= 1e-4f))
             fail_msg("weight %zu: %g, %g", i, (double)a.values[i], (double)b.values[i]);
     trained_free(&a);
     trained_free(&b);

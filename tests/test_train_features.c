@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "support.h"
 #include "training_support.h"
+#include "within.h"
 
 static struct training options_for(const char *model, int workers) {
     struct training options;
@@ -166,7 +167,7 @@ static void test_groups(void **state) {
         read_step(&options, cases[c].name, cases[c].count, before, grouped);
         for (size_t i = 0; i < cases[c].count; i++) {
             const double old = (double)before[i], gradient = (old - (double)plain[i]) / 0.02 - 0.1 * old;
-            assert_float_equal(grouped[i], old - cases[c].lr * (gradient + cases[c].decay * old), 2e-6);
+            assert_within(grouped[i], old - cases[c].lr * (gradient + cases[c].decay * old), 2e-6);
         }
     }
 }

@@ -4,6 +4,7 @@
  */
 #include "graph/network.h"
 #include "run_support.h"
+#include "within.h"
 
 #define GPT2 "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14"
 
@@ -190,7 +191,7 @@ static void check_resumed(int number, const char *data, const char *groups) {
     struct evaluating evaluating = {.run = out, .data = wanted.valid, .device = test_device(wanted.device), .batch = 8};
     struct ps_evaluation evaluation;
     assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
-    assert_float_equal(evaluation.loss, loss, 1e-6);
+    assert_within(evaluation.loss, loss, 1e-6);
     struct trained whole = trained_read(path, out);
     test_directory_remove(file_join(last, out, "checkpoints/000006"));
     struct training more;

@@ -1,5 +1,6 @@
 /* Networks with several inputs, of several types and ranks: built, written, trained on data of the caller's, saved, resumed. */
 #include "run_support.h"
+#include "within.h"
 
 enum { SAMPLES = 37, CLASSES = 4, STEPS = 8 };
 
@@ -201,7 +202,7 @@ static void test_workers(void **state) {
                 several_job(&job, schedules[s], "sync", workers, devices[d]);
                 struct trained shared = train(&job, &other_loss);
                 assert_true(trained_equal(&alone, &shared));
-                assert_float_equal(loss, other_loss, 1e-9);
+                assert_within(loss, other_loss, 1e-9);
                 trained_free(&shared);
                 free_job(&job);
             }
@@ -260,7 +261,7 @@ static void test_save(void **state) {
         evaluate.device = job.options.device;
         evaluate.batch = 5;
         assert_ok(ps_evaluate(&evaluate, &after, &test_error));
-        assert_float_equal(before.loss, after.loss, 1e-6);
+        assert_within(before.loss, after.loss, 1e-6);
         assert_true(before.accuracy == after.accuracy);
         assert_ok(ps_trainer_step(trainer, STEPS, &test_error));
         struct trained whole = read_all(trainer);

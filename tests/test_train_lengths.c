@@ -4,6 +4,7 @@
  */
 #include "base/text.h"
 #include "resume_support.h"
+#include "within.h"
 
 enum { SEQ = 9, SAMPLES = 97, BATCH = 12, TARGET_WORDS = 3 };
 
@@ -154,7 +155,7 @@ static void test_losses(void **state) {
         test_directory_remove(place);
     }
     print_message("loss %.9g, in buckets %.9g\n", losses[0], losses[1]);
-    assert_float_equal(losses[0], losses[1], 1e-5);
+    assert_within(losses[0], losses[1], 1e-5);
 }
 
 /* ---------------------------------------------------------------------------- same bits */

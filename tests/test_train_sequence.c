@@ -3,6 +3,7 @@
  * bits of one worker, it learns, and what a run says of itself is what evaluation finds with the run's vocabulary.
  */
 #include "run_support.h"
+#include "within.h"
 
 #define BERT "bert48,layers=2,width=16,heads=2,seq=12,vocab=14"
 #define GPT2 "gpt2,layers=2,width=16,heads=2,seq=12,vocab=14"
@@ -74,8 +75,8 @@ static void check_learning(const char *model, double lr, int steps, double loss,
     struct ps_run_info info = ps_run_info(run);
     if (!(info.valid_loss < loss && info.valid_accuracy > accuracy))
         fail_msg("%s: loss %g, accuracy %g", model, info.valid_loss, info.valid_accuracy);
-    assert_float_equal(info.valid_perplexity, exp(info.valid_loss), 1e-9);
-    assert_float_equal(info.perplexity, exp(info.loss), 1e-9);
+    assert_within(info.valid_perplexity, exp(info.valid_loss), 1e-9);
+    assert_within(info.perplexity, exp(info.loss), 1e-9);
     ps_run_destroy(run);
     test_directory_remove(directory);
 }
@@ -111,8 +112,8 @@ static void test_evaluation(void **state) {
     struct ps_evaluation evaluation;
     assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, 199 / 12);
-    assert_float_equal(evaluation.loss, ps_run_info(run).valid_loss, 1e-5);
-    assert_float_equal(evaluation.perplexity, exp(evaluation.loss), 1e-9);
+    assert_within(evaluation.loss, ps_run_info(run).valid_loss, 1e-5);
+    assert_within(evaluation.perplexity, exp(evaluation.loss), 1e-9);
     snprintf(data, sizeof data, "text:%s,test=1", other);
     assert_ok(evaluating_run(&options, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, 499 / 12);
