@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "stage_support.h"
+#include "within.h"
 
 /* ------------------------------------------------------------------- sizes */
 
@@ -346,9 +347,9 @@ static void test_clock(void **state) {
     assert_int_equal(sizes.parameter_bytes, 2 * 256);
     assert_int_equal(sizes.input_bytes, 64);
     assert_int_equal(sizes.output_bytes, 128);
-    assert_float_equal(stage_times(stage).time.update_s, 16e-3, 1e-9);
-    assert_float_equal(stage_times(stage).time.update_predict_s, 18e-3, 1e-9);
-    assert_float_equal(stage_times(stage).time.predict_s, 6e-3, 1e-9);
+    assert_within(stage_times(stage).time.update_s, 16e-3, 1e-9);
+    assert_within(stage_times(stage).time.update_predict_s, 18e-3, 1e-9);
+    assert_within(stage_times(stage).time.predict_s, 6e-3, 1e-9);
 
     /* No memory is touched, nothing blocks before the end, and the end is not before its time. */
     struct stage_blocks nowhere = {0};
@@ -366,13 +367,13 @@ static void test_clock(void **state) {
     double done = device_mark(device).time + 1;
     device_after(device, &(struct moment){.time = done});
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_BOTH, &test_error));
-    assert_float_equal((device_mark(device).time - done), 2 * 6e-3, 1e-6);
+    assert_within((device_mark(device).time - done), 2 * 6e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_INPUT_SPLIT, &test_error));
-    assert_float_equal((device_mark(device).time - done), 2 * 40e-3, 1e-6);
+    assert_within((device_mark(device).time - done), 2 * 40e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &(struct stage_step){0}, STAGE_WEIGHTS_SPLIT, &test_error));
-    assert_float_equal((device_mark(device).time - done), 2 * 60e-3, 1e-6);
+    assert_within((device_mark(device).time - done), 2 * 60e-3, 1e-6);
     assert_ok(stage_backward(stage, &nowhere, &step, STAGE_WEIGHTS_SPLIT, &test_error));
-    assert_float_equal((device_mark(device).time - done), 2 * 81e-3, 1e-6);
+    assert_within((device_mark(device).time - done), 2 * 81e-3, 1e-6);
     stage_destroy(stage);
     graph_destroy(graph);
     device_close(device);

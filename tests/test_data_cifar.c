@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "data/dataset.h"
+#include "within.h"
 
 enum { AREA = 32 * 32, IMAGE = 3 * AREA };
 
@@ -50,7 +51,7 @@ static void check_samples(struct samples *samples, int count, const float mean[3
         for (int i = 0; i < AREA; i++) {
             for (int c = 0; c < 3; c++) {
                 const float expected = ((float)pixel(sample, c, i) / 255.0f - mean[c]) / deviation[c];
-                assert_float_equal(image[i * 3 + c], expected, 1e-5f);
+                assert_within(image[i * 3 + c], expected, 1e-5f);
             }
         }
     }
@@ -187,8 +188,8 @@ static void cifar10(void **state) {
     }
     for (int c = 0; c < 3; c++) {
         const double mean = sum[c] / (double)samples.count / AREA;
-        assert_float_equal((float)mean, 0.0f, 0.03f);
-        assert_float_equal((float)sqrt(squares[c] / (double)samples.count / AREA - mean * mean), 1.0f, 0.03f);
+        assert_within((float)mean, 0.0f, 0.03f);
+        assert_within((float)sqrt(squares[c] / (double)samples.count / AREA - mean * mean), 1.0f, 0.03f);
     }
     for (int k = 0; k < 10; k++) assert_true(of_class[k] > samples.count / 20 && of_class[k] < samples.count / 5);
     samples_close(&samples);

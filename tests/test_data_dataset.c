@@ -8,6 +8,7 @@
 #include "data/object.h"
 #include "data/pixels.h"
 #include "graph/network.h"
+#include "within.h"
 
 static const struct dataset_shape shape = {.channels = 1, .height = 8, .width = 8, .classes = 10};
 
@@ -149,8 +150,8 @@ static void normalisation_of_a_spec(void **state) {
         assert_ok(samples_normalisation(cases[c].spec, cases[c].channels, &known, &found, &test_error));
         assert_int_equal(known, cases[c].known);
         for (int64_t i = 0; known && i < cases[c].channels; i++) {
-            assert_float_equal(found.mean[i], cases[c].mean[i], 1e-6);
-            assert_float_equal(found.deviation[i], cases[c].deviation[i], 1e-6);
+            assert_within(found.mean[i], cases[c].mean[i], 1e-6);
+            assert_within(found.deviation[i], cases[c].deviation[i], 1e-6);
         }
     }
     bool known;

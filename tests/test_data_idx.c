@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "data/dataset.h"
+#include "within.h"
 
 enum { COUNT = 7, HEIGHT = 3, WIDTH = 4, AREA = HEIGHT * WIDTH };
 
@@ -78,7 +79,7 @@ static void check_opens(enum dataset_part part) {
         assert_int_equal(label_alone, label);
         for (int i = 0; i < AREA; i++) {
             const float expected = ((float)pixel(sample, i) / 255.0f - 0.1307f) / 0.3081f;
-            assert_float_equal(image[i], expected, 1e-6f);
+            assert_within(image[i], expected, 1e-6f);
         }
     }
     samples_close(&samples);
@@ -312,8 +313,8 @@ static void fashion_mnist(void **state) {
         }
         for (int k = 0; k < 10; k++) assert_int_equal(of_class[k], samples.count / 10);
         const double mean = sum / (double)samples.count / 784, square = squares / (double)samples.count / 784;
-        assert_float_equal((float)mean, 0.286f, 0.002f); /* the published mean and deviation */
-        assert_float_equal((float)sqrt(square - mean * mean), 0.353f, 0.002f);
+        assert_within((float)mean, 0.286f, 0.002f); /* the published mean and deviation */
+        assert_within((float)sqrt(square - mean * mean), 0.353f, 0.002f);
         samples_close(&samples);
     }
 }

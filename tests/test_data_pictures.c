@@ -8,6 +8,7 @@
 #include "data/loader.h"
 #include "data/picture.h"
 #include "image_support.h"
+#include "within.h"
 
 /* A pixel that is half transparent is half as bright over black, in colour and in grey. */
 static void test_transparent(void **state) {
@@ -25,7 +26,7 @@ static void test_transparent(void **state) {
         assert_int_equal(picture.channels, channels);
         for (int i = 0; i < SIDE * SIDE; i++) {
             const double bright = channels == 3 ? 200 : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
-            assert_float_equal(picture.pixels[channels * i], bright * i / 255, 1.1);
+            assert_within(picture.pixels[channels * i], bright * i / 255, 1.1);
             for (int c = 0; c < channels && channels == 3; c++) /* to the nearest whole number */
                 assert_int_equal(picture.pixels[channels * i + c], lround((200 >> c) * i / 255.0));
         }
@@ -61,7 +62,7 @@ static void test_four_inks(void **state) {
         assert_ok(picture_read(join("inks.jpg"), channels, &picture, &test_error));
         for (int i = 0; i < SIDE * SIDE * channels; i++) {
             const double bright = channels == 3 ? inks[i % 3] : 0.299 * 200 + 0.587 * 100 + 0.114 * 50;
-            assert_float_equal(picture.pixels[i], bright * 128 / 255, 2.1);
+            assert_within(picture.pixels[i], bright * 128 / 255, 2.1);
         }
         picture_free(&picture);
     }

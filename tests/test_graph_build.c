@@ -3,6 +3,7 @@
 
 #include "graph/model.h"
 #include "support.h"
+#include "within.h"
 
 static struct builder start(void) {
     struct graph *graph = graph_create();
@@ -53,13 +54,13 @@ static void test_shapes(void **state) {
     assert_int_equal(shape_elements(&weight->shape), 8 * 3 * 3 * 3);
     assert_int_equal(weight->shape.rank, 4);
     assert_int_equal(weight->initial.kind, INITIAL_UNIFORM);
-    assert_float_equal(weight->initial.value, 1 / 5.196152423f, 1e-6);
-    assert_float_equal(bias->initial.value, weight->initial.value, 0);
-    assert_float_equal(parameter_of(b.graph, linear, 0)->initial.value, 1.0f / 16, 1e-6);
+    assert_within(weight->initial.value, 1 / 5.196152423f, 1e-6);
+    assert_within(bias->initial.value, weight->initial.value, 0);
+    assert_within(parameter_of(b.graph, linear, 0)->initial.value, 1.0f / 16, 1e-6);
     assert_string_equal(parameter_of(b.graph, norm, 3)->name, "norm.running_var");
     assert_int_equal(parameter_of(b.graph, norm, 3)->role, PARAMETER_STATISTIC);
     assert_int_equal(parameter_of(b.graph, norm, 1)->role, PARAMETER_TRAINED);
-    assert_float_equal(b.graph->nodes[norm].attributes.epsilon, 1e-5f, 1e-9);
+    assert_within(b.graph->nodes[norm].attributes.epsilon, 1e-5f, 1e-9);
     graph_destroy(b.graph);
 }
 

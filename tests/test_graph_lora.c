@@ -62,7 +62,7 @@ static double step(struct chain *chain) {
 }
 
 static void assert_near(const char *what, int64_t place, double got, double wanted) {
-    if (fabs(got - wanted) > 2e-5 * (1 + fabs(wanted)))
+    if (!(fabs(got - wanted) <= 2e-5 * (1 + fabs(wanted))))
         fail_msg("%s[%lld] is %.9g, not %.9g", what, (long long)place, got, wanted);
 }
 

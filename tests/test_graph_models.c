@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "graph/model.h"
 #include "support.h"
+#include "within.h"
 
 static struct ps_network *create(const char *spec) {
     struct ps_network *model = NULL;
@@ -298,13 +299,13 @@ static void test_initial_values(void **state) {
     struct ps_network *model = create("vgg16,batch_norm=1");
     const struct parameter *weight = find_parameter(model->graph, "features.0.weight");
     assert_int_equal(weight->initial.kind, INITIAL_NORMAL);
-    assert_float_equal(weight->initial.value, 0.058925565, 1e-7); /* sqrt(2 / (9 * 64)) */
-    assert_float_equal(find_parameter(model->graph, "features.0.bias")->initial.value, 0, 0);
-    assert_float_equal(find_parameter(model->graph, "features.1.weight")->initial.value, 1, 0);
-    assert_float_equal(find_parameter(model->graph, "classifier.6.weight")->initial.value, 0.01, 1e-9);
+    assert_within(weight->initial.value, 0.058925565, 1e-7); /* sqrt(2 / (9 * 64)) */
+    assert_within(find_parameter(model->graph, "features.0.bias")->initial.value, 0, 0);
+    assert_within(find_parameter(model->graph, "features.1.weight")->initial.value, 1, 0);
+    assert_within(find_parameter(model->graph, "classifier.6.weight")->initial.value, 0.01, 1e-9);
     ps_network_destroy(model);
     model = create("lenet5");
-    assert_float_equal(find_parameter(model->graph, "conv1.bias")->initial.value, 0.2, 1e-7); /* 1 / sqrt(25) */
+    assert_within(find_parameter(model->graph, "conv1.bias")->initial.value, 0.2, 1e-7); /* 1 / sqrt(25) */
     ps_network_destroy(model);
 }
 

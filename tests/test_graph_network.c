@@ -8,6 +8,7 @@
 #include "graph/model.h"
 #include "graph/operators.h"
 #include "support.h"
+#include "within.h"
 
 static struct ps_network *open_network(const char *text) {
     struct ps_network *network = NULL;
@@ -306,7 +307,7 @@ static void test_by_hand(void **state) {
     assert_same(network, again);
     assert_int_equal(network->classes, 10);
     assert_int_equal(network->graph->nodes[7].attributes.out_w, 4);
-    assert_float_equal(network->graph->parameters[0].initial.value, 0.1f, 0);
+    assert_within(network->graph->parameters[0].initial.value, 0.1f, 0);
     ps_network_destroy(again);
     snprintf(spec, sizeof spec, "%s/networks/blocks.json,split=conv1:3", TEST_DIRECTORY);
     split = open_network(spec);

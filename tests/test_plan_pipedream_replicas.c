@@ -128,7 +128,7 @@ static void test_brute_force(void **state) {
         struct planner_answer answer = {0};
         assert_ok(planner_pipedream.solve(&problem, &answer, &test_error));
         double least_s = brute_s(&problem, 0, 0, 0), objective_s = 0;
-        if (fabs(answer.objective_s - least_s) > 1e-9 * least_s)
+        if (!(fabs(answer.objective_s - least_s) <= 1e-9 * least_s))
             fail_msg("round %d: %.12g s, but brute force finds %.12g s", round, answer.objective_s, least_s);
         unsigned lower = 0;
         for (int s = 0, used = 0, before = 0; s < answer.stage_count; s++) {

@@ -10,6 +10,7 @@
 #include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
+#include "within.h"
 
 enum { BATCHES = 200, STAGES = 2 };
 /* Halves and quarters alone: sums are exact. */
@@ -174,8 +175,8 @@ static void test_profiles(void **state) {
     assert_int_equal(whole->length_count, 3);
     const double mean = 0.25 * 2 + 0.5 * 5 + 0.25 * 3, takes[] = {2, 5, 3}, share[] = {0.25, 0.5, 0.25};
     for (int l = 0; l < 3; l++) {
-        assert_float_equal(whole->by_length[l].factor, takes[l] / mean, 1e-12);
-        assert_float_equal(whole->by_length[l].share, share[l], 1e-12);
+        assert_within(whole->by_length[l].factor, takes[l] / mean, 1e-12);
+        assert_within(whole->by_length[l].share, share[l], 1e-12);
     }
     for (int o = 0; o < 2; o++) ps_profile_destroy(others[o]);
     ps_profile_destroy(whole);

@@ -7,6 +7,7 @@
 #include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
+#include "within.h"
 
 enum { STAGES_MAX = 3, WEIGHT_BYTES = 1 << 20 };
 
@@ -324,7 +325,7 @@ static void test_tied(void **state) {
             const double sum_s = linked ? own_s + cases[c].tie_s : cases[c].in_place_s;
             print_message("replicas %d, %d, %s: %g s\n", replicas[0], replicas[1], linked ? "links" : "in place",
                           whole_s - plain_s);
-            assert_float_equal(whole_s, plain_s + sum_s + 0.25, 1e-9);
+            assert_within(whole_s, plain_s + sum_s + 0.25, 1e-9);
             if (linked) {
                 assert_int_equal(sums_between(&scene, plain_s, plain_s + own_s, WEIGHT_BYTES), cases[c].own_sums);
                 assert_int_equal(
@@ -351,7 +352,7 @@ static void test_tied_over_a_bus(void **state) {
         if (buses) strcpy(scene.cluster->links[0].shared_link, "bus");
         const double own_s = 2 * (0.125 + 0.5), tied_s = 6 * (0.125 + 3.0 / 64), plain_s = 2 * 3;
         const double sums_s = buses ? 2 * (2 * own_s) + 4 * tied_s : own_s + tied_s;
-        assert_float_equal(scene_run(&scene, 1), plain_s + sums_s + 0.25, 1e-9);
+        assert_within(scene_run(&scene, 1), plain_s + sums_s + 0.25, 1e-9);
         scene_free(&scene);
     }
 }
