@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/safetensors.h"
+#include "base/text.h"
 #include "data/npz.h"
 #include "graph/network.h"
 #include "support.h"
@@ -131,6 +132,136 @@ static void test_reference(void **state) {
     ps_network_destroy(network);
 }
 
+/* ------------------------------------------------------------- what is said */
+
+static const float two_inputs[] = {1, 2, 3, 5}, no_features[] = {0};
+static const int64_t two_labels[] = {0, 1}, uncounted[] = {-100, -100}, one_counted[] = {0, -100};
+static const double log_2 = 0.69314718055994531, slopes[] = {0.5, 0.75, -0.5, -0.75}, zeros[] = {0, 0, 0, 0};
+static const struct array the_input = {.name = "input/x", .type = ARRAY_F32, .rank = 2, .shape = {2, 2}, .data = two_inputs},
+                          the_labels = {.name = "labels", .type = ARRAY_I64, .rank = 1, .shape = {2}, .data = two_labels},
+                          the_loss = {.name = "loss", .type = ARRAY_F64, .rank = 0, .data = &log_2},
+                          the_output = {.name = "output", .type = ARRAY_F64, .rank = 2, .shape = {2, 2}, .data = zeros},
+                          the_weight = {.name = "gradient/fc.weight",
+                                        .type = ARRAY_F64,
+                                        .rank = 2,
+                                        .shape = {2, 2},
+                                        .data = slopes},
+                          the_bias = {.name = "gradient/fc.bias", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = zeros};
+
+static void write_arrays(const struct array *arrays, int count) {
+    file_join(path, test_directory, "reference.npz");
+    assert_ok(npz_write(path, arrays, count, &test_error));
+}
+
+/* To the byte, with all that there may be and with as little as there may. */
+static void test_texts(void **state) {
+    (void)state;
+    const struct array all[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias},
+                       least[] = {the_input, the_labels, the_loss, the_weight};
+    static const struct {
+        const char *name, *error;
+    } rows[2][5] = {
+        {{"loss 0.6931472", "0.00e+00"},
+         {"output", "0.00e+00"},
+         {"gradient fc.weight", "0.00e+00"},
+         {"gradient fc.bias", "0.00e+00"},
+         {"worst: none", "0.00e+00"}},
+        {{"loss 0.6931472", "0.00e+00"},
+         {"gradient fc.weight", "0.00e+00"},
+         {"gradient fc.bias", "not in the reference"},
+         {"worst: none", "0.00e+00"}},
+    };
+    struct ps_network *network = small_network();
+    for (int few = 0; few < 2; few++) {
+        struct text wanted = {0};
+        write_arrays(few ? least : all, few ? 4 : 6);
+        struct ps_check *check = check_run(network, (struct ps_check_options){.against = path, .device = "reference"});
+        char *table = ps_check_table(check), *json = ps_check_json(check);
+        /* A column of numbers alone is flush right, below its title. */
+        const int column = few ? 0 : (int)(strlen("relative error of reference against ") + strlen(path));
+        text_add(&wanted, "%-20srelative error of reference against %s\n", "value", path);
+        for (int r = 0; r < 5 - few; r++) text_add(&wanted, "%-20s%*s\n", rows[few][r].name, column, rows[few][r].error);
+        assert_string_equal(table, wanted.data);
+        text_free(&wanted);
+        assert_int_equal(strstr(json, "\"output_error\"") == NULL, few);
+        free(table);
+        free(json);
+        /* Of gradients that are not there, too; and none of those that the network does not have. */
+        assert_string_equal(ps_check_gradient(check, 0).name, "fc.weight");
+        assert_true(ps_check_gradient(check, 0).error == 0);
+        assert_string_equal(ps_check_gradient(check, 1).name, "fc.bias");
+        assert_int_equal(isnan(ps_check_gradient(check, 1).error), few);
+        assert_null(ps_check_gradient(check, 2).name);
+        assert_null(ps_check_gradient(check, -1).name);
+        assert_true(isnan(ps_check_gradient(check, 2).error));
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
+}
+
+/* Labels of -100 do not count: the gradient is that of the first sample alone. */
+static void test_labels_that_do_not_count(void **state) {
+    (void)state;
+    static const double first[] = {-0.5, -1, 0.5, 1}, of_bias[] = {-0.5, 0.5};
+    struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias};
+    arrays[1].data = one_counted;
+    arrays[4].data = first;
+    arrays[5].data = of_bias;
+    write_arrays(arrays, 6);
+    struct ps_network *network = small_network();
+    struct ps_check *check = check_run(network, (struct ps_check_options){.against = path});
+    assert_true(ps_check_info(check).agrees);
+    ps_check_destroy(check);
+    ps_network_destroy(network);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    struct array empty = the_input, flat = the_input, uncountable = the_labels, few = the_labels, wide = the_output;
+    empty.shape[0] = 0, empty.data = no_features;
+    flat.rank = 1, flat.shape[0] = 4;
+    uncountable.data = uncounted;
+    few.shape[0] = 1;
+    wide.shape[1] = 1;
+    const struct {
+        struct array arrays[6];
+        int count;
+        const char *part;
+    } cases[] = {
+        {{the_labels, the_loss, the_weight}, 3, "input/x"},
+        {{empty, the_labels, the_loss, the_weight}, 4, "input/x: holds no samples"},
+        {{flat, the_labels, the_loss, the_weight}, 4, "input/x: has shape 4, and the network 2 for each of 4 samples"},
+        {{the_input, few, the_loss, the_weight}, 4, "labels: has shape 1, and the network 1 i32 for each of 2 samples"},
+        {{the_input, uncountable, the_loss, the_weight}, 4, "labels: no label counts"},
+        {{the_input, the_labels, the_weight}, 3, "loss"},
+        {{the_input, the_labels, the_loss, wide, the_weight},
+         5,
+         "output: has shape 2x1, and the network 2 for each of 2 samples"},
+    };
+    struct ps_network *network = small_network();
+    struct ps_check *check;
+    struct ps_check_options options = {.struct_size = sizeof options};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        write_arrays(cases[c].arrays, cases[c].count);
+        options.against = path;
+        assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT, cases[c].part);
+        assert_status(ps_check_run(network, &options, &check, &test_error), PS_BAD_INPUT, path);
+    }
+    options.against = NULL;
+    options.workers = -1;
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`workers`: -1 is not from 1 to 1024");
+    options.workers = 1025;
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`workers`: 1025 is not from 1 to 1024");
+    options.workers = 2;
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`workers`: 2; small has 1 layers");
+    options.workers = 1;
+    assert_ok(ps_check_run(network, &options, &check, &test_error));
+    ps_check_destroy(check);
+    options.tolerance = -1e-9;
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`tolerance`: -1e-09 is below 0");
+    ps_network_destroy(network);
+}
+
 /* ------------------------------------------------------ values from files */
 
 static void write_tensors(const char *name, const struct safetensor_source *sources, int count) {
@@ -183,6 +314,7 @@ static void test_initialize(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),
-                                       cmocka_unit_test(test_initialize)};
+                                       cmocka_unit_test(test_texts),   cmocka_unit_test(test_labels_that_do_not_count),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_initialize)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
