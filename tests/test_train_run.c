@@ -1,5 +1,6 @@
 /* Training from the outside: what ps_train leaves behind, what it reports, and what it refuses before anything runs. */
 #include <jansson.h>
+#include <limits.h>
 
 #include "run_support.h"
 #include "train/job_plan.h"
@@ -319,6 +320,92 @@ static void test_refusals_by_model(void **state) {
     refuse(options, PS_USAGE, "spectrain");
 }
 
+/* What a plan says cannot be said beside it. */
+static void test_refusals_beside_plan(void **state) {
+    (void)state;
+    const struct {
+        const char *name;
+        struct ps_plan_options plan;
+    } cases[] = {{"method", {.method = "uniform"}},
+                 {"schedule", {.schedule = "1f1b"}},
+                 {"weights", {.weights = "sync"}},
+                 {"micro_batch", {.micro_batch = 4}},
+                 {"micro_batches", {.micro_batches = 1}},
+                 {"recompute", {.recompute = true}},
+                 {"paper_prediction", {.paper_prediction = true}},
+                 {"replicate", {.replicate = true}},
+                 {"paper_cost", {.paper_cost = true}},
+                 {"wire", {.wire = "int8"}}};
+    char plan_path[4096], message[128];
+    struct training options = prepare((struct run_case){.workers = 2}, "beside.json", plan_path);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        options.plan = cases[c].plan;
+        options.plan.struct_size = sizeof options.plan;
+        snprintf(message, sizeof message, "`%s`: cannot be chosen beside a plan, which says it", cases[c].name);
+        refuse(options, PS_USAGE, message);
+    }
+}
+
+#define REFUSED(field, value, message)                                                                                         \
+    do {                                                                                                                       \
+        struct training options = good;                                                                                        \
+        options.field = value;                                                                                                 \
+        refuse(options, PS_USAGE, message);                                                                                    \
+    } while (0)
+
+/* Numbers beyond what they may be, and what needs something else that is not there. */
+static void test_refusals_of_options(void **state) {
+    (void)state;
+    char plan_path[4096];
+    const struct training good =
+        prepare((struct run_case){.workers = 2, .replicas = {2}, .micro_batches = 2}, "options.json", plan_path);
+    REFUSED(o.batch, -1, "`batch`: -1 is not from 1 to 16777216");
+    REFUSED(o.batch, (1 << 24) + 1, "`batch`: 16777217 is not from 1 to 16777216");
+    REFUSED(o.batch, 1 << 24, "`batch`: the plan has a mini-batch of 8 samples (2 micro-batches of 4), not 16777216");
+    REFUSED(o.steps, -1, "`steps`: must not be negative");
+    REFUSED(o.epochs, -1, "`epochs`: must not be negative");
+    REFUSED(o.clip, -0.5, "`clip`: -0.5 is less than 0");
+    REFUSED(o.threads, -1, "`threads`: -1 is less than 1");
+    REFUSED(o.keep_checkpoints, -1, "`keep_checkpoints`: -1 is negative");
+    REFUSED(o.evaluate_every, -2, "`evaluate_every`: -2 is negative");
+    REFUSED(o.warmup_steps, -2, "`warmup_steps`: -2 is negative");
+    REFUSED(o.lr_per_epoch, -2, "`lr_per_epoch`: -2 is negative");
+    REFUSED(o.emulate, -2, "`emulate`: -2 is negative");
+    REFUSED(o.keep_best, -2, "`keep_best`: -2 is negative");
+    REFUSED(o.patience, -2, "`patience`: -2 is negative");
+    REFUSED(o.label_smoothing, 1, "`label_smoothing`: 1 is not from 0 and below 1");
+    REFUSED(o.label_smoothing, -0.25, "`label_smoothing`: -0.25 is not from 0 and below 1");
+    REFUSED(o.tensorboard, true, "`tensorboard`: needs a run directory (`out`) to write to");
+    REFUSED(o.trace, true, "`trace`: needs a run directory (`out`) to write to");
+    REFUSED(o.keep_best, 1, "`keep_best`: needs a run directory (`out`) to write to");
+    REFUSED(o.checkpoint_every, 1, "`checkpoint_every`: needs a run directory (`out`) to write to");
+    REFUSED(o.checkpoint_minutes, 0.5, "`checkpoint_minutes`: needs a run directory (`out`) to write to");
+    REFUSED(o.keep_checkpoints, 1, "`keep_checkpoints`: needs a run directory (`out`) to write to");
+    REFUSED(o.lengths, "2,3", "`lengths`: lenet5,input=16,classes=4 translates nothing: its samples have no source and target");
+    REFUSED(o.valid_bleu, 1, "`valid_bleu`: needs `valid` with pairs of sentences");
+    REFUSED(o.patience, 1, "`patience`: there is nothing to evaluate on; give `valid`");
+    REFUSED(o.best_by, "loss", "`best_by`: there is nothing to evaluate on; give `valid`");
+    REFUSED(o.emulate, 1, "`emulate`: the sum over the 2 replicas of stage 0 cannot be emulated");
+}
+
+static void test_refusals_of_evaluations(void **state) {
+    (void)state;
+    char plan_path[4096];
+    struct training good = prepare((struct run_case){.workers = 2, .micro_batches = 2}, "evaluations.json", plan_path);
+    good.valid = "synthetic:images,samples=8";
+    REFUSED(o.valid_bleu, 1, "`valid_bleu`: synthetic:images,samples=8 are no pairs of sentences");
+    REFUSED(o.best_by, "acuracy", "`best_by`: 'acuracy' is not known");
+    REFUSED(o.best_by, "perplexity", "`best_by`: perplexity is not known of this run's evaluations");
+    REFUSED(o.best_by, "bleu", "`best_by`: bleu is not known of this run's evaluations; `valid_bleu` counts it");
+    good.o.emulate = 1;
+    REFUSED(o.transport, "serial", "`emulate`: transport serial runs all workers in one thread; threads and mpi can emulate");
+    REFUSED(cluster.no_overlap, true, "`emulate`: transfers run beside computation and begin when it is over");
+    REFUSED(cluster.streaming, true, "`emulate`: transfers run beside computation and begin when it is over");
+    good.o.emulate = good.o.steps = 0;
+    /* 8 steps in an epoch */
+    REFUSED(o.epochs, INT_MAX / 8 + 1, "`epochs`: 2147483648 steps are more than a run can have");
+}
+
 static void test_cut_batch(void **state) {
     (void)state;
     static const struct {
@@ -380,6 +467,9 @@ int main(void) {
         cmocka_unit_test(test_loss_not_a_number),
         cmocka_unit_test(test_refusals_by_plan),
         cmocka_unit_test(test_refusals_by_model),
+        cmocka_unit_test(test_refusals_beside_plan),
+        cmocka_unit_test(test_refusals_of_options),
+        cmocka_unit_test(test_refusals_of_evaluations),
         cmocka_unit_test(test_cut_batch),
         cmocka_unit_test(test_evaluation_refusals),
         cmocka_unit_test(test_learns),
