@@ -274,12 +274,14 @@ static void test_planned_anew(void **state) {
                   .paper_prediction = true,
                   .paper_cost = true},
          .machines = {.bandwidth_bytes_per_s = 1e9, .streaming = true}},
+        {.title = "a cluster", .plan = {.method = "uniform", .schedule = "gpipe"}, .cluster = 3},
     };
     char profile[4096], out[4096], copy[4096];
     struct text texts = {0};
     (void)state;
     test_file_write(file_join(profile, test_directory, "costs.csv"), csv, sizeof csv - 1);
     for (size_t f = 0; f < sizeof first / sizeof *first; f++) {
+        struct ps_cluster *given = first[f].cluster > 0 ? make_cluster(first[f].cluster) : NULL;
         struct training training;
         training_init(&training);
         training.profile_path = profile;
@@ -288,10 +290,12 @@ static void test_planned_anew(void **state) {
         training.cluster = first[f].machines;
         training.plan.struct_size = sizeof training.plan;
         training.cluster.struct_size = sizeof training.cluster;
-        training.cluster.workers = 3;
+        training.cluster.workers = given ? 0 : 3;
+        training.o.cluster = given;
         training.o.steps = 2;
         training.o.out = file_join(out, test_directory, first[f].title);
         train(&training, NULL, NULL);
+        ps_cluster_destroy(given);
         add_planning(out, first[f].title, &texts);
         for (size_t r = 0; r < sizeof requests / sizeof *requests; r++) {
             const struct request *request = &requests[r];
