@@ -184,6 +184,70 @@ static void test_everything(void **state) {
     test_golden(TEST_DIRECTORY "/golden/configurations.txt", text_take(&texts));
 }
 
+/* ------------------------------------------------------------------------ names */
+
+/* Ten pictures, one of each class, as CIFAR-10 has them; `names` is the file of the classes' names. */
+static struct ps_dataset *open_pictures(const char *names) {
+    enum { RECORD = 1 + 3 * 32 * 32 };
+    static unsigned char records[10 * RECORD];
+    char path[4096], spec[4200];
+    struct ps_dataset *data;
+    for (int i = 0; i < 10 * RECORD; i++) records[i] = (unsigned char)(i % RECORD == 0 ? i / RECORD : i * 7 % 251);
+    test_file_write(file_join(path, test_directory, "data_batch_1.bin"), records, sizeof records);
+    test_file_write(file_join(path, test_directory, "test_batch.bin"), records, sizeof records);
+    test_file_write(file_join(path, test_directory, "batches.meta.txt"), names, strlen(names));
+    snprintf(spec, sizeof spec, "cifar10:%s", test_directory);
+    assert_ok(ps_dataset_open(spec, NULL, &data, &test_error));
+    return data;
+}
+
+/* Predictions name classes as the run's data did, whatever the data that are predicted say. */
+static void test_names(void **state) {
+    (void)state;
+    static const char names[] = "n0\nn1\nn2\nn3\nn4\nn5\nn6\nn7\nn8\n\"9\"\n";
+    char out[4096], path[4096], *text;
+    size_t size;
+    struct training training;
+    struct ps_dataset *data = open_pictures(names);
+    training_init(&training);
+    training.model = "lenet5,input=32,channels=3";
+    struct ps_profile *profile = measure_once(training.model, 5, 1);
+    training.o.profile = profile;
+    training.cluster.workers = training.plan.micro_batches = 1;
+    training.o.batch = 5;
+    training.o.steps = 1;
+    training.o.device = "reference";
+    training.o.out = file_join(out, test_directory, "named");
+    train(&training, data, NULL);
+    ps_dataset_destroy(data);
+    ps_profile_destroy(profile);
+    json_t *config = read_config(out), *list = json_object_get(config, "class_names");
+    assert_int_equal(json_array_size(list), 10);
+    assert_string_equal(json_string_value(json_array_get(list, 0)), "n0");
+    assert_string_equal(json_string_value(json_array_get(list, 9)), "\"9\"");
+    json_decref(config);
+
+    data = open_pictures("");
+    struct ps_predict_options options = {
+        .struct_size = sizeof options, .run = out, .data = data, .path = file_join(path, test_directory, "predicted.csv")};
+    assert_ok(ps_predict(&options, &test_error));
+    ps_dataset_destroy(data);
+    assert_ok(file_read(path, 1 << 16, &text, &size, &test_error));
+    const char *line = text;
+    for (int n = -1; n < 10; n++, line = strchr(line, '\n') + 1) {
+        char wanted[32], name[32];
+        int label;
+        if (n < 0) {
+            assert_memory_equal(line, "index,label,probability,name\n", 29);
+            continue;
+        }
+        assert_int_equal(sscanf(line, "%*d,%d,%*f,%31[^\n]", &label, name), 2);
+        snprintf(wanted, sizeof wanted, label == 9 ? "\"\"\"9\"\"\"" : "\"n%d\"", label);
+        assert_string_equal(name, wanted);
+    }
+    free(text);
+}
+
 /* ------------------------------------------------------------------- another plan */
 
 /* The fields of `config` that say how it was planned, in a line, and what the plan became. */
@@ -322,6 +386,7 @@ static void test_planned_anew(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_planned_anew)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_planned_anew)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
