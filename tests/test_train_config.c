@@ -39,6 +39,32 @@ static void add_config(const char *run_dir, const char *title, struct text *out)
     add_json(config, title, out);
 }
 
+/* The fields of `config` that say how it was planned, in a line, and what the plan became. */
+static void add_planning(const char *run_dir, const char *title, struct text *out) {
+    char path[4096];
+    struct ps_plan *plan;
+    json_t *config = read_config(run_dir);
+    static const char *const fields[] = {"plan_options", "cluster_options"};
+    text_add(out, "=== %s\n", title);
+    for (size_t f = 0; f < 2; f++) {
+        char *text = json_dumps(json_object_get(config, fields[f]), JSON_REAL_PRECISION(6));
+        assert_non_null(text);
+        text_add(out, "%s\n", text);
+        free(text);
+    }
+    text_add(out, "cluster file: %s, emulate: %d, batch %d\n",
+             json_object_get(config, "cluster") ? json_string_value(json_object_get(config, "cluster")) : "none",
+             json_is_true(json_object_get(config, "emulate")), (int)json_integer_value(json_object_get(config, "batch")));
+    const char *schedule = json_string_value(json_object_get(json_object_get(config, fields[0]), "schedule"));
+    const bool found = strcmp(schedule, "auto") == 0;
+    json_decref(config);
+    assert_ok(ps_plan_read(file_join(path, run_dir, "plan.json"), &plan, &test_error));
+    const struct ps_plan_info info = ps_plan_info(plan);
+    text_add(out, "plan: schedule %s, weights %s, %d workers, %d micro-batches of %d\n", found ? "found" : info.schedule,
+             found ? "found" : info.weights, info.workers, info.micro_batches, info.micro_batch);
+    ps_plan_destroy(plan);
+}
+
 static enum ps_status try_training(const struct training *training, struct ps_dataset *data, struct ps_dataset *valid) {
     struct training_objects objects;
     struct ps_run *run = NULL;
@@ -179,6 +205,15 @@ static void test_everything(void **state) {
     more.o.device = "cpu";
     train(&more, data, data);
     add_config(copy, "it goes on otherwise", &texts);
+
+    copy_run(out, copy);
+    profile = measure_once(training.model, 6, 2);
+    more = resume(copy, 7);
+    more.plan.micro_batches = 2;
+    more.o.profile = profile;
+    train(&more, NULL, NULL);
+    ps_profile_destroy(profile);
+    add_planning(copy, "it goes on with other micro-batches", &texts);
     ps_dataset_destroy(data);
     ps_dataset_destroy(valid);
     test_golden(TEST_DIRECTORY "/golden/configurations.txt", text_take(&texts));
@@ -249,32 +284,6 @@ static void test_names(void **state) {
 }
 
 /* ------------------------------------------------------------------- another plan */
-
-/* The fields of `config` that say how it was planned, in a line, and what the plan became. */
-static void add_planning(const char *run_dir, const char *title, struct text *out) {
-    char path[4096];
-    struct ps_plan *plan;
-    json_t *config = read_config(run_dir);
-    static const char *const fields[] = {"plan_options", "cluster_options"};
-    text_add(out, "=== %s\n", title);
-    for (size_t f = 0; f < 2; f++) {
-        char *text = json_dumps(json_object_get(config, fields[f]), JSON_REAL_PRECISION(6));
-        assert_non_null(text);
-        text_add(out, "%s\n", text);
-        free(text);
-    }
-    text_add(out, "cluster file: %s, emulate: %d, batch %d\n",
-             json_object_get(config, "cluster") ? json_string_value(json_object_get(config, "cluster")) : "none",
-             json_is_true(json_object_get(config, "emulate")), (int)json_integer_value(json_object_get(config, "batch")));
-    const char *schedule = json_string_value(json_object_get(json_object_get(config, fields[0]), "schedule"));
-    const bool found = strcmp(schedule, "auto") == 0;
-    json_decref(config);
-    assert_ok(ps_plan_read(file_join(path, run_dir, "plan.json"), &plan, &test_error));
-    const struct ps_plan_info info = ps_plan_info(plan);
-    text_add(out, "plan: schedule %s, weights %s, %d workers, %d micro-batches of %d\n", found ? "found" : info.schedule,
-             found ? "found" : info.weights, info.workers, info.micro_batches, info.micro_batch);
-    ps_plan_destroy(plan);
-}
 
 static struct ps_cluster *make_cluster(int workers) {
     struct ps_cluster *cluster;
