@@ -1,11 +1,14 @@
-/* What a finished run says of itself, to the byte: the table and summary.json of runs made by hand, with all that they may have
- * and with as little as they may. PENSTOCK_REGENERATE=1 build/release/tests/test_train_summary writes the file anew. */
+/* What a run says of itself, to the byte: the table and summary.json of runs made by hand, and lines of log.jsonl, with all
+ * that they may have and with as little as they may. PENSTOCK_REGENERATE=1 build/release/tests/test_train_summary writes the
+ * files anew. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "support.h"
+#include "train/run_directory.h"
 #include "train/run_result.h"
 
 static struct ps_run *make(int workers) {
@@ -100,7 +103,69 @@ static void test_texts(void **state) {
     test_golden(TEST_DIRECTORY "/golden/summaries.txt", text_take(&texts));
 }
 
+/* A line of log.jsonl as it is written. */
+static void add_line(const char *name, const struct log_entry *entry, const struct figures *last, struct text *out) {
+    struct run_directory directory = {.path = "run", .log = tmpfile()};
+    char line[4096] = "";
+    assert_non_null(directory.log);
+    assert_ok(run_directory_log(&directory, entry, last, &test_error));
+    rewind(directory.log);
+    line[fread(line, 1, sizeof line - 1, directory.log)] = '\0';
+    text_add(out, "=== %s\n%s", name, line);
+    run_directory_close(&directory);
+}
+
+static void test_lines(void **state) {
+    struct text texts = {0};
+    (void)state;
+    struct ps_run_worker workers[3] = {
+        {.prediction_error = NAN, .newest_error = NAN, .sent_bytes = 1, .received_bytes = 2, .busy_s = 0.5},
+        {.prediction_error = 0.125, .newest_error = 0.25, .sent_bytes = 3, .received_bytes = 4, .busy_s = 1.5},
+        {.prediction_error = NAN, .newest_error = NAN, .sent_bytes = 5, .received_bytes = 6, .busy_s = 2.5}};
+    const struct figures last = {0.75, 0.8125, 0.875, 2.25};
+    struct log_entry entry = {.step = 21,
+                              .epoch = 3,
+                              .loss = 0.5,
+                              .accuracy = 0.75,
+                              .top5 = 0.9375,
+                              .perplexity = 1.5,
+                              .valid_loss = 0.625,
+                              .valid_accuracy = 0.6875,
+                              .valid_top5 = 0.90625,
+                              .valid_perplexity = 2.5,
+                              .valid_bleu = 20.125,
+                              .lr = 0.0625,
+                              .samples_per_s = 250,
+                              .elapsed_s = 61.5,
+                              .worker = workers,
+                              .workers = 3,
+                              .training_s = 51.25};
+    add_line("the end of a segment with an evaluation", &entry, &last, &texts);
+    workers[1].prediction_error = workers[1].newest_error = NAN;
+    add_line("no worker predicts", &entry, &last, &texts);
+    entry.workers = 1;
+    add_line("one worker alone", &entry, &last, &texts);
+    entry.worker = NULL;
+    entry.workers = 3;
+    entry.valid_loss = entry.valid_accuracy = entry.valid_top5 = entry.valid_perplexity = entry.valid_bleu = NAN;
+    entry.top5 = entry.perplexity = NAN;
+    add_line("a line between", &entry, NULL, &texts);
+    test_golden(TEST_DIRECTORY "/golden/log_lines.txt", text_take(&texts));
+}
+
+/* Nothing is written where there is no directory, and what cannot be written is said. */
+static void test_log_that_cannot_be_written(void **state) {
+    (void)state;
+    const struct log_entry entry = {.step = 1, .epoch = 1};
+    struct run_directory none = {0}, full = {.path = "run", .log = fopen("/dev/full", "w")};
+    assert_ok(run_directory_log(&none, &entry, NULL, &test_error));
+    if (!full.log) skip();
+    assert_status(run_directory_log(&full, &entry, NULL, &test_error), PS_IO, "run/log.jsonl: cannot write: No space left");
+    run_directory_close(&full);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_log_that_cannot_be_written)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
