@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "support.h"
 #include "train/run_directory.h"
@@ -153,6 +154,125 @@ static void test_lines(void **state) {
     test_golden(TEST_DIRECTORY "/golden/log_lines.txt", text_take(&texts));
 }
 
+/* A run's directory with these files. */
+static void write_run(struct ps_run *run, const char *lines) {
+    char path[4096], *document;
+    for (int w = 0; w < run->info.workers; w++) run->process[w] = (struct ps_run_process){0};
+    document = ps_run_json(run);
+    test_file_write(file_join(path, test_directory, "summary.json"), document, strlen(document));
+    test_file_write(file_join(path, test_directory, "log.jsonl"), lines, strlen(lines));
+    free(document);
+}
+
+static void assert_point(const struct ps_run *run, int number, struct ps_run_point wanted) {
+    const struct ps_run_point point = ps_run_point(run, number);
+    const double got[] = {point.loss,       point.accuracy,  point.valid_loss, point.valid_accuracy, point.valid_perplexity,
+                          point.valid_bleu, point.training_s},
+                 want[] = {wanted.loss,           wanted.accuracy,         wanted.valid_loss,
+                           wanted.valid_accuracy, wanted.valid_perplexity, wanted.valid_bleu,
+                           wanted.training_s};
+    assert_int_equal(point.step, wanted.step);
+    assert_int_equal(point.epoch, wanted.epoch);
+    for (size_t f = 0; f < sizeof got / sizeof *got; f++) assert_true(got[f] == want[f] || (isnan(got[f]) && isnan(want[f])));
+}
+
+/* A directory says all of its run that the run itself said, but for the processes' memory. */
+static void test_read(void **state) {
+    (void)state;
+    static const char evaluated[] =
+        "{\"step\": 2, \"epoch\": 1, \"loss\": 9, \"lr\": 1}\n"
+        "{\"step\": 7, \"epoch\": 1, \"loss\": 8, \"epoch_loss\": 0.5, \"epoch_accuracy\": 0.25, \"valid_loss\": 0.75, "
+        "\"valid_accuracy\": 0.125, \"valid_perplexity\": 2.5, \"valid_bleu\": 20.5, \"training_s\": 3.5}\n"
+        "{\"step\": 9, \"epoch\": 2, \"loss\": 7, \"epoch_loss\": 0.375, \"training_s\": 4.5}\n"
+        "{\"step\": 14, \"epoch\": 2, \"loss\": 7, \"epoch_loss\": 0.25, \"valid_loss\": 0.5, \"training_s\": 5.5}\n";
+    static const char other[] = "{\"step\": 2, \"epoch\": 1, \"loss\": 9, \"lr\": 1}\n"
+                                "{\"step\": 9, \"epoch\": 2, \"loss\": 7, \"epoch_loss\": 0.375, \"training_s\": 4.5}\n";
+    for (int few = 0; few < 2; few++) {
+        struct ps_run *run = few ? make(2) : whole(), *read;
+        if (few) run->lr = 0.5;
+        write_run(run, few ? other : evaluated);
+        assert_ok(ps_run_read(test_directory, &read, &test_error));
+        char *texts[2][2] = {{ps_run_json(run), ps_run_table(run)}, {ps_run_json(read), ps_run_table(read)}};
+        for (int t = 0; t < 2; t++) {
+            assert_string_equal(texts[1][t], texts[0][t]);
+            free(texts[0][t]);
+            free(texts[1][t]);
+        }
+        /* Where there are evaluations, the others do not count. */
+        assert_int_equal(ps_run_point_count(read), few ? 1 : 2);
+        const struct ps_run_point points[] = {{.step = 7,
+                                               .epoch = 1,
+                                               .loss = 0.5,
+                                               .accuracy = 0.25,
+                                               .valid_loss = 0.75,
+                                               .valid_accuracy = 0.125,
+                                               .valid_perplexity = 2.5,
+                                               .valid_bleu = 20.5,
+                                               .training_s = 3.5},
+                                              {.step = 14,
+                                               .epoch = 2,
+                                               .loss = 0.25,
+                                               .accuracy = NAN,
+                                               .valid_loss = 0.5,
+                                               .valid_accuracy = NAN,
+                                               .valid_perplexity = NAN,
+                                               .valid_bleu = NAN,
+                                               .training_s = 5.5},
+                                              {.step = 9,
+                                               .epoch = 2,
+                                               .loss = 0.375,
+                                               .accuracy = NAN,
+                                               .valid_loss = NAN,
+                                               .valid_accuracy = NAN,
+                                               .valid_perplexity = NAN,
+                                               .valid_bleu = NAN,
+                                               .training_s = 4.5}};
+        for (int p = 0; p < ps_run_point_count(read); p++) assert_point(read, p, points[few ? 2 : p]);
+        ps_run_destroy(read);
+        ps_run_destroy(run);
+    }
+}
+
+/* What is missing, or is not as Penstock writes it, is named. */
+static void test_read_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *part;
+    } cases[] = {
+        {"penstock-summary", "penstock-plan", "summary.json: format: 'penstock-plan' is not 'penstock-summary'"},
+        {"\"workers\": [", "\"worker\": [", "workers"},
+        {"\"memory_bytes\"", "\"memory\"", "workers[0].memory_bytes"},
+        {"\"predicted_memory_bytes\"", "\"predicted\"", "workers[0].predicted_memory_bytes"},
+        {"\"busy_s\"", "\"busy\"", "workers[0].busy_s"},
+        {"\"sent_bytes\": ", "\"sent_bytes\": -", "workers[0].sent_bytes"},
+        {"\"batch\"", "\"batches\"", "batch"},
+        {"\"micro_batches\"", "\"micro\"", "micro_batches"},
+        {"\"step\"", "\"steps\"", "step"},
+        {"\"epoch\"", "\"epochs\"", "epoch"},
+        {"\"best_step\": ", "\"best_step\": -", "best_step"},
+        {"\"ended_early\": true", "\"ended_early\": 1", "ended_early"},
+        {"\"method\": \"madpipe\"", "\"method\": 1", "method"},
+    };
+    struct ps_run *run = whole(), *read;
+    char path[4096];
+    write_run(run, "");
+    char *document = ps_run_json(run);
+    ps_run_destroy(run);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct text text = {0};
+        const char *at = strstr(document, cases[c].from);
+        if (!at) fail_msg("no %s", cases[c].from);
+        text_add(&text, "%.*s%s%s", (int)(at - document), document, cases[c].to, at + strlen(cases[c].from));
+        test_file_write(file_join(path, test_directory, "summary.json"), text.data, text.length);
+        text_free(&text);
+        assert_status(ps_run_read(test_directory, &read, &test_error), PS_BAD_INPUT, cases[c].part);
+    }
+    free(document);
+    assert_int_equal(remove(path), 0);
+    assert_status(ps_run_read(test_directory, &read, &test_error), PS_NO_CHECKPOINT,
+                  "holds no run that has ended: there is no summary.json");
+}
+
 /* Nothing is written where there is no directory, and what cannot be written is said. */
 static void test_log_that_cannot_be_written(void **state) {
     (void)state;
@@ -166,6 +286,7 @@ static void test_log_that_cannot_be_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_log_that_cannot_be_written)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(test_log_that_cannot_be_written), cmocka_unit_test(test_read),
+                                       cmocka_unit_test(test_read_refused)};
+    return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
