@@ -106,6 +106,64 @@ static void test_drawing(void **state) {
     ps_network_destroy(network);
 }
 
+/* The same seed writes the same text in every version: of tokens that are alike, the one in whose share of [0, 1) the number of
+ * the draw lies. */
+static void test_same_text_for_ever(void **state) {
+    (void)state;
+    enum { DRAWN = 40 };
+    const struct random_key key = random_key(5, RANDOM_SAMPLING, 0, 0);
+    struct ps_network *network = make_network("tokens");
+    memset(next, 0, sizeof next);
+    char *text = write_text((struct ps_generate_options){.prompt = "1", .tokens = DRAWN, .temperature = 1, .seed = 5}, network);
+    assert_int_equal(strlen(text), 2 * DRAWN + 1);
+    for (int t = 0; t < DRAWN; t++)
+        assert_int_equal(text[2 * t + 2] - '0', (int)(TOKENS * (double)random_uniform(key, (uint64_t)t)));
+    free(text);
+    ps_network_destroy(network);
+}
+
+struct told {
+    int count;
+    double done, total;
+};
+
+static void hear(void *context, const char *what, double done, double total, const char *detail) {
+    struct told *told = context;
+    assert_string_equal(what, "writing");
+    assert_string_equal(detail, "");
+    assert_true(done == told->done + 1);
+    *told = (struct told){told->count + 1, done, total};
+}
+
+/* A hundred tokens where nothing is said, each told of, in a file that ends with its line. */
+static void test_file(void **state) {
+    (void)state;
+    struct ps_network *network = make_network("tokens");
+    struct told told = {0};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &told, .progress = hear};
+    char path[4096], *written;
+    size_t size;
+    memset(next, 0, sizeof next);
+    char *text = write_text(
+        (struct ps_generate_options){.prompt = "3", .path = file_join(path, test_directory, "text"), .log = &sink}, network);
+    assert_int_equal(strlen(text), 2 * 100 + 1);
+    assert_true(told.count == 100 && told.done == 100 && told.total == 100);
+    assert_ok(file_read(path, 1 << 12, &written, &size, &test_error));
+    assert_int_equal(size, 2 * 100 + 2);
+    assert_memory_equal(written, text, size - 1);
+    assert_int_equal(written[size - 1], '\n');
+    free(written);
+    free(text);
+    struct ps_generate_options options = {
+        .struct_size = sizeof options, .network = network, .prompt = "3", .path = test_directory};
+    assert_status(ps_generate(&options, &text, &test_error), PS_IO, test_directory);
+    options.path = NULL;
+    next[3 * TOKENS + 6] = NAN;
+    assert_status(ps_generate(&options, &text, &test_error), PS_FAILED,
+                  "an output is not a number: the weights are not usable");
+    ps_network_destroy(network);
+}
+
 static struct vocabulary *make_vocabulary(const char *data, const char *const *tokens, int count) {
     struct vocabulary *made = vocabulary_create(&test_error);
     assert_non_null(made);
@@ -176,6 +234,13 @@ static void test_refused(void **state) {
         {{.prompt = "1 7"}, "tokens", "`prompt`: token 7; next knows 0 to 6"},
         {{.prompt = "1 -1"}, "tokens", "`prompt`: token -1"},
         {{.prompt = "1", .temperature = -1}, "tokens", "`temperature`: -1"},
+        {{.prompt = "1", .temperature = 1000001}, "tokens", "`temperature`: 1e+06 is not from 0 to 1e6"},
+        {{.prompt = "1", .tokens = -1}, "tokens", "`tokens`: -1 is less than 1"},
+        {{.prompt = "1", .top_k = -1}, "tokens", "`top_k`: -1 is less than 1"},
+        {{.prompt = "1", .checkpoint = "newest"}, "tokens", "`checkpoint`: is one of a `run`"},
+        {{.prompt = "1", .run = "run"}, "tokens", "`network`: cannot be given with `run`, which determines it"},
+        {{.prompt = "1", .run = "run", .vocabulary = "a"}, "tokens", "`vocabulary`: the run has its own"},
+        {{.prompt = "1", .run = "run", .tokenizer = "a"}, "tokens", "`tokenizer`: the run has its own"},
         {{.prompt = "1", .temperature = NAN}, "tokens", "`temperature`: "},
         {{.prompt = "1"}, "classes", "next predicts classes, not the tokens that follow"},
         {{.prompt = "1"}, "masked_tokens", "next predicts masked tokens, not the tokens that follow"},
@@ -194,8 +259,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_drawing), cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_drawing), cmocka_unit_test(test_same_text_for_ever),
+        cmocka_unit_test(test_file),    cmocka_unit_test(test_texts),   cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
