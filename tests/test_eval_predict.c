@@ -308,6 +308,71 @@ static void test_refused(void **state) {
     ps_network_destroy(network);
 }
 
+/* What an evaluation is not, and what it cannot be of. */
+static void test_evaluation_refused(void **state) {
+    (void)state;
+    static const struct {
+        struct ps_evaluate_options options;
+        const char *part;
+    } refused[] = {
+        {{.batch = -1}, "`batch`: -1 is less than 1"},
+        {{.beam = -1}, "`beam`: -1 is less than 1"},
+        {{.beam = 65}, "`beam`: 65 hypotheses need a `batch` of at least as many, and it is 64"},
+        {{.beam = 3, .batch = 2}, "`beam`: 3 hypotheses need a `batch` of at least as many, and it is 2"},
+        {{.beam = 2, .batch = 2}, "`beam`: npz:"},
+        {{.translations = "t"}, "`translations`: npz:"},
+        {{.checkpoint = "best"}, "`checkpoint`: is one of a `run`"},
+        {{.workers = -1}, "`workers`: -1 is negative"},
+        {{.workers = 2}, "`workers`: several evaluate a `run`, by its plan"},
+        {{.device = "clock"}, "clock"},
+    };
+    struct ps_network *network = make_network(&cases[0]);
+    struct ps_dataset *data;
+    struct ps_evaluation evaluation;
+    write_data(&cases[0], true);
+    open_data("", &data);
+    for (size_t r = 0; r < sizeof refused / sizeof *refused; r++) {
+        struct ps_evaluate_options options = refused[r].options;
+        options.struct_size = sizeof options;
+        options.network = network;
+        options.data = data;
+        assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, refused[r].part);
+    }
+    struct ps_evaluate_options options = {.struct_size = sizeof options, .network = network};
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "`data`: missing");
+    ps_dataset_destroy(data);
+
+    /* The mean of what counts: two of the samples, whose loss is that of equal logits. */
+    static const float zeros[3 * FEATURES], unknown[FEATURES] = {NAN, 1, 1};
+    static const int64_t some[] = {0, -100, 1}, none[] = {-100, -100, -100};
+    struct array x = {.name = "x", .type = ARRAY_F32, .rank = 2, .shape = {3, FEATURES}, .data = zeros},
+                 y = {.name = "labels", .type = ARRAY_I64, .rank = 1, .shape = {3}, .data = some};
+    assert_ok(npz_write(given, (const struct array[]){x, y}, 2, &test_error));
+    open_data("", &data);
+    options.data = data;
+    options.device = test_device("cpu");
+    assert_ok(ps_evaluate(&options, &evaluation, &test_error));
+    assert_within(evaluation.loss, log(2), 1e-6);
+    assert_int_equal(evaluation.samples, 3);
+    ps_dataset_destroy(data);
+    y.data = none;
+    assert_ok(npz_write(given, (const struct array[]){x, y}, 2, &test_error));
+    open_data("", &data);
+    options.data = data;
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_USAGE, "`data`: no label of npz:");
+    ps_dataset_destroy(data);
+    x.data = unknown;
+    y.data = some;
+    x.shape[0] = y.shape[0] = 1;
+    assert_ok(npz_write(given, (const struct array[]){x, y}, 2, &test_error));
+    open_data("", &data);
+    options.data = data;
+    assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_FAILED,
+                  "the loss is not a number: the weights are not usable");
+    ps_dataset_destroy(data);
+    ps_network_destroy(network);
+}
+
 static int set_up(void **state) {
     const int status = test_directory_set_up(state);
     file_join(table, test_directory, "table.csv");
@@ -322,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_csv),
         cmocka_unit_test(test_run),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_evaluation_refused),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }
