@@ -1,7 +1,8 @@
 /*
  * What a run keeps of its options, and what becomes of them when it goes on: config.json of a run for which all is said, the
  * same when nothing is said anew, and when one option of the plan or the cluster after the other is.
- * PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the file anew.
+ * And what a comparison
+ * of trainings keeps. PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the files anew.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -394,8 +395,88 @@ static void test_planned_anew(void **state) {
     test_golden(TEST_DIRECTORY "/golden/plans_anew.txt", text_take(&texts));
 }
 
+/* ---------------------------------------------------------------------- a comparison */
+
+/* A comparison of trainings that is kept is of these very trainings: each of their options is in what it keeps, and where one
+ * is another the comparison is another, too. */
+static void test_comparison(void **state) {
+    (void)state;
+    static const char csv[] =
+        "name,forward_s,backward_s,parameter_bytes,output_bytes\na,1e-6,2e-6,1000,4000\nb,2e-6,3e-6,8,0\n";
+    static const struct {
+        const char *name;
+        size_t offset;
+        enum { NUMBER, INTEGER, LONG, TEXT } kind;
+        const char *text;
+    } fields[] = {
+#define OPTION(field, kind, text) {#field, offsetof(struct ps_train_options, field), kind, text}
+        OPTION(batch, INTEGER, NULL),
+        OPTION(epochs, INTEGER, NULL),
+        OPTION(steps, INTEGER, NULL),
+        OPTION(evaluate_every, INTEGER, NULL),
+        OPTION(valid_bleu, INTEGER, NULL),
+        OPTION(lengths, TEXT, "2"),
+        OPTION(lr, NUMBER, NULL),
+        OPTION(momentum, NUMBER, NULL),
+        OPTION(dampening, NUMBER, NULL),
+        OPTION(weight_decay, NUMBER, NULL),
+        OPTION(beta1, NUMBER, NULL),
+        OPTION(beta2, NUMBER, NULL),
+        OPTION(eps, NUMBER, NULL),
+        OPTION(lr_schedule, TEXT, "cosine"),
+        OPTION(warmup_steps, INTEGER, NULL),
+        OPTION(lr_per_epoch, INTEGER, NULL),
+        OPTION(clip, NUMBER, NULL),
+        OPTION(label_smoothing, NUMBER, NULL),
+        OPTION(decay_exclude, TEXT, "biases"),
+        OPTION(groups, TEXT, "a.*:lr=0.01"),
+        OPTION(device, TEXT, "reference"),
+        OPTION(transport, TEXT, "serial"),
+        OPTION(threads, INTEGER, NULL),
+        OPTION(emulate, INTEGER, NULL),
+        OPTION(checkpoint_every, INTEGER, NULL),
+        OPTION(checkpoint_minutes, NUMBER, NULL),
+        OPTION(patience, INTEGER, NULL),
+        OPTION(seed, LONG, NULL),
+#undef OPTION
+    };
+    const struct ps_compare_options compare = {.struct_size = sizeof compare,
+                                               .schedules = (const char *const[]){"gpipe"},
+                                               .schedule_count = 1,
+                                               .workers = (const int[]){2},
+                                               .worker_count = 1};
+    char profile[4096], out[4096], path[4096];
+    struct ps_compare_options options = compare;
+    struct ps_comparison *comparison;
+    struct text texts = {0};
+    struct training training;
+    test_file_write(file_join(profile, test_directory, "compared.csv"), csv, sizeof csv - 1);
+    training_init(&training);
+    training.profile_path = profile;
+    training.o.device = "clock";
+    training.o.steps = 2;
+    options.out = file_join(out, test_directory, "comparison");
+    assert_ok(training_compare(&options, &training, &comparison, &test_error));
+    ps_comparison_destroy(comparison);
+    json_t *kept = json_load_file(file_join(path, out, "comparison.json"), 0, NULL);
+    assert_non_null(kept);
+    json_object_del(kept, "penstock");
+    add_json(kept, "a comparison", &texts);
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+        struct training other = training;
+        char *at = (char *)&other.o + fields[f].offset, part[96];
+        if (fields[f].kind == NUMBER) *(double *)at = 0.5;
+        if (fields[f].kind == INTEGER) *(int *)at = 3;
+        if (fields[f].kind == LONG) *(uint64_t *)at = 3;
+        if (fields[f].kind == TEXT) *(const char **)at = fields[f].text;
+        snprintf(part, sizeof part, "holds another comparison: `%s` is ", fields[f].kind == LONG ? "seeds" : fields[f].name);
+        assert_status(training_compare(&options, &other, &comparison, &test_error), PS_USAGE, part);
+    }
+    test_golden(TEST_DIRECTORY "/golden/comparison_kept.txt", text_take(&texts));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_planned_anew)};
+                                       cmocka_unit_test(test_planned_anew), cmocka_unit_test(test_comparison)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
