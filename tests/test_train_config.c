@@ -1,8 +1,7 @@
 /*
  * What a run keeps of its options, and what becomes of them when it goes on: config.json of a run for which all is said, the
- * same when nothing is said anew, and when one option of the plan or the cluster after the other is.
- * And what a comparison
- * of trainings keeps. PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the files anew.
+ * same when nothing is said anew, and when one option of the plan or the cluster after the other is. And what a comparison of
+ * trainings keeps. PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the files anew.
  */
 #include <jansson.h>
 #include <stdlib.h>

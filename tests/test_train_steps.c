@@ -14,6 +14,8 @@ static const char network_spec[] = "lenet5,input=16,classes=4";
 
 struct own_data {
     int64_t broken; /* the sample that cannot be read; -1: all can */
+    float added;    /* to every number of an image */
+    bool unlabelled;
     atomic_int opened, closed, reads, at_once, most;
 };
 
@@ -37,7 +39,8 @@ static enum ps_status read_own(void *context, int64_t sample, void *input, int32
     }
     *labels = (int32_t)(sample % CLASSES);
     float *image = input;
-    for (int i = 0; image && i < SIDE * SIDE; i++) image[i] = (float)((i * (*labels + 1) + sample) % 7) / 7;
+    for (int i = 0; image && i < SIDE * SIDE; i++) image[i] = (float)((i * (*labels + 1) + sample) % 7) / 7 + own->added;
+    if (own->unlabelled) *labels = -1;
     own->at_once--;
     return PS_OK;
 }
@@ -155,9 +158,19 @@ static void test_whole(void **state) {
     assert_ok(ps_train(&alone.options, &run, &test_error));
     assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
     assert_ok(ps_trainer_step(trainer, 7, &test_error));
+    assert_ok(ps_trainer_step(trainer, 0, &test_error));
+    assert_status(ps_trainer_step(trainer, -1, &test_error), PS_USAGE, "steps: -1 is negative");
+    assert_int_equal(ps_trainer_info(trainer).step, 7);
     assert_ok(ps_trainer_step(trainer, 100, &test_error));
     assert_ok(ps_trainer_finish(trainer, &same, &test_error));
-    assert_status(ps_trainer_step(trainer, 1, &test_error), PS_USAGE, "is over");
+    static const char over[] = "the training is over, and its trainer can only be destroyed";
+    struct ps_evaluation evaluation;
+    float bias[CLASSES];
+    assert_status(ps_trainer_step(trainer, 1, &test_error), PS_USAGE, over);
+    assert_status(ps_trainer_evaluate(trainer, NULL, &evaluation, &test_error), PS_USAGE, over);
+    assert_status(ps_trainer_read_parameter(trainer, "fc3.bias", bias, CLASSES, &test_error), PS_USAGE, over);
+    assert_status(ps_trainer_save(trainer, test_directory, &test_error), PS_USAGE, over);
+    assert_status(ps_trainer_finish(trainer, &run, &test_error), PS_USAGE, over);
     ps_trainer_destroy(trainer);
     assert_int_equal(ps_run_info(same).steps, 12);
     assert_true(ps_run_info(run).loss == ps_run_info(same).loss);
@@ -166,6 +179,29 @@ static void test_whole(void **state) {
     ps_run_destroy(same);
     free_job(&alone);
     free_job(&job);
+}
+
+/* Validation of what has no label, or no finite loss, ends the training, which says why. */
+static void test_validation_without_loss(void **state) {
+    (void)state;
+    static const struct {
+        float added;
+        bool unlabelled;
+        enum ps_status status;
+        const char *part;
+    } cases[] = {{NAN, false, PS_FAILED, "step 8: the validation loss became not a number"},
+                 {0, true, PS_USAGE, "`valid`: none of the labels of own counts"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct job_objects job;
+        struct ps_run *run;
+        struct own_data own = {.broken = -1, .added = cases[c].added, .unlabelled = cases[c].unlabelled};
+        make_job("1f1b", "sync", 2, &job);
+        struct ps_dataset *valid = own_dataset(&own, SAMPLES);
+        job.options.valid = valid;
+        assert_status(ps_train(&job.options, &run, &test_error), cases[c].status, cases[c].part);
+        ps_dataset_destroy(valid);
+        free_job(&job);
+    }
 }
 
 /* ------------------------------------------------------------------ evaluation, weights */
@@ -470,10 +506,10 @@ static void test_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),        cmocka_unit_test(test_observer),
-        cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data), cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_validation_without_loss),
+        cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
+        cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
