@@ -217,12 +217,15 @@ static void test_labels_that_do_not_count(void **state) {
 
 static void test_refused(void **state) {
     (void)state;
-    struct array empty = the_input, flat = the_input, uncountable = the_labels, few = the_labels, wide = the_output;
+    struct array empty = the_input, flat = the_input, uncountable = the_labels, few = the_labels, wide = the_output,
+                 row = the_weight, deep = the_weight;
     empty.shape[0] = 0, empty.data = no_features;
     flat.rank = 1, flat.shape[0] = 4;
     uncountable.data = uncounted;
     few.shape[0] = 1;
     wide.shape[1] = 1;
+    row.rank = 1;
+    deep.rank = 3, deep.shape[2] = 1;
     const struct {
         struct array arrays[6];
         int count;
@@ -233,6 +236,8 @@ static void test_refused(void **state) {
         {{flat, the_labels, the_loss, the_weight}, 4, "input/x: has shape 4, and the network 2 for each of 4 samples"},
         {{the_input, few, the_loss, the_weight}, 4, "labels: has shape 1, and the network 1 i32 for each of 2 samples"},
         {{the_input, uncountable, the_loss, the_weight}, 4, "labels: no label counts"},
+        {{the_input, the_labels, the_loss, row}, 4, "gradient/fc.weight: has shape 2 where the network has 2x2"},
+        {{the_input, the_labels, the_loss, deep}, 4, "gradient/fc.weight: has shape 2x2x1 where the network has 2x2"},
         {{the_input, the_labels, the_weight}, 3, "loss"},
         {{the_input, the_labels, the_loss, wide, the_weight},
          5,
