@@ -246,15 +246,16 @@ static void verifier(void **state) {
 }
 
 /* With exactly the memory that a schedule needs, by the verifier, the scheduler finds one, and with a byte less what it finds
- * is another one. */
+ * is another one, for which the same holds. */
 static void memory_to_the_byte(void **state) {
     (void)state;
     int tried = 0, others = 0;
     for (uint64_t number = 0; number < 400; number++) {
         struct scheduled it;
         make_scheduled(&it, 95000 + number);
-        if (it.found) {
-            struct madpipe tight = it.instance.data;
+        struct madpipe tight = it.instance.data;
+        tried += it.found;
+        while (it.found) {
             while (tight.limit_bytes > 0 && is_valid(&it, &tight)) tight.limit_bytes--;
             tight.limit_bytes++;
             find_schedule(&it, &tight);
@@ -263,7 +264,6 @@ static void memory_to_the_byte(void **state) {
             find_schedule(&it, &tight);
             assert_true(!it.found || is_valid(&it, &tight));
             others += it.found;
-            tried++;
         }
         free_scheduled(&it);
     }
@@ -403,6 +403,65 @@ static void climbing(void **state) {
     assert_true(plans > 200 && better > 20);
 }
 
+/* Longer chains with few bytes to spare, and times of which a small part is still a nanosecond. */
+static void make_longer_instance(struct instance *instance, struct random_key key) {
+    uint64_t n = 0;
+    int layers = 7 + (int)random_below(key, n++, 5), workers = 3 + (int)random_below(key, n++, 2);
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = workers,
+                                         .memory_bytes = 900 + (int64_t)random_below(key, n++, 2000),
+                                         .bandwidth_bytes_per_s = 2e8};
+    assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
+    assert_ok(profile_create(1, layers, &instance->profile, &test_error));
+    struct cost_table *table = &instance->profile->tables[0];
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        layer->time.forward_s = 1e-9 * (double)random_below(key, n++, 5000);
+        layer->time.backward_input_s = 1e-9 * (double)(1 + random_below(key, n++, 9000));
+        layer->size.parameter_bytes = (int64_t)random_below(key, n++, 60);
+        layer->size.output_bytes = layer->size.value_bytes = l < layers - 1 ? (int64_t)random_below(key, n++, 200) : 0;
+        layer->size.stash_bytes = (int64_t)random_below(key, n++, 200);
+    }
+    instance->slots = (struct stage_slots){.weights = 2};
+    instance->problem = (struct planner_problem){.costs = table,
+                                                 .cluster = instance->cluster,
+                                                 .workers = workers,
+                                                 .slots = &instance->slots,
+                                                 .moments = 1,
+                                                 .paper_cost = random_below(key, n++, 2)};
+    assert_ok(madpipe_open(&instance->problem, &instance->data, &test_error));
+}
+
+/* What few steps of the scheduler suffice for depends on the order in which changes are tried, and on where it ends: the
+ * periods of longer chains, the same ones whatever the seed, add up to what they did. */
+static void climbing_with_few_nodes(void **state) {
+    (void)state;
+    static const struct {
+        int nodes;
+        int64_t periods;
+    } wanted[] = {{0, 1188701}, {20, 1173769}, {100, 1165387}, {400, 1151640}, {3000, 1151640}};
+    int64_t periods[5] = {0};
+    for (uint64_t number = 0; number < 60; number++) {
+        struct instance instance;
+        make_longer_instance(&instance, random_key(1, RANDOM_TEST, 100000 + number, 0));
+        for (int w = 0; w < 5; w++) {
+            struct madpipe_stage stages[16];
+            struct periodic_operation operations[64], found[64];
+            struct madpipe_found best = {.stages = stages, .operations = found};
+            if (madpipe_contiguous(&instance.data, stages, &best.stage_count, &best.period_ns, &test_error) == PS_OK) {
+                assert_ok(madpipe_local_search(&instance.data, 1, wanted[w].nodes, operations, &best, &test_error));
+                periods[w] += best.period_ns;
+            }
+            test_error = (struct ps_error){0};
+        }
+        free_instance(&instance);
+    }
+    for (int w = 0; w < 5; w++) {
+        print_message("%lld ns with %d nodes\n", (long long)periods[w], wanted[w].nodes);
+        assert_int_equal(periods[w], wanted[w].periods);
+    }
+}
+
 /* The period that the first phase is logged to promise. */
 static void hear_promise(void *context, enum ps_log_level level, const char *text) {
     static const char promise[] = "promises a period of ";
@@ -486,6 +545,7 @@ int main(void) {
         cmocka_unit_test(answers),
         cmocka_unit_test(optima),
         cmocka_unit_test(climbing),
+        cmocka_unit_test(climbing_with_few_nodes),
         cmocka_unit_test(published_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

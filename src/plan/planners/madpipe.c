@@ -104,10 +104,10 @@ static enum ps_status give_to_special(struct local_search *local, int s, int fir
     return try_plan(local, local->best->stage_count + 1, error);
 }
 
-/* All moves of one stage by up to its number of layers, doubled each time. */
+/* All moves of one stage by up to its number of layers, doubled each time; none after one that helped. */
 static enum ps_status move_stage(struct local_search *local, int s, struct ps_error *error) {
     int first = local->best->stages[s].first, end = local->best->stages[s].end;
-    for (int layers = 1; !local->moved && layers < 2 * (end - first); layers *= 2) {
+    for (int layers = 1; layers < 2 * (end - first); layers *= 2) {
         int many = layers < end - first ? layers : end - first;
         if (s + 1 < local->best->stage_count) TRY(move_cut(local, s, -many, error));
         if (s > 0) TRY(move_cut(local, s - 1, many, error));
@@ -120,7 +120,7 @@ static enum ps_status move_stage(struct local_search *local, int s, struct ps_er
 /* One move of any stage. */
 static enum ps_status move_any(struct local_search *local, struct ps_error *error) {
     local->moved = false;
-    for (int s = 0; s < local->best->stage_count && !local->moved; s++) TRY(move_stage(local, s, error));
+    for (int s = 0; s < local->best->stage_count; s++) TRY(move_stage(local, s, error));
     return PS_OK;
 }
 
