@@ -95,6 +95,50 @@ static void test_shared_devices_lose_nothing(void **state) {
     }
 }
 
+static const struct timeline_event *event_of(const struct timeline *timeline, enum opcode op, int stage, int micro_batch) {
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct instruction *instruction = &timeline->events[i].instruction;
+        if (instruction->op == op && instruction->stage == stage && instruction->micro_batch == micro_batch)
+            return &timeline->events[i];
+    }
+    fail_msg("stage %d has no %s of %d", stage, opcode_table[op].text, micro_batch);
+    return NULL;
+}
+
+/* A forward of FBP-AS waits for its input, for the forward before it and for the backward that frees its stash; a backward for
+ * its gradient, the backward before it and its forward: neither for anything else of the other direction. Of four micro-batches
+ * none waits for a block to send. */
+static void test_directions_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 40; round++) {
+        struct random_key key = test_key(1000 + round);
+        const int stages = 2 + (int)random_below(key, 0, 4), micro_batches = 4;
+        struct stage_cost costs[MOST] = {0};
+        struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .streaming = true};
+        for (int s = 0; s < stages; s++)
+            costs[s].time = (struct layer_times){.forward_s = 0.1 + random_uniform(key, 2 * (uint64_t)s + 2),
+                                                 .backward_input_s = 0.1 + random_uniform(key, 2 * (uint64_t)s + 3)};
+        struct ps_simulation *simulation = simulate_stages("fbp-as", micro_batches, costs, &options);
+        const struct timeline *timeline = &simulation->timeline;
+        for (int s = 0; s < stages; s++)
+            for (int m = 0; m < micro_batches; m++) {
+                const int kept = 2 * (stages - s);
+                const struct timeline_event *forward = event_of(timeline, OP_F, s, m);
+                const struct timeline_event *backward = event_of(timeline, OP_B, s, m);
+                double begins = s > 0 ? event_of(timeline, OP_F, s - 1, m)->end_s : 0, returns = forward->end_s;
+                if (m > 0) begins = fmax(begins, event_of(timeline, OP_F, s, m - 1)->end_s);
+                if (m >= kept) begins = fmax(begins, event_of(timeline, OP_B, s, m - kept)->end_s);
+                if (s + 1 < stages) returns = fmax(returns, event_of(timeline, OP_B, s + 1, m)->end_s);
+                if (m > 0) returns = fmax(returns, event_of(timeline, OP_B, s, m - 1)->end_s);
+                if (fabs(forward->start_s - begins) > 1e-6 || fabs(backward->start_s - returns) > 1e-6)
+                    fail_msg(
+                        "round %d, stage %d of %d, micro-batch %d: forward at %.9g s, not %.9g, backward at %.9g s, not %.9g",
+                        (int)round, s, stages, m, forward->start_s, begins, backward->start_s, returns);
+            }
+        ps_simulation_destroy(simulation);
+    }
+}
+
 static double computing(int n, int m, const struct setting *setting) {
     return (m + n - 1) * (setting->forward_s + setting->backward_s);
 }
@@ -215,6 +259,7 @@ static void test_slow_links_take_longer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_directions_do_not_wait_for_each_other),
         cmocka_unit_test(test_1f1b_sno),
         cmocka_unit_test(test_1f1b_so),
         cmocka_unit_test(test_1f1b_as),

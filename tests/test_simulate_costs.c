@@ -207,12 +207,87 @@ static void test_fast_memory_is_the_workers(void **state) {
     assert_seconds(two_stages_s(15), spills_s);
 }
 
+static bool is_forward(const struct timeline_event *event) {
+    enum opcode op = event->instruction.op;
+    return op == OP_F || op == OP_EA || op == OP_DA;
+}
+
+/* When what the event works on is there: 0 for what no other event makes. */
+static double ready_s(const struct timeline *timeline, const struct timeline_event *event, int stages) {
+    const int stage = event->instruction.stage;
+    const enum opcode op = event->instruction.op, last = stage == stages - 1 ? OP_F : OP_DG;
+    const enum opcode maker = op == OP_DA   ? OP_EA
+                              : op == OP_DG ? OP_EG
+                              : op == OP_EG ? OP_B
+                              : op == OP_B  ? last
+                              : op == OP_EA ? OP_F
+                                            : OP_DA;
+    const int from = stage + (op == OP_DG) - (op == OP_DA);
+    for (int i = 0; i < timeline->event_count; i++) {
+        const struct timeline_event *other = &timeline->events[i];
+        if (other->instruction.op == maker && other->instruction.stage == from &&
+            other->instruction.micro_batch == event->instruction.micro_batch)
+            return other->end_s;
+    }
+    return 0;
+}
+
+/* With FBP-AS an activation is encoded and decoded by the lane of the forwards, a gradient by that of the backwards: one
+ * follows the other in a lane as soon as what it works on is there, and never waits for the other lane. */
+static void test_lanes_encode(void **state) {
+    (void)state;
+    enum { STAGES = 3, NUMBERS = 1 << 10 };
+    static const double forward_s[STAGES] = {1, 0.375, 0.75}, backward_s[STAGES] = {0.5, 1.5, 0.25};
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_cluster *cluster;
+    struct ps_simulation *simulation;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = STAGES};
+    assert_ok(profile_create(1, STAGES, &profile, &test_error));
+    for (int way = 0; way < 2; way++) profile->tables[0].wire_s[WIRE_INT8][way] = 0.25 / NUMBERS;
+    for (int l = 0; l < STAGES; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time = (struct layer_times){.forward_s = forward_s[l], .backward_input_s = backward_s[l]};
+        layer->size.output_bytes = layer->size.value_bytes = NUMBERS * (int64_t)sizeof(float);
+    }
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(plan_create(STAGES, STAGES, &plan, &test_error));
+    strcpy(plan->schedule, "fbp-as");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 4;
+    for (int s = 0; s < STAGES; s++) {
+        assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+        if (s + 1 < STAGES) plan->stages[s].wire.activation.codec = plan->stages[s].wire.gradient.codec = WIRE_INT8;
+    }
+    assert_ok(ps_simulate(plan, profile, cluster, 1, &simulation, &test_error));
+    const struct timeline *timeline = &simulation->timeline;
+    int computed = 0, beside = 0;
+    for (int a = 0; a < timeline->event_count; a++) {
+        const struct timeline_event *one = &timeline->events[a];
+        double begins = ready_s(timeline, one, STAGES);
+        for (int b = 0; b < timeline->event_count; b++) {
+            const struct timeline_event *other = &timeline->events[b];
+            if (a == b || one->worker != other->worker || other->start_s > one->start_s) continue;
+            if (is_forward(one) == is_forward(other)) begins = fmax(begins, other->end_s);
+            beside += is_forward(one) != is_forward(other) && other->end_s > one->start_s;
+        }
+        assert_seconds(one->start_s, begins);
+        computed += one->instruction.op != OP_U;
+    }
+    assert_true(computed == 4 * (2 * STAGES + 4 * (STAGES - 1)) && beside > 0);
+    ps_simulation_destroy(simulation);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_are_added),
                                        cmocka_unit_test(test_predictions),
                                        cmocka_unit_test(test_cuts),
                                        cmocka_unit_test(test_sums),
                                        cmocka_unit_test(test_sums_take_their_makers_time),
+                                       cmocka_unit_test(test_lanes_encode),
                                        cmocka_unit_test(test_fast_memory_is_the_workers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

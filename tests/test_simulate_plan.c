@@ -297,6 +297,42 @@ static void test_memory_limits(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* A stage takes what the profile of its own worker's type says: here stage 0 is on worker 2, whose type needs a workspace. */
+static void test_memory_limits_of_types(void **state) {
+    (void)state;
+    struct ps_profile *profile = make_profile(), *other = make_profile();
+    struct ps_cluster *cluster = make_cluster(3);
+    struct ps_plan *plan = make_plan("gpipe", "sync", 1, 1, 3);
+    struct ps_programs *programs;
+    strcpy(other->device, "other");
+    for (int l = 0; l < LAYERS; l++) other->tables[0].layers[l].size.workspace_bytes = 5 * MIB;
+    assert_ok(profile_add_device(profile, other, &test_error));
+    strcpy(cluster->devices[2].type, "other");
+    for (int s = 0; s < 3; s++)
+        assert_ok(plan_stage_set(plan, s, plan->stages[s].first, plan->stages[s].last, 2 - s, &test_error));
+    assert_ok(lower_plan(plan, 1, &programs, &test_error));
+    /* 6 MiB of weights, gradients and moments, and less than one of activations. */
+    for (int w = 0; w < 3; w++) {
+        const int64_t needed = (w == 2 ? 6 + 5 : 6) * MIB;
+        cluster->devices[w].memory_bytes = needed + MIB;
+        assert_ok(ps_programs_check_memory(programs, plan, profile, cluster, &test_error));
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "worker %d: ", w);
+        cluster->devices[w].memory_bytes = needed;
+        assert_status(ps_programs_check_memory(programs, plan, profile, cluster, &test_error), PS_NO_PLAN, wanted);
+        cluster->devices[w].memory_bytes = 0;
+    }
+    /* Without all of the plan's workers there is nothing to check. */
+    struct ps_cluster *fewer = make_cluster(2);
+    assert_status(ps_programs_check_memory(programs, plan, profile, fewer, &test_error), PS_USAGE,
+                  "cluster: has 2 of the 3 workers that the plan needs");
+    ps_cluster_destroy(fewer);
+    ps_programs_destroy(programs);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 /* What the verifier counts, as users see it: with stash worker p keeps P-p copies and is P-1-p updates behind. */
 static void test_programs_shown(void **state) {
     (void)state;
@@ -349,10 +385,15 @@ static void test_wrong_programs_shown(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures),        cmocka_unit_test(test_period_does_not_depend_on_the_length),
-        cmocka_unit_test(test_what_is_shown),  cmocka_unit_test(test_long_run),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_memory_limits),
-        cmocka_unit_test(test_programs_shown), cmocka_unit_test(test_wrong_programs_shown),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_period_does_not_depend_on_the_length),
+        cmocka_unit_test(test_what_is_shown),
+        cmocka_unit_test(test_long_run),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memory_limits),
+        cmocka_unit_test(test_memory_limits_of_types),
+        cmocka_unit_test(test_programs_shown),
+        cmocka_unit_test(test_wrong_programs_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
