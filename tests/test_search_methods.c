@@ -48,7 +48,27 @@ static bool next_method(int number, struct ps_plan_options *options) {
     return true;
 }
 
-static void check_plan(const struct ps_plan *plan, const struct ps_profile *profile, int64_t memory, const char *what) {
+/* What is predicted is what the plan's simulation says, of each of its workers. */
+static void check_simulation(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                             const char *what) {
+    const struct plan_prediction *predicted = &plan->predicted;
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    const struct ps_simulation_info info = ps_simulation_info(simulation);
+    if (predicted->period_s != info.period_s || predicted->throughput_samples_per_s != info.throughput_samples_per_s ||
+        predicted->bubble != info.bubble)
+        fail_msg("%s: predicted %.17g s, %.17g samples/s, bubble %.17g; simulated %.17g s, %.17g samples/s, bubble %.17g", what,
+                 predicted->period_s, predicted->throughput_samples_per_s, predicted->bubble, info.period_s,
+                 info.throughput_samples_per_s, info.bubble);
+    assert_int_equal(info.workers, plan->workers);
+    for (int w = 0; w < plan->workers; w++)
+        if (worker_memory_total(&predicted->memory[w]) != ps_simulation_worker(simulation, w).memory_bytes)
+            fail_msg("%s: worker %d takes other memory", what, w);
+    ps_simulation_destroy(simulation);
+}
+
+static void check_plan(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                       int64_t memory, const char *what) {
     const struct plan_prediction *predicted = &plan->predicted;
     const double least_s = plan->micro_batches * predicted->lower_bound_s;
     struct ps_programs *programs;
@@ -61,6 +81,7 @@ static void check_plan(const struct ps_plan *plan, const struct ps_profile *prof
     if (!predicted->simulated) fail_msg("%s: not simulated", what);
     if (!(predicted->period_s >= least_s * (1 - 1e-9)))
         fail_msg("%s: a period of %.9g s is below the bound of %.9g s", what, predicted->period_s, least_s);
+    check_simulation(plan, profile, cluster, what);
     assert_ok(ps_programs_lower(plan, profile, 4, &programs, &test_error));
     assert_ok(ps_programs_verify(programs, &test_error));
     ps_programs_destroy(programs);
@@ -92,7 +113,7 @@ static void plans_keep_their_promises(void **state) {
                 continue;
             }
             assert_ok(status);
-            check_plan(plan, profile, memory[c / 3 % 3], what);
+            check_plan(plan, profile, cluster, memory[c / 3 % 3], what);
             ps_plan_destroy(plan);
             planned++;
         }
@@ -100,6 +121,35 @@ static void plans_keep_their_promises(void **state) {
     }
     print_message("%d plans, %d refused\n", planned, refused);
     assert_true(planned > 100);
+    ps_profile_destroy(profile);
+}
+
+/* Of more workers than there are layers some have nothing to do. They are workers of the plan, unless it was free to take
+ * fewer. */
+static void idle_workers_are_predicted(void **state) {
+    (void)state;
+    enum { WORKERS = LAYERS + 2 };
+    struct ps_profile *profile = uneven_profile();
+    struct ps_cluster *cluster = make_cluster(WORKERS, 0, 20e6);
+    struct ps_plan_options options = {.struct_size = sizeof options};
+    int idle = 0;
+    for (int m = 0; next_method(m, &options); m++) {
+        struct ps_plan *plan;
+        if (options.replicate && !replicates(options.method)) continue;
+        if (ps_plan_find(profile, cluster, &options, &plan, &test_error) != PS_OK) {
+            if (!strstr(test_error.message, "11 workers are more than uneven has layers (9)") &&
+                !strstr(test_error.message, "11 stages need as many layers, but the network has only 9"))
+                fail_msg("%s: %s", options.method, test_error.message);
+            test_error = (struct ps_error){0};
+            continue;
+        }
+        if (strcmp(options.method, "auto") != 0) assert_int_equal(plan->workers, WORKERS);
+        check_plan(plan, profile, cluster, 0, options.method);
+        idle += plan->stage_count < plan->workers;
+        ps_plan_destroy(plan);
+    }
+    assert_true(idle > 4);
+    ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
 }
 
@@ -128,6 +178,7 @@ static void refusals_say_what_is_missing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_keep_their_promises),
+        cmocka_unit_test(idle_workers_are_predicted),
         cmocka_unit_test(refusals_say_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
