@@ -361,6 +361,8 @@ static void optima(void **state) {
             }
             plans++;
         } else {
+            /* That is proven, not only that none was found. */
+            assert_non_null(strstr(test_error.message, "fits their memory of"));
             assert_false(any_scheduled(data, 10000, stages, 0, 0));
             none++;
         }

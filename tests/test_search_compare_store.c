@@ -198,6 +198,18 @@ static void every_difference_is_told(void **state) {
         assert_ok(ps_compare(profile, &it.options, &comparison, &test_error));
         ps_comparison_destroy(comparison);
     }
+    /* Earlier versions said less of a network. */
+    json_error_t error;
+    char path[4096];
+    ask(&it, "kept");
+    json_t *document = json_load_file(file_join(path, it.out, "comparison.json"), 0, &error);
+    assert_int_equal(json_object_del(json_array_get(json_object_get(document, "networks"), 0), "profile_checksum"), 0);
+    ask(&it, "earlier");
+    assert_int_equal(mkdir(it.out, 0755), 0);
+    assert_int_equal(json_dump_file(document, file_join(path, it.out, "comparison.json"), 0), 0);
+    json_decref(document);
+    assert_ok(ps_compare(profile, &it.options, &comparison, &test_error));
+    ps_comparison_destroy(comparison);
     /* Costs that have changed, and other networks. */
     ask(&it, "kept");
     const struct ps_profile *both[] = {profile, profile};
@@ -327,7 +339,13 @@ static void rows_that_are_done_are_read(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* Directories that are something else, or somebody else's. */
+static int open_descriptors(void) {
+    int count = 0;
+    for (int d = 0; d < 256; d++) count += fcntl(d, F_GETFD) >= 0;
+    return count;
+}
+
+/* Directories that are something else, or somebody else's: none of them stays open. */
 static void other_directories(void **state) {
     (void)state;
     struct ps_profile *profile = even_profile();
@@ -337,7 +355,7 @@ static void other_directories(void **state) {
     ask(&it, "locked");
     assert_ok(ps_compare(profile, &it.options, &comparison, &test_error));
     ps_comparison_destroy(comparison);
-    const int other = open(it.out, O_RDONLY | O_DIRECTORY);
+    const int before = open_descriptors(), other = open(it.out, O_RDONLY | O_DIRECTORY);
     assert_true(other >= 0 && flock(other, LOCK_EX | LOCK_NB) == 0);
     snprintf(wanted, sizeof wanted, "`out`: another process is comparing in %s", it.out);
     assert_status(ps_compare(profile, &it.options, &comparison, &test_error), PS_USAGE, wanted);
@@ -361,6 +379,7 @@ static void other_directories(void **state) {
     assert_ok(file_write(file_join(path, it.out, "config.json"), "{}", 2, &test_error));
     snprintf(wanted, sizeof wanted, "`out`: %s holds a run; give another directory", it.out);
     assert_status(ps_compare(profile, &it.options, &comparison, &test_error), PS_USAGE, wanted);
+    assert_int_equal(open_descriptors(), before);
     ps_profile_destroy(profile);
 }
 

@@ -57,7 +57,7 @@ void fields_add(json_t *document, const void *of, const struct field *fields, si
             break;
         case FIELD_DOUBLE:
             memcpy(&number, at, sizeof number);
-            if (isfinite(number)) value = json_real(number);
+            value = json_real(number); /* NULL: it is not finite */
             break;
         }
         if (value) json_object_set_new(document, fields[f].name, value);
