@@ -76,7 +76,7 @@ static void print_ties(struct text *text, const struct ps_programs *programs) {
     const int last = programs->stages - 1;
     const struct sum_group *groups = programs->groups;
     if (programs_tied(programs)) text_add(text, " tied");
-    bool only_ends = last > 0 && groups[last].number == 0 && groups[last].stage_count == 2;
+    bool only_ends = groups[last].number == 0;
     for (int stage = 1; stage < last; stage++) only_ends = only_ends && groups[stage].stage_count == 1;
     for (int stage = 1; stage <= last && !only_ends; stage++)
         if (groups[stage].number < stage) text_add(text, " %d,%d", groups[stage].number, stage);
