@@ -282,9 +282,138 @@ static void test_automatic_codecs(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* The first workers of a cluster, with its own memory and links where the lists say 0: the slow links, and a last worker on
+ * which nothing fits. */
+static void test_cluster(void **state) {
+    (void)state;
+    static const char *const methods[] = {"uniform"}, *const schedules[] = {"gpipe"}, *const weights[] = {"sync"};
+    static const int workers[] = {2, 3}, too_many[] = {4};
+    static const int64_t memory[] = {0, 1 << 30};
+    static const double bandwidth[] = {0, 1e9};
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(3, 0, 2e6);
+    struct ps_compare_options options = {.struct_size = sizeof options,
+                                         .methods = methods,
+                                         .method_count = 1,
+                                         .schedules = schedules,
+                                         .schedule_count = 1,
+                                         .weights = weights,
+                                         .weights_count = 1,
+                                         .workers = workers,
+                                         .worker_count = 2,
+                                         .memory_bytes = memory,
+                                         .memory_count = 2,
+                                         .bandwidth_bytes_per_s = bandwidth,
+                                         .bandwidth_count = 2,
+                                         .cluster = cluster};
+    struct ps_comparison *comparison;
+    cluster->devices[2].memory_bytes = KIB;
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    assert_int_equal(ps_comparison_count(comparison), 8);
+    for (int r = 0; r < 8; r++) {
+        const struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        const struct ps_plan_options planned = {
+            .struct_size = sizeof planned, .method = "uniform", .schedule = "gpipe", .weights = "sync"};
+        assert_int_equal(row.workers, workers[r / 4]);
+        assert_true(r / 2 % 2 ? !row.memory_limit : strcmp(row.memory_limit, "cluster's") == 0);
+        assert_true(r % 2 ? !row.bandwidth : strcmp(row.bandwidth, "cluster's") == 0);
+        if (r / 4 == 1 && r / 2 % 2 == 0) {
+            assert_true(row.status == PS_NO_PLAN && strstr(row.reason, "1.00 KiB"));
+            continue;
+        }
+        struct ps_cluster *own = make_cluster(row.workers, 0, r % 2 ? 1e9 : 2e6);
+        struct ps_plan *plan;
+        assert_ok(ps_plan_find(profile, own, &planned, &plan, &test_error));
+        assert_true(row.period_s == plan->predicted.period_s);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(own);
+    }
+    ps_comparison_destroy(comparison);
+    assert_int_equal(cluster->workers, 3); /* the one that was given stays as it is */
+    assert_int_equal(cluster->devices[2].memory_bytes, KIB);
+    options.workers = too_many;
+    options.worker_count = 1;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, "the cluster has 3 workers, not 4");
+    options.worker_count = options.memory_count = options.bandwidth_count = 0;
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    assert_int_equal(ps_comparison_count(comparison), 1);
+    assert_int_equal(ps_comparison_row(comparison, 0).workers, 3);
+    ps_comparison_destroy(comparison);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* A mini-batch that grows with the workers, and what a comparison cannot be of. */
+static void test_batches_and_refusals(void **state) {
+    (void)state;
+    static const char *const methods[] = {"uniform"};
+    static const int workers[] = {2, 3};
+    static double many[100001];
+    static const uint64_t seeds[] = {1};
+    struct ps_profile *profile = even_profile();
+    struct ps_plan_options planning = {.struct_size = sizeof planning, .schedule = "gpipe", .weights = "sync"};
+    struct ps_compare_options options = {.struct_size = sizeof options,
+                                         .methods = methods,
+                                         .method_count = 1,
+                                         .workers = workers,
+                                         .worker_count = 2,
+                                         .planning = &planning,
+                                         .batch_per_worker = 4};
+    struct ps_comparison *comparison;
+    for (int micro_batch = 0; micro_batch < 2; micro_batch++) {
+        planning.micro_batch = micro_batch;
+        assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(ps_comparison_row(comparison, r).batch, 4 * workers[r]);
+            assert_int_equal(ps_comparison_row(comparison, r).micro_batches, 4 * workers[r]);
+            assert_int_equal(ps_comparison_row(comparison, r).micro_batch, 1);
+        }
+        ps_comparison_destroy(comparison);
+    }
+    planning.micro_batch = 3;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE,
+                  "`batch_per_worker`: 4 samples on 2 workers are not divisible into micro-batches of 3");
+    static const char *const contradicts = "`batch_per_worker` contradicts `batch` and `micro_batches`; give one of them";
+    planning.micro_batch = 0;
+    planning.batch = 8;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, contradicts);
+    planning.batch = 0;
+    planning.micro_batches = 8;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, contradicts);
+    planning.micro_batches = options.batch_per_worker = 0;
+    options.bandwidth_bytes_per_s = many;
+    options.bandwidth_count = 100001;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE,
+                  "more than 100000 combinations to compare");
+    options.bandwidth_count = 0;
+    options.seeds = seeds;
+    options.seed_count = 1;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE,
+                  "`seeds`: are of training; a simulation has none");
+    options.seed_count = 0;
+    options.rank_by = "metric";
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, "metric");
+    options.rank_by = "memory";
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    assert_string_equal(ps_comparison_info(comparison).ranked_by, "memory");
+    ps_comparison_destroy(comparison);
+    static const char one_profile[] = "`profiles`: give one profile, or a list of them";
+    const struct ps_profile *list[] = {profile};
+    assert_status(ps_compare(NULL, &options, &comparison, &test_error), PS_USAGE, one_profile);
+    options.profiles = list;
+    assert_status(ps_compare(NULL, &options, &comparison, &test_error), PS_USAGE, one_profile);
+    options.profile_count = 1;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, one_profile);
+    assert_ok(ps_compare(NULL, &options, &comparison, &test_error));
+    assert_null(ps_comparison_info(comparison).directory);
+    ps_comparison_destroy(comparison);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_all_methods), cmocka_unit_test(test_codecs),
-                                       cmocka_unit_test(test_automatic_codecs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison),          cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_all_methods),         cmocka_unit_test(test_codecs),
+                                       cmocka_unit_test(test_automatic_codecs),    cmocka_unit_test(test_cluster),
+                                       cmocka_unit_test(test_batches_and_refusals)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
