@@ -146,10 +146,14 @@ static void against_brute_force(void **state) {
     assert_true(better > 8 && equal > 40 && infeasible > 20);
 }
 
-static int find_backward(const struct periodic_operation *operations, int count, int stage) {
+static int find_operation(const struct periodic_operation *operations, int count, enum periodic_kind kind, int stage) {
     int o = 0;
-    while (o < count && (operations[o].kind != PERIODIC_BACKWARD || operations[o].stage != stage)) o++;
+    while (o < count && (operations[o].kind != kind || operations[o].stage != stage)) o++;
     return o;
+}
+
+static int find_backward(const struct periodic_operation *operations, int count, int stage) {
+    return find_operation(operations, count, PERIODIC_BACKWARD, stage);
 }
 
 /* The periodic scheduler finds what 1F1B* has, at the same period, and nothing below the bound; the verifier agrees. */
@@ -233,7 +237,8 @@ static void verifier(void **state) {
             int stage = (int)random_below(test_key(50000 + number), 0, (uint64_t)it.count);
             int o = find_backward(it.operations, it.operation_count, stage);
             int64_t kept = it.operations[o].start_ns;
-            it.operations[o].start_ns = 0;
+            const int forward = find_operation(it.operations, it.operation_count, PERIODIC_FORWARD, stage);
+            it.operations[o].start_ns = it.operations[forward].start_ns + it.operations[forward].length_ns - 1;
             assert_false(is_valid(&it, data));
             it.operations[o].start_ns = kept;
             it.operations[find_backward(it.operations, it.operation_count, 0)].start_ns += 1000 * it.period;
@@ -255,7 +260,7 @@ static void memory_to_the_byte(void **state) {
         make_scheduled(&it, 95000 + number);
         struct madpipe tight = it.instance.data;
         tried += it.found;
-        while (it.found) {
+        while (it.found && tight.limit_bytes > 0) {
             while (tight.limit_bytes > 0 && is_valid(&it, &tight)) tight.limit_bytes--;
             tight.limit_bytes++;
             find_schedule(&it, &tight);
