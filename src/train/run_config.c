@@ -496,6 +496,24 @@ static void merge_machines(const struct ps_cluster_options *from, struct ps_clus
 
 #undef TAKE
 
+/* A run that was planned for a cluster's file has its limits and links from there. */
+static enum ps_status check_machines(const struct ps_cluster_options *said, struct ps_error *error) {
+    const struct {
+        const char *name;
+        bool said;
+    } options[] = {{"memory_bytes", said->memory_bytes > 0}, {"bandwidth_bytes_per_s", said->bandwidth_bytes_per_s > 0},
+                   {"latency_s", said->latency_s > 0},       {"no_overlap", said->no_overlap},
+                   {"streaming", said->streaming},           {"cores", said->cores > 0}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].said)
+            return error_set(
+                error, PS_USAGE,
+                "`%s`: the cluster that the run was planned for says it; give another by `cluster`, or `workers` for "
+                "ones that are alike",
+                options[i].name);
+    return PS_OK;
+}
+
 /* A new plan is for what the old one was for, but for what is requested; it keeps to its schedule, policy and micro-batches, so
  * that a schedule that flushes gives the same numbers. */
 static void merge_planning(const struct ps_train_options *requested, int processes, const struct ps_plan_info *plan,
@@ -621,6 +639,7 @@ static enum ps_status merge(const struct ps_train_options *requested, int proces
         return PS_OK;
     }
     merge_planning(requested, processes, &info, &resumption->request);
+    if (options->cluster && !requested->cluster) TRY(check_machines(requested->machines, error));
     return make_network(resumption, error);
 }
 
