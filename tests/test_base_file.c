@@ -105,7 +105,8 @@ static void creates_whole_files(void **state) {
     assert_holds(path, "0123456789");
 }
 
-/* The status with which a process ends that is no user's of this machine, and whose standard output is `path`: 0 if it writes there. */
+/* The status with which a process ends that is no user's of this machine, and whose standard output is `path`: 0 if it writes
+ * there. */
 static int stranger_writes(const char *path, int flags) {
     int status;
     const pid_t child = fork();
@@ -254,6 +255,17 @@ static void unpacks(void **state) {
     free(wanted);
 }
 
+/* Linux opens a process's memory as a file of which address 0 cannot be read, as a disk does of a damaged sector. */
+static void unreadable(void **state) {
+    char path[4096], *data;
+    size_t size;
+    (void)state;
+    assert_int_equal(symlink("/proc/self/mem", file_join(path, test_directory, "memory")), 0);
+    assert_status(file_read(path, 100, &data, &size, &test_error), PS_IO, "memory: cannot read: Input/output error");
+    assert_int_equal(symlink("/proc/self/mem", file_join(path, test_directory, "memory.gz")), 0);
+    assert_status(file_read(path, 100, &data, &size, &test_error), PS_IO, "memory.gz: cannot read: Input/output error");
+}
+
 static void directories(void **state) {
     (void)state;
     char path[4096], file[4096];
@@ -329,6 +341,7 @@ int main(void) {
         cmocka_unit_test(reads_within_limits),
         cmocka_unit_test(reads_regular_files),
         cmocka_unit_test(unpacks),
+        cmocka_unit_test(unreadable),
         cmocka_unit_test(directories),
         cmocka_unit_test(writes_whole_texts),
         cmocka_unit_test(joins),
