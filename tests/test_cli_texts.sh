@@ -112,6 +112,26 @@ shown export --run run -o weights.safetensors --json
 shown evaluate --run run --data synthetic:images,samples=4 --device referense
 shown predict --run run --data synthetic:images,samples=4 --tokens 3 --prompt x
 
+begins "what a run keeps of its options"
+# kept NAME ARGUMENT...: trains, and shows the configuration that stays.
+kept() {
+    name=$1
+    shift
+    "$PENSTOCK" train "$@" --out "$name" -q >out 2>err || complain "$name: $(cat err)"
+    sed "s/^  \"penstock\": .*/  \"penstock\": VERSION,/; s/^  \"cores\": .*/  \"cores\": OF THIS MACHINE,/" "$name/config.json" >>texts
+    echo >>texts
+}
+kept adam --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,size=12,classes=3 \
+    --valid synthetic:images,samples=6,size=12,classes=3 --batch 12 --epochs 2 --evaluate-every 1 --optimizer adam --lr 0.125 \
+    --weight-decay 0.0625 --betas 0.75,0.875 --decay-exclude norms --groups 'fc1.*:lr=0.25' --clip 8 --label-smoothing 0.125 \
+    --eps 0.5 --lr-schedule poly:2 --lr-per-epoch --warmup 1 --transport threads --device reference --threads 2 --seed 7 \
+    --checkpoint-every 1 --checkpoint-minutes 12.5 --keep-checkpoints 3 --keep best --best-by accuracy --patience 9 --workers 2 \
+    --method uniform --schedule 1f1b-async --weights pipeoptim --micro-batch 6 --micro-batches 2 --recompute --paper-prediction \
+    --memory 1GiB --bandwidth 64MiB/s --latency 31250us --wire bf16 --emulate --no-cache
+kept sgdm --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,size=12,classes=3 --batch 12 --steps 1 \
+    --optimizer sgdm --momentum 0.75 --dampening 0.125 --lr 0.25 --transport serial --device reference --workers 2 --method data-parallel --replicate \
+    --bandwidth 64MiB/s --streaming --no-cache
+
 begins "numbers beyond their bounds"
 # COMMAND OPTION VALUE...
 while read -r command option values; do
