@@ -127,10 +127,10 @@ kept adam --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,s
     --eps 0.5 --lr-schedule poly:2 --lr-per-epoch --warmup 1 --transport threads --device reference --threads 2 --seed 7 \
     --checkpoint-every 1 --checkpoint-minutes 12.5 --keep-checkpoints 3 --keep best --best-by accuracy --patience 9 --workers 2 \
     --method uniform --schedule 1f1b-async --weights pipeoptim --micro-batch 6 --micro-batches 2 --recompute --paper-prediction \
-    --memory 1GiB --bandwidth 64MiB/s --latency 31250us --wire bf16 --emulate --no-cache
+    --memory 1GiB --bandwidth 64MiB/s --latency 7812500ns --wire bf16 --emulate --no-cache
 kept sgdm --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,size=12,classes=3 --batch 12 --steps 1 \
-    --optimizer sgdm --momentum 0.75 --dampening 0.125 --lr 0.25 --transport serial --device reference --workers 2 --method data-parallel --replicate \
-    --bandwidth 64MiB/s --streaming --no-cache
+    --optimizer sgdm --momentum 0.75 --dampening 0.125 --lr 0.25 --transport serial --device reference --workers 2 --method data-parallel \
+    --replicate --bandwidth 64MiB/s --streaming --no-cache
 
 begins "numbers beyond their bounds"
 # COMMAND OPTION VALUE...
