@@ -339,6 +339,64 @@ static void test_wrong_frames(void **state) {
     }
 }
 
+/* ------------------------------------------------------------------ what ends a run */
+
+static int end_failed(int status) {
+    struct processes *processes;
+    struct ps_error error;
+    if (processes_join(&launched, &processes, &error) != PS_OK) return 1;
+    error_set(&error, (enum ps_status)status, "no room for layer 3");
+    snprintf(error.hint, sizeof error.hint, "give it more");
+    return processes_leave(processes, (enum ps_status)status, &error) == (enum ps_status)status ? 0 : 2;
+}
+
+/* Why one rank failed is what the others end with, to the word. */
+static void test_failures(void **state) {
+    static const enum ps_status statuses[] = {PS_IO, PS_OUT_OF_MEMORY, PS_STOPPED};
+    (void)state;
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        struct processes *processes;
+        struct process_loss loss;
+        pid_t child = play_rank(end_failed, (int)statuses[i]);
+        double until = clock_now() + 20;
+        assert_ok(processes_join(&launched, &processes, &test_error));
+        while (processes_check(processes, NULL) == PS_OK && clock_now() < until) clock_sleep(0.002);
+        assert_false(processes_lost(processes, &loss));
+        assert_status(processes_leave(processes, processes_check(processes, &test_error), &test_error), statuses[i],
+                      "no room for layer 3\ngive it more");
+        assert_ended(child);
+    }
+}
+
+static int report_loss(int kind) {
+    struct processes *processes;
+    struct ps_error error;
+    const struct process_loss loss = {.rank = 0, .kind = (enum loss_kind)kind};
+    if (processes_join(&launched, &processes, &error) != PS_OK) return 1;
+    processes_lose(processes, &loss);
+    return processes_leave(processes, processes_check(processes, &error), &error) == PS_WORKER_LOST ? 0 : 2;
+}
+
+/* So is which rank was lost, and how. */
+static void test_losses(void **state) {
+    static const char *const texts[] = {
+        [LOSS_ENDED] = "ended before the run did", [LOSS_SILENT] = "does not answer", [LOSS_STALLED] = "makes no progress"};
+    (void)state;
+    for (int kind = 0; kind <= LOSS_STALLED; kind++) {
+        struct processes *processes;
+        struct process_loss loss;
+        pid_t child = play_rank(report_loss, kind);
+        double until = clock_now() + 20;
+        assert_ok(processes_join(&launched, &processes, &test_error));
+        while (processes_check(processes, NULL) == PS_OK && clock_now() < until) clock_sleep(0.002);
+        assert_true(processes_lost(processes, &loss));
+        assert_true(loss.rank == 0 && (int)loss.kind == kind);
+        assert_status(processes_check(processes, &test_error), PS_WORKER_LOST, texts[kind]);
+        assert_status(processes_leave(processes, PS_WORKER_LOST, &test_error), PS_WORKER_LOST, "");
+        assert_ended(child);
+    }
+}
+
 /* ------------------------------------------------------------------- segments */
 
 enum { SEGMENTS = 3 };
@@ -386,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_proof),          cmocka_unit_test(test_tags),          cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_forger),         cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor),
         cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_failures),       cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
