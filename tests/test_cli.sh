@@ -511,6 +511,20 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     grep '^\(training\|profiling\|planning\) .*[0-9]/[0-9]' shown | grep -E '^.{40}' && complain "progress takes the 40 columns, or more"
 fi
 
+begins "how long it still takes"
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    total=1500000
+    script -qec "stty cols 80; timeout -s INT 2 '$PENSTOCK' train --model lenet5,input=12 --data synthetic:images,size=12 --batch 4 \
+        --device reference --workers 1 --steps $total" typescript >out 2>&1
+    # "training   0% (725/1500000)  0:01, 51:43 left  epoch 1, ...": no less than by the steps and seconds so far
+    tr '\r' '\n' <typescript | sed -n "s/.*training *0% (\([0-9]*\)\/$total)  0:\([0-9]*\), \([0-9:]*\) left.*/\1 \2 \3/p" >shown
+    awk -v total=$total '
+        { n = split($3, part, ":"); minutes = (n > 2 ? 60 * part[1] : 0) + part[n - 1]; unlike += part[n - 1] != part[n] }
+        minutes + 1 < $2 * (total - $1) / $1 / 60 { print "wrong: " $0 }
+        END { if (!unlike) print "no time, or minutes that are always the seconds" }' shown >wrong
+    [ -s wrong ] && complain "time left: $(cat wrong)"
+fi
+
 begins "where the results go"
 "$PENSTOCK" models >/dev/full 2>err
 [ $? -eq 5 ] || complain "a full disk is not status 5"

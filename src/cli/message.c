@@ -164,10 +164,12 @@ static void put_progress(struct reporter *reporter, const char *what, double don
         used = (size_t)snprintf(line, sizeof line, "%s %3.0f%% (%.0f/%.0f)", what, 100 * done / total, floor(done), total);
     else
         used = (size_t)snprintf(line, sizeof line, "%s %.0f", what, floor(done));
-    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s  %s", *detail != '\0' ? "  " : "", detail,
-                             duration_text(seconds, elapsed));
+    /* A narrow terminal shows the time rather than the detail. */
+    used += (size_t)snprintf(line + used, sizeof line - used, "  %s", duration_text(seconds, elapsed));
     if (total > 0 && since > 0 && used < sizeof line)
-        snprintf(line + used, sizeof line - used, ", %s left", duration_text(seconds * (total - done) / since, left));
+        used += (size_t)snprintf(line + used, sizeof line - used, ", %s left",
+                                 duration_text(seconds * (total - done) / since, left));
+    if (*detail != '\0' && used < sizeof line) snprintf(line + used, sizeof line - used, "  %s", detail);
     if (reporter->terminal)
         fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, line);
     else
