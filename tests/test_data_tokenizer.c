@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "data/dataset.h"
 #include "data/pairs.h"
+#include "data/text_steps.h"
 #include "data/tokenizer.h"
 #include "data/vocabulary.h"
 #include "support.h"
@@ -604,12 +605,26 @@ static void test_two_inputs(void **state) {
                   "give labels of classes, but the network's loss reads");
 }
 
+/* Characters with the property White_Space, of Unicode's PropList.txt, and no others. */
+static void test_white_space(void **state) {
+    static const int32_t ranges[][2] = {{0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
+                                        {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                        {0x205f, 0x205f}, {0x3000, 0x3000}};
+    (void)state;
+    for (int32_t c = 0; c < 0x110000; c++) {
+        bool blank = false;
+        for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) blank |= c >= ranges[r][0] && c <= ranges[r][1];
+        if (character_is_blank(c) != blank) fail_msg("U+%04X", (unsigned)c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_white_space),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

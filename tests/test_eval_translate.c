@@ -259,13 +259,13 @@ static void test_state(void **state) {
     close_network(&n);
 }
 
-/* With weights of which sentences differ, in their words and in their lengths, and a beam finds others than the first choice.
- */
+/* With weights of which sentences differ, in their words and in their lengths, and a beam finds others than the first choice:
+ * with the last ones such that its words are not among the most probable ones at their positions. */
 static void test_searches(void **state) {
-    static const uint64_t weights[] = {10, 16};
+    static const uint64_t weights[] = {10, 16, 37};
     struct network n;
     (void)state;
-    for (int w = 0; w < 2; w++) {
+    for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
         open_network(&n, "cpu", weights[w]);
         check_translations(&n, 1);
         check_translations(&n, ROWS);

@@ -65,7 +65,7 @@ static int want_axis(struct wanted *w, const int *order, int count, int axis) {
 
 /* As want_axis has put them, with the axis' own pieces of the output. */
 static enum ps_status note_axis(struct emitting *e, int node, const struct wanted *w, int axis) {
-    struct piece pieces[3 * ATOMS_MAX];
+    struct piece pieces[2 * ATOMS_MAX]; /* less than all other atoms, and those of the axis */
     int count = 0;
     bool done = false;
     for (int i = 0; i < w->count; i++) {
