@@ -156,6 +156,8 @@ static void programs_that_cannot_be(void **state) {
     plan = sample_plan("1f1b-async", "latest");
     assert_ok(plan_stage_workers(plan, 1, pair, 2, turned, 1, &test_error));
     not_lowered(plan, "stages[1].backward: 1 workers, but 2 in forward");
+    assert_ok(plan_stage_workers(plan, 1, turned, 1, pair, 2, &test_error));
+    not_lowered(plan, "stages[1].backward: 2 workers, but 1 in forward");
     assert_ok(plan_stage_workers(plan, 1, pair, 2, turned, 2, &test_error));
     not_lowered(plan, "stages[1].backward: worker 1 is not the forward's worker 0; replicas run both");
     assert_ok(plan_stage_workers(plan, 1, pair + 1, 1, pair, 1, &test_error));
