@@ -26,7 +26,11 @@ static void *allocate_or_fail(size_t size) {
 
 static const char costs[] = "name,forward_s,backward_s,parameter_bytes,output_bytes\n"
                             "one,1.5e-3,0.0031,1000,64\ntwo,0.25e-2,4.125e-3,2000,128\nthree,.0015,1e-3,500,64\n";
-static struct ps_profile *profile;
+static const char graph[] =
+    "node1 -- Conv2d(3) -- forward_compute_time=1, backward_compute_time=2, activation_size=4, parameter_size=4\n"
+    "node2 -- Linear(3) -- forward_compute_time=1, backward_compute_time=2, activation_size=4, parameter_size=4\n\tnode1 -- "
+    "node2\n";
+static struct ps_profile *profile, *graph_profile;
 static struct ps_cluster *cluster;
 static struct ps_plan *plan;
 static struct ps_programs *programs;
@@ -35,6 +39,7 @@ static struct ps_network *network;
 
 static char *of_network(void) { return ps_network_json(network); }
 static char *of_profile(void) { return ps_profile_json(profile); }
+static char *of_graph(void) { return ps_profile_json(graph_profile); }
 static char *of_profile_table(void) { return ps_profile_table(profile); }
 static char *of_cluster(void) { return ps_cluster_json(cluster); }
 static char *of_cluster_table(void) { return ps_cluster_table(cluster); }
@@ -77,8 +82,8 @@ static char *of_parsed(void) {
 }
 
 static char *(*const makers[])(void) = {
-    of_network,  of_profile,        of_profile_table, of_cluster,          of_cluster_table, of_plan,   of_plan_table,
-    of_programs, of_programs_table, of_simulation,    of_simulation_table, of_report,        of_header, of_parsed};
+    of_network,  of_graph,          of_profile,    of_profile_table,    of_cluster, of_cluster_table, of_plan,  of_plan_table,
+    of_programs, of_programs_table, of_simulation, of_simulation_table, of_report,  of_header,        of_parsed};
 
 static int setup(void **state) {
     test_directory_set_up(state);
@@ -88,6 +93,9 @@ static int setup(void **state) {
     const struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 2, .bandwidth_bytes_per_s = 1e6};
     const struct ps_plan_options planning = {.struct_size = sizeof planning};
     assert_ok(ps_profile_read(path, &profile, &test_error));
+    file_join(path, test_directory, "graph.txt");
+    test_file_write(path, graph, sizeof graph - 1);
+    assert_ok(ps_profile_read(path, &graph_profile, &test_error));
     assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
     assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
     assert_ok(ps_programs_lower(plan, profile, 2, &programs, &test_error));
@@ -102,6 +110,7 @@ static int teardown(void **state) {
     ps_programs_destroy(programs);
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
+    ps_profile_destroy(graph_profile);
     ps_profile_destroy(profile);
     return test_directory_tear_down(state);
 }
