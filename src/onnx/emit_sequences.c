@@ -158,7 +158,7 @@ enum ps_status emit_attention(struct emitting *e) {
     if (s->number == 1) return emit_packed(e);
     struct view leads[5], *views[5];
     struct making made;
-    struct piece pieces[ATOMS_MAX];
+    struct piece pieces[3 * ATOMS_MAX]; /* leads are split further than the output is */
     int lead[ATOMS_MAX], lead_count = 0, nodes[4], node, used = 0, key_atoms;
     const int count = s->input_count, rank = s->output.rank;
     int64_t heads = 1, key_heads = 1;
