@@ -124,8 +124,8 @@ static enum ps_status take_word(struct reading *reading, const char *word, struc
 
 static enum ps_status read_options(struct reading *reading, int argc, char **argv, bool *help, struct ps_error *error) {
     struct option names[ROWS_MAX + 1] = {0};
-    char letters[2 * ROWS_MAX + 3] =
-        "+:"; /* stop at the first word that is no option; tell a missing value apart, and print nothing */
+    /* Stop at the first word that is no option; tell a missing value apart, and print nothing. */
+    char letters[2 * ROWS_MAX + 3] = "+:";
     size_t length = 2;
     for (int i = 0; i < reading->count; i++) {
         const struct argument *row = reading->row[i];

@@ -594,7 +594,6 @@ struct shape graph_target(const struct graph *graph) {
     const struct node *end = &graph->nodes[graph->node_count - 1];
     struct shape target = {.rank = 1, .type = TYPE_I32, .dim = {1}};
     if (end->flags & OPERATOR_LOSS) operator_get(end->id)->target(&graph->nodes[end->inputs[0]].shape, &target);
-    if (target.type == TYPE_BF16) target.type = TYPE_F32; /* numbers of data, whatever the precision of what is compared */
     return target;
 }
 

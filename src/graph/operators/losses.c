@@ -17,7 +17,11 @@ static enum ps_status infer(struct operation *op) {
     return PS_OK;
 }
 
-static void target(const struct shape *input, struct shape *target) { *target = *input; }
+/* Numbers of data, which are f32 whatever the precision of what they are compared with. */
+static void target(const struct shape *input, struct shape *target) {
+    *target = *input;
+    if (target->type == TYPE_BF16) target->type = TYPE_F32;
+}
 
 static double flops(const struct operation *op) { return 3.0 * (double)shape_elements(&op->output); }
 
