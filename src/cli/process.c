@@ -144,8 +144,9 @@ void stop_on_signals(void) {
  */
 
 #define GUARD_NAME "penstock-guard"
-/* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. */
-enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 3, BESIDE_MS = 1000, LAUNCHER_MS = 10000 };
+/* The other ranks detect a loss at once, and one of them ends the run; if none does within STAY_S, none is left. Ranks above 0
+ * let rank 0 say so first and end them, which on a busy machine may take some seconds more than there. */
+enum { STAY_S = 15, POLL_MS = 200, STOPPED_MAX_MS = 5000, OTHERS_S = 8, UNMET_S = 3, BESIDE_MS = 1000, LAUNCHER_MS = 10000 };
 
 /* How long the ranks may take to meet, of which some read data before, and to leave, to which all have agreed. 0: any time. */
 static const int phase_limits_ms[] = {
@@ -366,7 +367,7 @@ static _Noreturn void end_unmet(void) {
     if (launch_find().rank == 0)
         message_print(&error);
     else
-        sleep(OTHERS_S);
+        sleep(UNMET_S);
     _exit(PS_USAGE);
 }
 
