@@ -131,6 +131,19 @@ static const struct {
      "6",
      {"p Gemm x w b alpha=~0.5 beta=~3.0",
       "m MatMul x w; n Constant value_float=~0.5; k Constant value_float=~3.0; h Mul m n; c Mul b k; p Add h c"}},
+    {"what is repeated, cut where its elements do not end",
+     {"w 4,4"},
+     "6",
+     {"e Unsqueeze x i:2; f Expand e i:3,6,2; r Reshape f i:3,4,3; s ReduceSum r i:2 keepdims=0; p MatMul s w",
+      "g Gather x i:0,0,1,1,2,2,3,3,4,4,5,5 axis=1; r Reshape g i:3,4,3; s ReduceSum r i:2 keepdims=0; p MatMul s w"}},
+    {"what is turned, cut where its elements do not end",
+     {"w 3,4"},
+     "4,6",
+     {"t Transpose x perm=[0,2,1]; r Reshape t i:3,8,3; s ReduceMean r axes=[1] keepdims=0; p MatMul s w",
+      "f Flatten x; g Gather f i:0,6,12,18,1,7,13,19 axis=1; h Gather f i:2,8,14,20,3,9,15,21 axis=1; "
+      "j Gather f i:4,10,16,22,5,11,17,23 axis=1; c Concat g h j axis=1; r Reshape c i:3,8,3; s ReduceMean r axes=[1] "
+      "keepdims=0; "
+      "p MatMul s w"}},
     {"seven dimensions in reverse order: more than a permute has sides",
      {"w 4,128"},
      "128",

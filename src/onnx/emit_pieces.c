@@ -12,7 +12,8 @@ enum ps_status emit_copy(struct emitting *e) {
         if (!w.view.atoms[i].batch) w.order[w.count++] = i;
     wanted_end_group(&w);
     TRY(emit_arrange(e, &w, &node));
-    return emit_note_same(e, node, &w);
+    /* Wherever the pieces that were copied end, the copy may be cut anew: it was made for that. */
+    return emit_note(e, node, &(struct piece){view_elements(&e->step->output), 1}, 1);
 }
 
 enum ps_status emit_embedding(struct emitting *e) {
