@@ -54,6 +54,18 @@ static void put_random(struct bytes *graph, const char *name, const int64_t *dim
     free(tensor.data);
 }
 
+/* The weight is (features out, features in). */
+static void put_linear(struct bytes *graph, const char *input, const char *weight, const char *output) {
+    struct bytes node = {0};
+    put_text(&node, 1, input);
+    put_text(&node, 1, weight);
+    put_text(&node, 2, output);
+    put_text(&node, 4, "Gemm");
+    put_int_attribute(&node, "transB", 1);
+    put_message(graph, 1, &node);
+    free(node.data);
+}
+
 /* A truth whose byte stands in a file of its own. */
 static void put_truth(struct bytes *graph, const char *name, bool truth) {
     struct bytes tensor = {0}, entry = {0};
@@ -195,6 +207,7 @@ static void each(const char *path, uint32_t graph, uint32_t id, void (*see)(stru
 
 struct node_facts {
     int nodes, annotated, last, inputs, outputs, training;
+    char stages[32]; /* a digit for each node */
 };
 
 static void see_node(struct onnx_bytes node, void *context) {
@@ -209,8 +222,8 @@ static void see_node(struct onnx_bytes node, void *context) {
         assert_true(field.id != 9); /* what Penstock notes stays with it */
         while (field.id == 10 && next_field(&field.bytes, &inner, &broken)) {
             if (inner.id != 3) continue;
-            facts->annotated++;
-            assert_true((int)inner.number >= facts->last); /* in the file's order, which is a chain here */
+            assert_true(facts->annotated + 1 < (int)sizeof facts->stages);
+            facts->stages[facts->annotated++] = (char)('0' + inner.number);
             facts->last = (int)inner.number;
         }
     }
@@ -290,8 +303,7 @@ static void test_options(void **state) {
     assert_int_equal(facts.training, 1);
     assert_int_equal(facts.inputs, 2 + 5 + 1 + 1 + 3 + 3 + 2);
     assert_int_equal(facts.outputs, 10);
-    assert_int_equal(facts.annotated, 8);
-    assert_int_equal(facts.last, 1);
+    assert_string_equal(facts.stages, "00000001");
     assert_int_equal(count_fields(written, 0, 26), 1);
     assert_int_equal(count_fields(written, 7, 12), 2);
 }
@@ -475,6 +487,51 @@ static void test_split(void **state) {
     if (!(fabs(after - trained) <= 1e-6)) fail_msg("loss %.9g, and %.9g of what was exported", trained, after);
 }
 
+/*
+ * Images of 3 x 8 x 8 and linear layers, two of which share their weight; a third has it turned. What only rearranges is where
+ * it is read first, and what nobody reads where its inputs are.
+ */
+static void write_shared(void) {
+    struct bytes graph = {0};
+    put_random(&graph, "in", (int64_t[]){5, 192}, 2, FLOAT);
+    put_random(&graph, "square", (int64_t[]){5, 5}, 2, FLOAT);
+    put_random(&graph, "out", (int64_t[]){5, 10}, 2, FLOAT);
+    put_node(&graph, "Identity", (const char *[]){"square", NULL}, "same");
+    put_node(&graph, "Transpose", (const char *[]){"out", NULL}, "turned");
+    put_node(&graph, "Flatten", (const char *[]){"image", NULL}, "f");
+    put_linear(&graph, "f", "in", "a");
+    put_node(&graph, "Tanh", (const char *[]){"a", NULL}, "b");
+    put_node(&graph, "MatMul", (const char *[]){"b", "same", NULL}, "c");
+    put_node(&graph, "Tanh", (const char *[]){"c", NULL}, "d");
+    put_node(&graph, "MatMul", (const char *[]){"d", "same", NULL}, "e");
+    put_node(&graph, "Tanh", (const char *[]){"e", NULL}, "g");
+    put_node(&graph, "Add", (const char *[]){"e", "d", NULL}, "unread");
+    put_linear(&graph, "g", "turned", "y");
+    put_value(&graph, 11, "image", (int64_t[]){2, 3, 8, 8}, 4);
+    put_value(&graph, 12, "y", (int64_t[]){2, 10}, 2);
+    struct bytes file = model_of(&graph);
+    test_file_write(source, file.data, file.size);
+    free(file.data);
+}
+
+/* A weight that several layers share is written once, with the values that all of them had. */
+static void test_shared(void **state) {
+    (void)state;
+    char run[4096];
+    write_shared();
+    const double before = loss_of(NULL, source);
+    train(file_join(run, test_directory, "shared"), NULL);
+    struct ps_export_options options = {
+        .struct_size = sizeof options, .run = run, .format = "onnx", .path = written, .annotate_stages = true};
+    assert_ok(ps_export_run(&options, &test_error));
+    const double trained = loss_of(run, NULL);
+    assert_true(fabs(before - trained) > 1e-3);
+    assert_true(loss_of(NULL, written) == trained);
+    assert_int_equal(count_fields(written, 7, 5), 3);
+    struct node_facts facts = facts_of(written);
+    assert_string_equal(facts.stages, "01000001111");
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct ps_network *network;
@@ -510,6 +567,7 @@ int main(void) {
         cmocka_unit_test(test_export),   cmocka_unit_test(test_options),       cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_said),
         cmocka_unit_test(test_halves),   cmocka_unit_test(test_split),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
