@@ -120,7 +120,7 @@ static inline void put_whole(struct bytes *graph, const char *name, const int64_
     free(tensor.data);
 }
 
-/* Value: 1, a whole number; [1,2], a list of them; ~1.5, a number; 'x', a text. */
+/* Value: 1, a whole number; [1,2], a list of them; ~1.5, a number; ~1.5,2, a list of them; 'x', a text. */
 static inline void put_attribute(struct bytes *node, const char *name, const char *value) {
     struct bytes attribute = {0};
     int64_t numbers[16];
@@ -128,6 +128,13 @@ static inline void put_attribute(struct bytes *node, const char *name, const cha
     if (*value == '\'') {
         put_bytes(&attribute, 4, value + 1, strlen(value) - 2);
         put_number(&attribute, 20, 3);
+    } else if (*value == '~' && strchr(value, ',') != NULL) {
+        for (char *rest = (char *)value; *rest == '~' || *rest == ',';) {
+            const float number = strtof(rest + 1, &rest);
+            put_varint(&attribute, 7 << 3 | 5);
+            put(&attribute, &number, sizeof number);
+        }
+        put_number(&attribute, 20, 6);
     } else if (*value == '~') {
         const float number = strtof(value + 1, NULL);
         put_varint(&attribute, 2 << 3 | 5);

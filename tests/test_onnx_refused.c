@@ -270,6 +270,89 @@ static void test_refused(void **state) {
     }
 }
 
+/* The attributes that operators may have; all others may say something else than what would be computed. */
+static const struct {
+    const char *operators, *attributes;
+} attributes[] = {
+    {"Abs Acos Acosh Add And Asin Asinh Atan Atanh Ceil Clip Cos Cosh Div Equal Erf Exp Expand Floor GlobalAveragePool "
+     "GlobalMaxPool Greater GreaterOrEqual HardSwish Identity IsNaN Less LessOrEqual Log MatMul Max Mean Min Mish Mul Neg Not "
+     "Or PRelu Pow Range Reciprocal Relu Round SequenceAt Sigmoid Sign Sin Sinh Size Slice Softplus Softsign Sqrt Squeeze Sub "
+     "Sum Tan Tanh Tile Unsqueeze Where Xor",
+     "none"},
+    {"Attention", "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision"},
+    {"AveragePool", "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"BatchNormalization", "epsilon momentum training_mode"},
+    {"Cast", "round_mode saturate to"},
+    {"CastLike", "round_mode saturate"},
+    {"Celu Elu LeakyRelu Swish ThresholdedRelu", "alpha"},
+    {"Concat Flatten Gather GatherElements LogSoftmax Softmax", "axis"},
+    {"Constant", "value value_float value_floats value_int value_ints"},
+    {"ConstantOfShape", "value"},
+    {"Conv", "auto_pad dilations group kernel_shape pads strides"},
+    {"ConvTranspose", "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
+    {"CumSum", "exclusive reverse"},
+    {"DepthToSpace", "blocksize mode"},
+    {"Dropout", "seed"},
+    {"Einsum", "equation"},
+    {"GRU", "direction hidden_size layout linear_before_reset"},
+    {"GatherND", "batch_dims"},
+    {"Gelu", "approximate"},
+    {"Gemm", "alpha beta transA transB"},
+    {"GroupNormalization", "epsilon num_groups stash_type"},
+    {"HardSigmoid", "alpha beta"},
+    {"InstanceNormalization", "epsilon"},
+    {"LRN", "alpha beta bias size"},
+    {"LSTM", "direction hidden_size input_forget layout"},
+    {"LayerNormalization RMSNormalization", "axis epsilon stash_type"},
+    {"MaxPool", "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"Mod", "fmod"},
+    {"Pad", "mode"},
+    {"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+     "axes keepdims noop_with_empty_axes"},
+    {"Reshape", "allowzero"},
+    {"Resize", "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
+               "keep_aspect_ratio_policy mode nearest_mode"},
+    {"ScatterND", "reduction"},
+    {"Selu", "alpha gamma"},
+    {"Shape", "end start"},
+    {"SpaceToDepth", "blocksize"},
+    {"Split", "axis num_outputs"},
+    {"SplitToSequence", "axis keepdims"},
+    {"Transpose", "perm"},
+    {"Trilu", "upper"},
+};
+
+static void test_attributes(void **state) {
+    (void)state;
+    static const char *const unknown[] = {"zoom", "scale_", "a", "_", ""};
+    char all[1024], said[400], *rest;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        snprintf(all, sizeof all, "%s", attributes[i].operators);
+        for (char *op = strtok_r(all, " ", &rest); op; op = strtok_r(NULL, " ", &rest))
+            for (size_t u = 0; u < sizeof unknown / sizeof *unknown; u++) {
+                struct bytes graph = {0}, node = {0}, file;
+                struct ps_network *network = NULL;
+                put_text(&node, 1, "a");
+                put_text(&node, 2, "n");
+                put_text(&node, 3, "n");
+                put_text(&node, 4, op);
+                put_attribute(&node, unknown[u], "1");
+                put_message(&graph, 1, &node);
+                put_value(&graph, 11, "a", (int64_t[]){2, 6}, 2);
+                put_value(&graph, 12, "n", (int64_t[]){2, 6}, 2);
+                file = model_of_opset(&graph, 26);
+                memset(&test_error, 0, sizeof test_error);
+                const enum ps_status status = onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error);
+                free(file.data);
+                free(node.data);
+                snprintf(said, sizeof said, "model.onnx: node 'n' (%s): its attribute '%s' is not known; known are: %s", op,
+                         unknown[u], attributes[i].attributes);
+                assert_int_equal(status, PS_BAD_INPUT);
+                assert_string_equal(test_error.message, said);
+            }
+    }
+}
+
 /* The oldest and newest operator sets that are read, of all operators and of one. */
 static void test_opsets(void **state) {
     (void)state;
@@ -325,7 +408,7 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_opsets),
-                                       cmocka_unit_test(test_other_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_attributes),
+                                       cmocka_unit_test(test_opsets), cmocka_unit_test(test_other_files)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -276,6 +276,7 @@ static void test_export(void **state) {
     assert_true(loss_of(NULL, written) == trained);
     assert_int_equal(count_fields(written, 7, 5), 10);
     assert_int_equal(count_fields(written, 7, 12), 1);
+    assert_int_equal(count_fields(written, 0, 26), 0);
     struct node_facts facts = facts_of(written);
     assert_int_equal(facts.nodes, 8);
     assert_int_equal(facts.annotated + facts.training, 0);
@@ -445,10 +446,22 @@ static void test_halves(void **state) {
     static const struct {
         float value;
         uint16_t half;
-    } cases[] = {{1, 0x3c00},          {1 + 0x1p-11f, 0x3c00}, {1 + 0x1.8p-10f, 0x3c02}, {-65504, 0xfbff},
-                 {65519, 0x7bff},      {65520, 0x7c00},        {0x1p-24f, 0x0001},       {0x1p-25f, 0x0000},
-                 {0x1.8p-25f, 0x0001}, {0x1.ff8p-15f, 0x03ff}, {0x1.ffcp-15f, 0x0400},   {-0.0f, 0x8000},
-                 {INFINITY, 0x7c00},   {0x1.234p-3f, 0x308d}};
+    } cases[] = {{1, 0x3c00},
+                 {1 + 0x1p-11f, 0x3c00},
+                 {1 + 0x1.8p-10f, 0x3c02},
+                 {-65504, 0xfbff},
+                 {65519, 0x7bff},
+                 {65520, 0x7c00},
+                 {0x1p-24f, 0x0001},
+                 {0x1p-25f, 0x0000},
+                 {0x1.8p-25f, 0x0001},
+                 {0x1.ff8p-15f, 0x03ff},
+                 {0x1.ffcp-15f, 0x0400},
+                 {-0.0f, 0x8000},
+                 {INFINITY, 0x7c00},
+                 {0x1.234p-3f, 0x308d},
+                 {NAN, 0x7e00},
+                 {-0x1p-24f, 0x8001}};
     enum { CASES = sizeof cases / sizeof *cases };
     struct ps_network *network;
     float values[60];
