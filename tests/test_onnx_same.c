@@ -457,6 +457,99 @@ static const struct same values[] = {
       "w Softmax a axis=-1; t MatMul w k; y ReduceSum t i:1 keepdims=0; p MatMul y o"}},
 };
 
+/* The sums of a recurrent layer of two states: biases of the input and of the state, and what the inputs of two positions give.
+ */
+#define PRODUCT(out, x, w) out "1 Unsqueeze " x " i:1; " out "2 Mul " w " " out "1; " out " ReduceSum " out "2 i:2 keepdims=0; "
+#define GATES(all, both)                                                                                                       \
+    "b1 Slice b i:0 i:" all " i:1; b2 Slice b i:" all " i:" both " i:1; xa Slice x i:0 i:1 i:1; xb Squeeze xa i:1; " PRODUCT(  \
+        "xc", "xb", "w") "u Add xc b1; xd Slice x i:1 i:2 i:1; xe Squeeze xd i:1; " PRODUCT("xf", "xe", "w") "v Add xf b1; "
+/* A position's new state `h` from its sums `u` and the state `g`: the reset multiplies the state, or what is made of it. */
+#define GATE(out, of, function, sum, from, to) of "0 Slice " sum " i:" from " i:" to " i:1; " out " " function " " of "0; "
+#define GRU_GATES(h, u, g)                                                                                                     \
+    PRODUCT(h "m", g, "r")                                                                                                     \
+    h "n Add " h "m b2; " h "s Add " u " " h "n; " GATE(h "z", h "a", "Sigmoid", h "s", "0", "2")                              \
+        GATE(h "r", h "b", "Sigmoid", h "s", "2", "4") h "u Slice " u " i:4 i:6 i:1; "
+#define GRU_END(h, g)                                                                                                          \
+    h "f Add " h "u " h "t; " h "h Tanh " h "f; " h "d Sub " g " " h "h; " h "e Mul " h "z " h "d; " h " Add " h "h " h "e; "
+#define GRU_BEFORE(h, u, g)                                                                                                    \
+    GRU_GATES(h, u, g)                                                                                                         \
+    h "p Mul " h "r " g "; " PRODUCT(h "q", h "p", "r") h "o Add " h "q b2; " h "t Slice " h "o i:4 i:6 i:1; " GRU_END(h, g)
+#define GRU_AFTER(h, u, g) GRU_GATES(h, u, g) h "p Slice " h "n i:4 i:6 i:1; " h "t Mul " h "r " h "p; " GRU_END(h, g)
+#define LSTM(h, k, u, g, c)                                                                                                    \
+    PRODUCT(h "m", g, "r")                                                                                                     \
+    h "n Add " h "m b2; " h "s Add " u " " h "n; " GATE(h "i", h "a", "Sigmoid", h "s", "0", "2")                              \
+        GATE(h "o", h "b", "Sigmoid", h "s", "2", "4") GATE(h "f", h "v", "Sigmoid", h "s", "4", "6")                          \
+            GATE(h "c", h "w", "Tanh", h "s", "6", "8") h "x Mul " h "i " h "c; " h "y Mul " h "f " c "; " k " Add " h "x " h  \
+                                                          "y; " h "t Tanh " k "; " h " Mul " h "o " h "t; "
+#define HALVES                                                                                                                 \
+    "z0 ReduceSum x i:1,2 keepdims=0; z1 Sub z0 z0; z2 Constant value_floats=~0.5,0.5; z3 Unsqueeze z1 i:1; first Add z3 z2; "
+#define ZEROS                                                                                                                  \
+    "z0 ReduceSum x i:1,2 keepdims=0; z1 Sub z0 z0; z2 Constant value_floats=~0,0; z3 Unsqueeze z1 i:1; first Add z3 z2; "
+#define GIVEN "n Constant value_float=~0.5; "
+#define TWO                                                                                                                    \
+    "qa Slice q i:0 i:1 i:1; qb Squeeze qa i:1; qc Slice q i:1 i:2 i:1; qd Squeeze qc i:1; qe Concat qb qd axis=1; p MatMul "  \
+    "qe o"
+#define READ "q Squeeze y i:2; " TWO
+
+static const struct same recurrent[] = {
+    {"GRU that resets its state",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {"y GRU x w r b hidden_size=2 layout=1; " READ,
+      GATES("6", "12") ZEROS GRU_BEFORE("ha", "u", "first") GRU_BEFORE("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"GRU that resets its state, from a first one",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {GIVEN "y GRU x w r b - n hidden_size=2 layout=1; " READ,
+      GATES("6", "12") HALVES GRU_BEFORE("ha", "u", "first")
+          GRU_BEFORE("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"GRU from a first state",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {GIVEN "y GRU x w r b - n hidden_size=2 layout=1 linear_before_reset=1; " READ,
+      GATES("6", "12") HALVES GRU_AFTER("ha", "u", "first") GRU_AFTER("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"GRU",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {"y GRU x w r b hidden_size=2 layout=1 linear_before_reset=1; " READ,
+      GATES("6", "12") ZEROS GRU_AFTER("ha", "u", "first") GRU_AFTER("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"GRU from the end",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {GIVEN "y GRU x w r b - n hidden_size=2 layout=1 direction='reverse'; " READ,
+      GATES("6", "12") HALVES GRU_BEFORE("ha", "v", "first")
+          GRU_BEFORE("hb", "u", "ha") "q Concat hb ha axis=1; p MatMul q o"}},
+    {"GRU, its positions first",
+     {"w 1,6,3", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,3",
+     {"t Transpose x perm=[1,0,2]; l GRU t w r b hidden_size=2; y1 Squeeze l i:1; q Transpose y1 perm=[1,0,2]; " TWO,
+      "y GRU x w r b hidden_size=2 layout=1; " READ}},
+    {"GRU without biases",
+     {"w 1,6,3", "r 1,6,2", "o 4,4"},
+     "2,3",
+     {"y GRU x w r hidden_size=2 layout=1; " READ,
+      "z Cast i:0 to=1; zz Expand z i:1,12; y GRU x w r zz hidden_size=2 layout=1; " READ}},
+    {"LSTM from a first state",
+     {"w 1,8,3", "r 1,8,2", "b 1,16", "o 4,4"},
+     "2,3",
+     {GIVEN "y LSTM x w r b - n n hidden_size=2 layout=1; " READ,
+      GATES("8", "16") HALVES LSTM("ha", "ka", "u", "first", "first")
+          LSTM("hb", "kb", "v", "ha", "ka") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"LSTM from a first cell",
+     {"w 1,8,3", "r 1,8,2", "b 1,16", "o 4,4"},
+     "2,3",
+     {GIVEN "y LSTM x w r b - - n hidden_size=2 layout=1; " READ,
+      GATES("8", "16") ZEROS "z4 Constant value_float=~0.5; cell Add first z4; " LSTM("ha", "ka", "u", "first", "cell")
+          LSTM("hb", "kb", "v", "ha", "ka") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"LSTM",
+     {"w 1,8,3", "r 1,8,2", "b 1,16", "o 4,4"},
+     "2,3",
+     {"y LSTM x w r b hidden_size=2 layout=1; " READ, GATES("8", "16") ZEROS LSTM("ha", "ka", "u", "first", "first") LSTM(
+                                                          "hb", "kb", "v", "ha", "ka") "q Concat ha hb axis=1; p MatMul q o"}},
+};
+
+#undef READ
+
 /* `made`: the constants that are there. */
 static void put_line(struct bytes *graph, char *line, char *made) {
     struct bytes node = {0};
@@ -491,7 +584,7 @@ static void put_line(struct bytes *graph, char *line, char *made) {
 /* The network borrows the file's bytes. */
 static struct ps_network *read_case(const struct same *same, int which, struct bytes *file) {
     struct bytes graph = {0};
-    char text[1024], made[512] = "", name[16], *rest = NULL;
+    char text[2048], made[512] = "", name[16], *rest = NULL;
     int64_t dims[1 + 16];
     snprintf(text, sizeof text, "%s", same->graphs[which]);
     for (char *line = strtok_r(text, ";", &rest); line != NULL; line = strtok_r(NULL, ";", &rest)) put_line(&graph, line, made);
@@ -553,6 +646,7 @@ static void test_same(void **state) {
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare(&cases[c]);
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) compare(&values[v]);
+    for (size_t r = 0; r < sizeof recurrent / sizeof *recurrent; r++) compare(&recurrent[r]);
 }
 
 /* Small enough that each of the numbers counts in the loss. */
