@@ -202,6 +202,12 @@ static const struct {
                                  "other dimensions of 1: export with 2 or more"},
     {"a=2x3x4; k#4,3,2; Reshape a k", "its input lies in memory as no view can show it"},
     {"a=2x3x4; k#2,3,5; Expand a k", "its shape does not fit"},
+    {"a=2x3x4; k#3,2,4; Reshape a k", "it would mix the samples of a batch, or has too many dimensions"},
+    {"a=2x6; Add a zz", "model.onnx: node 'n1' (Add): no node before it makes its input 'zz'"},
+    {"a=2x3; w:1x4x3; k#0,; Squeeze w k; Transpose n1 perm=[1,0]; MatMul a n2",
+     "parameter 'w' has the shape 1x4x3, and is needed as 3x4"},
+    {"a=2x2147483648; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
+    {"a=2x1048576x524289; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
 };
 
 /* -------------------------------------------------------------------------- graphs */

@@ -24,7 +24,7 @@ enum { SAMPLES = 3, CLASSES = 4 };
 struct same {
     const char *name, *parameters[5]; /* "name 2,3" */
     const char *input;
-    const char *graphs[2];
+    const char *graphs[2]; /* "1: ..": exported with a batch of 1 */
 };
 
 /* Whose nodes stay the same from version to version. */
@@ -268,6 +268,9 @@ static const struct {
     {"a Tile i:1,2 i:2; c Identity a", "1,2,1,2"},
     {"a Reshape i:1,2 i:2,1; b Tile a i:1,2; c Flatten b axis=0; d Identity c; e Reshape d i:4; c2 Identity e", "1,1,2,2"},
     {"a Reshape i:1,2,3,4,5,6,7,8 i:2,2,2; b Slice a i:0 i:1 i:0; d Reshape b i:0,-1; c Squeeze d i:0", "1,2,3,4"},
+    {"a Slice i:1,2,3,4 i:0 i:-9; c Concat a i:1,2,3,4 axis=0", "1,2,3,4"},
+    {"t Constant value_int=5; r Reshape t i:1; c Expand r i:4", "5,5,5,5"},
+    {"f Constant value_float=~0.5; g Constant value_float=~2.5; c Range f g f", "0.5,1,1.5,2"},
     {"t Constant value_ints=[5,6]; s Constant value_float=~0.5; f Cast t to=1; r Reshape s i:1; e Concat f r r axis=0; c "
      "Identity e",
      "5,6,0.5,0.5"},
@@ -276,6 +279,12 @@ static const struct {
 #undef A
 #undef U
 #undef GRID
+
+/* Attention of q1, k1 and v1 with the mask m, in steps that nothing makes one again. */
+#define SOFTMAX                                                                                                                \
+    "q2 Reshape q1 i:3,5,2,3; q Transpose q2 perm=[0,2,1,3]; k2 Reshape k1 i:3,5,2,3; k Transpose k2 perm=[0,2,3,1]; "         \
+    "v2 Reshape v1 i:3,5,2,3; v Transpose v2 perm=[0,2,1,3]; s MatMul q k; b Add s m; e Exp b; d ReduceSum e i:3 keepdims=1; " \
+    "w Div e d; z MatMul w v; u Transpose z perm=[0,2,1,3]; t Reshape u i:3,5,6; y ReduceSum t i:1 keepdims=0; p MatMul y o"
 
 /* What one operator computes, and several. */
 static const struct same values[] = {
@@ -455,6 +464,103 @@ static const struct same values[] = {
       "k Slice x i:0 i:3 i:1; u Transpose k perm=[0,2,1]; s MatMul x u; n Constant value_float=~2; m Mul s n; e Cast "
       "i:0,1,1,0,0,1,0,0,0,0,0,0,0,0,0 to=1; l Constant value_float=~-1000; d Mul e l; r Reshape d i:5,3; a Add m r; "
       "w Softmax a axis=-1; t MatMul w k; y ReduceSum t i:1 keepdims=0; p MatMul y o"}},
+    {"a square", {"w 6,4"}, "6", {"q Mul x x; p MatMul q w", "n Neg x; m Neg n; q Mul x m; p MatMul q w"}},
+    {"a choice that is made",
+     {"w 6,4", "v 6"},
+     "6",
+     {"t Cast i:1 to=9; f Cast i:0 to=9; n Neg x; a Where t x n; b Where f x n; d Where t v x; e Where f v x; g Sum a b b d e; "
+      "p MatMul g w",
+      "g Add x v; n Neg x; h Add g n; p MatMul h w"}},
+    {"nothing around", {"w 6,4"}, "6", {"y Pad x i:0,0,0,0; p MatMul y w", "p MatMul x w"}},
+    {"a product of what is turned", {"w 6,4"}, "6", {"t Transpose x perm=[1,0]; p Gemm t w transA=1", "p MatMul x w"}},
+    {"a product of values, weighed",
+     {"w 6,4", "v 4"},
+     "6",
+     {"n Constant value_float=~2; k Mul w n; l Mul v n; p Gemm x k l alpha=~0.5 beta=~3",
+      "m MatMul x w; n Constant value_float=~6; l Mul v n; p Add m l"}},
+    {"a vector before a product",
+     {"v 6", "w 5,4"},
+     "6,5",
+     {"m MatMul v x; p MatMul m w", "u Unsqueeze v i:1; t Mul x u; m ReduceSum t i:1 keepdims=0; p MatMul m w"}},
+    {"a vector behind a product",
+     {"v 6", "w 5,4"},
+     "5,6",
+     {"m MatMul x v; p MatMul m w", "t Mul x v; m ReduceSum t i:2 keepdims=0; p MatMul m w"}},
+    {"places in a constant that is the same everywhere",
+     {"w 6,4"},
+     "6",
+     {"k Cast x to=7; z Expand i:7 i:3,6; g GatherElements z k axis=1; f Cast g to=1; q Mul x f; p MatMul q w",
+      "n Constant value_float=~7; q Mul x n; p MatMul q w"}},
+    {"layer norm, its factors left out",
+     {"w 6,4"},
+     "6",
+     {"k Cast i:1,1,1,1,1,1 to=1; z Cast i:0,0,0,0,0,0 to=1; y LayerNormalization x k z epsilon=~0.001; p MatMul y w",
+      "a ReduceMean x axes=[1]; d Sub x a; q Mul d d; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g "
+      "Sqrt f; y Div d g; "
+      "p MatMul y w"}},
+    {"layer norm with its own factors",
+     {"w 6,4", "s 6", "b 6"},
+     "6",
+     {"y LayerNormalization x s b epsilon=~0.001; p MatMul y w",
+      "a ReduceMean x axes=[1]; d Sub x a; q Mul d d; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g "
+      "Sqrt f; y Div d g; "
+      "h Mul y s; z Add h b; p MatMul z w"}},
+    {"layer norm with factors that are computed",
+     {"w 6,4", "s 6", "b 6"},
+     "6",
+     {"n Constant value_float=~2; s2 Mul s n; b2 Mul b n; y LayerNormalization x s2 b2 epsilon=~0.001; p MatMul y w",
+      "a ReduceMean x axes=[1]; d Sub x a; q Mul d d; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g "
+      "Sqrt f; y Div d g; "
+      "n Constant value_float=~2; h Mul y s; z Add h b; i Mul z n; p MatMul i w"}},
+    {"layer norm with constant factors",
+     {"w 6,4"},
+     "6",
+     {"k Cast i:1,2,3,4,5,6 to=1; z Cast i:6,5,4,3,2,1 to=1; y LayerNormalization x k z epsilon=~0.001; p MatMul y w",
+      "k Cast i:1,2,3,4,5,6 to=1; z Cast i:6,5,4,3,2,1 to=1; "
+      "a ReduceMean x axes=[1]; d Sub x a; q Mul d d; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g "
+      "Sqrt f; y Div d g; "
+      "h Mul y k; i Add h z; p MatMul i w"}},
+    {"RMS norm",
+     {"w 6,4", "s 6"},
+     "6",
+     {"y RMSNormalization x s epsilon=~0.001; p MatMul y w",
+      "q Pow x i:2; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g Sqrt f; y Div x g; "
+      "h Mul y s; p MatMul h w"}},
+    {"RMS norm of a value and itself",
+     {"w 6,4", "s 6"},
+     "6",
+     {"y RMSNormalization x s epsilon=~0.001; p MatMul y w", "i Identity x; q Mul x i; v ReduceMean q axes=[1]; e Constant "
+                                                             "value_float=~0.001; f Add v e; g Sqrt f; y Div x g; h Mul y s; "
+                                                             "p MatMul h w"}},
+    {"attention of what lies side by side, with a mask",
+     {"m 5,5", "o 6,4"},
+     "5,18",
+     {"k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; t Attention q1 k1 v1 m q_num_heads=2 "
+      "kv_num_heads=2 scale=~1; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; " SOFTMAX}},
+    {"attention of what lies side by side",
+     {"m 5,5", "o 6,4"},
+     "5,18",
+     {"k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; q2 Reshape q1 i:3,5,2,3; q Transpose q2 "
+      "perm=[0,2,1,3]; k2 Reshape k1 i:3,5,2,3; k Transpose k2 perm=[0,2,3,1]; v2 Reshape v1 i:3,5,2,3; v Transpose v2 "
+      "perm=[0,2,1,3]; s MatMul q k; b Add s m; w Softmax b axis=-1; z MatMul w v; u Transpose z perm=[0,2,1,3]; t Reshape u "
+      "i:3,5,6; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; " SOFTMAX}},
+    {"rows of a batch of 1",
+     {"w 6,6", "o 6,4"},
+     "5,6",
+     {"1: r Reshape x i:5,6; l MatMul r w; b Reshape l i:1,5,6; s ReduceSum b i:1 keepdims=0; p MatMul s o",
+      "l MatMul x w; s ReduceSum l i:1 keepdims=0; p MatMul s o"}},
+    {"heads of a batch of 1",
+     {"o 6,4"},
+     "5,6",
+     {"1: t Transpose x perm=[1,0,2]; r Reshape t i:5,2,3; h Transpose r perm=[1,0,2]; k Transpose h perm=[0,2,1]; s MatMul h "
+      "k; "
+      "z MatMul s h; u Transpose z perm=[1,0,2]; v Reshape u i:5,1,6; y Transpose v perm=[1,0,2]; g ReduceSum y i:1 "
+      "keepdims=0; "
+      "p MatMul g o",
+      "r Reshape x i:3,5,2,3; h Transpose r perm=[0,2,1,3]; k Transpose r perm=[0,2,3,1]; s MatMul h k; z MatMul s h; "
+      "u Transpose z perm=[0,2,1,3]; v Reshape u i:3,5,6; g ReduceSum v i:1 keepdims=0; p MatMul g o"}},
 };
 
 /* The sums of a recurrent layer of two states: biases of the input and of the state, and what the inputs of two positions give.
@@ -529,6 +635,17 @@ static const struct same recurrent[] = {
      "2,3",
      {"y GRU x w r hidden_size=2 layout=1; " READ,
       "z Cast i:0 to=1; zz Expand z i:1,12; y GRU x w r zz hidden_size=2 layout=1; " READ}},
+    {"GRU from a state of the data",
+     {"w 1,6,2", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,2",
+     {"n Slice x i:0 i:1 i:1; y GRU x w r b - n hidden_size=2 layout=1; " READ,
+      GATES("6", "12") GRU_BEFORE("ha", "u", "xb") GRU_BEFORE("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"GRU from a state of the data, its positions first",
+     {"w 1,6,2", "r 1,6,2", "b 1,12", "o 4,4"},
+     "2,2",
+     {"t Transpose x perm=[1,0,2]; n Slice t i:0 i:1 i:0; l GRU t w r b - n hidden_size=2; y1 Squeeze l i:1; "
+      "q Transpose y1 perm=[1,0,2]; " TWO,
+      GATES("6", "12") GRU_BEFORE("ha", "u", "xb") GRU_BEFORE("hb", "v", "ha") "q Concat ha hb axis=1; p MatMul q o"}},
     {"LSTM from a first state",
      {"w 1,8,3", "r 1,8,2", "b 1,16", "o 4,4"},
      "2,3",
@@ -587,14 +704,16 @@ static struct ps_network *read_case(const struct same *same, int which, struct b
     char text[2048], made[512] = "", name[16], *rest = NULL;
     int64_t dims[1 + 16];
     snprintf(text, sizeof text, "%s", same->graphs[which]);
-    for (char *line = strtok_r(text, ";", &rest); line != NULL; line = strtok_r(NULL, ";", &rest)) put_line(&graph, line, made);
+    const bool alone = strncmp(text, "1: ", 3) == 0;
+    for (char *line = strtok_r(text + (alone ? 3 : 0), ";", &rest); line != NULL; line = strtok_r(NULL, ";", &rest))
+        put_line(&graph, line, made);
     for (int p = 0; same->parameters[p] != NULL; p++) {
         sscanf(same->parameters[p], "%15s", name);
         put_tensor(&graph, name, dims, numbers_of(strchr(same->parameters[p], ' '), ',', dims));
     }
-    dims[0] = SAMPLES;
+    dims[0] = alone ? 1 : SAMPLES;
     put_value(&graph, 11, "x", dims, 1 + numbers_of(same->input, ',', dims + 1));
-    put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
+    put_value(&graph, 12, "p", (int64_t[]){dims[0], CLASSES}, 2);
     *file = model_of(&graph);
     struct ps_network *network = NULL;
     const enum ps_status status = onnx_parse_network("model.onnx", file->data, file->size, &network, &test_error);
