@@ -591,6 +591,10 @@ static void test_patterns(void **state) {
     assert_status(ps_network_set_precision(network, "bf15", &test_error), PS_USAGE,
                   "precision: 'bf15' is not known; did you mean 'bf16'?");
     ps_network_destroy(network);
+    assert_status(ps_network_open("lenet5,precision=float32", &network, &test_error), PS_USAGE,
+                  "precision: 'float32' is not known");
+    assert_status(ps_network_open("lenet5,precision=bfloat16,input=16", &network, &test_error), PS_USAGE,
+                  "precision: 'bfloat16' is not known\nknown: f32, bf16, mixed, auto");
 }
 
 static void test_builder_refuses(void **state) {

@@ -294,15 +294,6 @@ enum ps_status ps_network_freeze(struct ps_network *network, const char *pattern
 
 /* --------------------------------------------------------------- precision */
 
-enum ps_status network_cut_precision(const char *text, char *rest, size_t size, char precision[8], struct ps_error *error) {
-    const char *option = strstr(text, PRECISION_OPTION);
-    const char *value = option != NULL ? option + strlen(PRECISION_OPTION) : "";
-    const int length = option != NULL ? (int)(option - text) : (int)strlen(text), chosen = (int)strcspn(value, ",");
-    snprintf(precision, 8, "%.*s", chosen, value);
-    if ((size_t)snprintf(rest, size, "%.*s%s", length, text, value + chosen) < size && chosen < 8) return PS_OK;
-    return error_set(error, PS_USAGE, "model: '%.40s...' is too long", text);
-}
-
 static enum ps_status parse_precision(const char *text, enum precision *precision, struct ps_error *error) {
     const char *names[PRECISION_COUNT + 1];
     memcpy(names, precision_names, sizeof precision_names);
@@ -314,6 +305,21 @@ static enum ps_status parse_precision(const char *text, enum precision *precisio
             return PS_OK;
         }
     return error_unknown(error, PS_USAGE, "precision", text, names, PRECISION_COUNT + 1);
+}
+
+enum ps_status network_cut_precision(const char *text, char *rest, size_t size, char precision[8], struct ps_error *error) {
+    const char *option = strstr(text, PRECISION_OPTION);
+    const char *value = option != NULL ? option + strlen(PRECISION_OPTION) : "";
+    const int length = option != NULL ? (int)(option - text) : (int)strlen(text), chosen = (int)strcspn(value, ",");
+    snprintf(precision, 8, "%.*s", chosen, value);
+    if (chosen >= 8) {
+        char unknown[64];
+        enum precision none;
+        snprintf(unknown, sizeof unknown, "%.*s", chosen, value);
+        return parse_precision(unknown, &none, error);
+    }
+    if ((size_t)snprintf(rest, size, "%.*s%s", length, text, value + chosen) < size) return PS_OK;
+    return error_set(error, PS_USAGE, "model: '%.40s...' is too long", text);
 }
 
 enum ps_status ps_network_set_precision(struct ps_network *network, const char *text, struct ps_error *error) {
