@@ -207,6 +207,14 @@ static void test_refused(void **state) {
     const uint64_t hash = network->hash;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_status(ps_network_lora(network, cases[i].adapters, &test_error), PS_USAGE, cases[i].said);
+    char text[SPEC_SIZE];
+    for (int over = 0; over < 2; over++) { /* with "lora," before it, as long as can be and longer */
+        memset(text, 'f', sizeof text);
+        memcpy(text, "target=", 7);
+        text[SPEC_SIZE - 6 + over] = '\0';
+        assert_status(ps_network_lora(network, text, &test_error), PS_USAGE,
+                      over ? "lora: 'target=fffffffffffffffffffffffffffffffff...' is longer than" : "no weight");
+    }
     assert_true(network->hash == hash);
     ps_network_destroy(network);
 }

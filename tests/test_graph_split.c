@@ -235,6 +235,38 @@ static void test_refusals(void **state) {
     struct graph *split = NULL;
     assert_status(graph_split(b.graph, 0, 2, &split, &test_error), PS_USAGE, "2 groups");
     graph_destroy(b.graph);
+    /* Heads that share keys stay together. */
+    struct graph *graph = attentive();
+    int layer = 0;
+    while (strcmp(graph->nodes[graph->layers[layer].node_first].name, "shared") != 0) layer++;
+    for (int heads = 0; heads <= 6; heads++)
+        if (heads == 2 || heads == 4) {
+            assert_ok(graph_split(graph, layer, heads, &split, &test_error));
+            graph_destroy(split);
+        } else {
+            char said[128];
+            snprintf(said, sizeof said, "layer 'shared' has 6 heads: its first part may have from 2 to 4 in steps of 2, not %d",
+                     heads);
+            assert_status(graph_split(graph, layer, heads, &split, &test_error), PS_USAGE, said);
+        }
+    graph_destroy(graph);
+    /* A part's name has its channels, too. */
+    for (int over = 0; over < 2; over++) {
+        char name[64];
+        b.graph = graph_create();
+        memset(name, 'n', sizeof name);
+        name[58 + over] = '\0';
+        build_linear(&b, build_input(&b, 2, 1, 1), name, 4);
+        assert_ok(graph_finish(b.graph, &test_error));
+        const enum ps_status status = graph_split(b.graph, 0, 2, &split, &test_error);
+        if (over) {
+            assert_status(status, PS_USAGE, "': its name is too long to be split");
+        } else {
+            assert_ok(status);
+            graph_destroy(split);
+        }
+        graph_destroy(b.graph);
+    }
 }
 
 int main(void) {

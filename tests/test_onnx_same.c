@@ -526,6 +526,12 @@ static const struct same values[] = {
      {"y RMSNormalization x s epsilon=~0.001; p MatMul y w",
       "q Pow x i:2; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; g Sqrt f; y Div x g; "
       "h Mul y s; p MatMul h w"}},
+    {"RMS norm with a factor that is computed",
+     {"w 6,4", "s 6"},
+     "6",
+     {"n Constant value_float=~2; s2 Mul s n; q Pow x i:2; v ReduceMean q axes=[1]; e Constant value_float=~0.001; f Add v e; "
+      "g Sqrt f; y Div x g; h Mul y s2; p MatMul h w",
+      "y RMSNormalization x s epsilon=~0.001; n Constant value_float=~2; h Mul y n; p MatMul h w"}},
     {"RMS norm of a value and itself",
      {"w 6,4", "s 6"},
      "6",

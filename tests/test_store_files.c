@@ -384,6 +384,11 @@ static void test_choice(void **state) {
     assert_status(checkpoint_choose(run, "4", &checkpoint, &test_error), PS_BAD_INPUT, "state.json");
     test_file_write(path, before, size);
     free(before);
+    /* One that is whole, but another's. */
+    file_join(path, run, "checkpoints/000005");
+    assert_int_equal(rename(checkpoint_directory, path), 0);
+    assert_status(checkpoint_choose(run, "5", &checkpoint, &test_error), PS_BAD_INPUT, "000005: holds step 4");
+    assert_int_equal(rename(path, checkpoint_directory), 0);
 }
 
 /* Weights that are not the network's. */
@@ -426,7 +431,7 @@ static void test_weights(void **state) {
     assert_ok(ps_network_open("lenet5", &network, &test_error));
     assert_ok(weight_files_open_checkpoint(checkpoint_directory, &weights, &test_error));
     assert_status(weight_files_load(&weights, network->graph, NULL, NULL, block, block, &test_error), PS_BAD_INPUT,
-                  "is not the model's");
+                  "model-00001-of-00002.safetensors: tensor 'hidden.weight' is not the model's");
     weight_files_close(&weights);
     ps_network_destroy(network);
 }
