@@ -9,10 +9,12 @@
 #include "base/text.h"
 #include "chain.h"
 #include "graph/network.h"
+#include "graph/values.h"
 #include "onnx/onnx.h"
 #include "onnx_support.h"
 
 enum { SAMPLES = 3, CLASSES = 4 };
+enum { FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16 }; /* ONNX's numbers */
 
 /* Scores of the positions among each other; a condition that some meet, the first one always, as a number and as what is left
  * to 1; and the weighed mean. */
@@ -873,9 +875,70 @@ static void test_a_number_is_a_sequence(void **state) {
     free(file.data);
 }
 
+/* The bits of e/8 in a type of 16 bits. */
+static uint16_t eighths(int e, int type) {
+    const float value = (float)e / 8;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (type == BFLOAT16) return (uint16_t)(bits >> 16);
+    return e == 0 ? 0 : (uint16_t)(((bits >> 23) - 112) << 10 | (bits >> 13 & 0x3ff));
+}
+
+/* A parameter is the same numbers whatever its type is, and in whichever field they stand. */
+static void test_types(void **state) {
+    (void)state;
+    enum { FLOATS = 4, INTEGERS = 5, RAW = 9, DOUBLES = 10, COUNT = 6 * CLASSES };
+    static const struct {
+        int type, field;
+        enum array_type kept;
+    } types[] = {{FLOAT, RAW, ARRAY_F32},      {FLOAT, FLOATS, ARRAY_F32},     {DOUBLE, RAW, ARRAY_F64},
+                 {DOUBLE, DOUBLES, ARRAY_F64}, {FLOAT16, RAW, ARRAY_F16},      {FLOAT16, INTEGERS, ARRAY_F32},
+                 {BFLOAT16, RAW, ARRAY_BF16},  {BFLOAT16, INTEGERS, ARRAY_F32}};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct bytes graph = {0}, tensor = {0}, data = {0};
+        struct ps_network *network = NULL;
+        put_node(&graph, "MatMul", (const char *[]){"x", "w", NULL}, "p");
+        put_number(&tensor, 1, 6);
+        put_number(&tensor, 1, CLASSES);
+        put_number(&tensor, 2, (uint64_t)types[t].type);
+        put_text(&tensor, 8, "w");
+        for (int e = 0; e < COUNT; e++) {
+            const float single = (float)e / 8;
+            const double number = (double)e / 8;
+            const uint16_t bits = eighths(e, types[t].type);
+            if (types[t].field == INTEGERS)
+                put_varint(&data, bits);
+            else if (types[t].type == FLOAT)
+                put(&data, &single, sizeof single);
+            else if (types[t].type == DOUBLE)
+                put(&data, &number, sizeof number);
+            else
+                put(&data, &bits, sizeof bits);
+        }
+        put_message(&tensor, types[t].field, &data);
+        put_message(&graph, 5, &tensor);
+        put_value(&graph, 11, "x", (int64_t[]){SAMPLES, 6}, 2);
+        put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
+        struct bytes file = model_of(&graph);
+        assert_ok(onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error));
+        const struct array *array = values_get(network->graph->values, "w");
+        float found[COUNT];
+        assert_true(array && array->type == types[t].kept && array_elements(array) == COUNT);
+        array_floats(array, 0, COUNT, found);
+        for (int e = 0; e < COUNT; e++)
+            if (found[e] != (float)e / 8)
+                fail_msg("type %d in field %d: number %d is %g", types[t].type, types[t].field, e, (double)found[e]);
+        ps_network_destroy(network);
+        free(file.data);
+        free(data.data);
+        free(tensor.data);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same),
                                        cmocka_unit_test(test_constants),
+                                       cmocka_unit_test(test_types),
                                        cmocka_unit_test(test_same_nodes),
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_the_larger_stays),

@@ -506,13 +506,13 @@ static void test_split(void **state) {
  */
 static void write_shared(void) {
     struct bytes graph = {0};
-    put_random(&graph, "in", (int64_t[]){5, 192}, 2, FLOAT);
-    put_random(&graph, "square", (int64_t[]){5, 5}, 2, FLOAT);
-    put_random(&graph, "out", (int64_t[]){5, 10}, 2, FLOAT);
-    put_node(&graph, "Identity", (const char *[]){"square", NULL}, "same");
-    put_node(&graph, "Transpose", (const char *[]){"out", NULL}, "turned");
+    put_random(&graph, "in.weight", (int64_t[]){5, 192}, 2, FLOAT);
+    put_random(&graph, "square.weight", (int64_t[]){5, 5}, 2, FLOAT);
+    put_random(&graph, "out.weight", (int64_t[]){5, 10}, 2, FLOAT);
+    put_node(&graph, "Identity", (const char *[]){"square.weight", NULL}, "same");
+    put_node(&graph, "Transpose", (const char *[]){"out.weight", NULL}, "turned");
     put_node(&graph, "Flatten", (const char *[]){"image", NULL}, "f");
-    put_linear(&graph, "f", "in", "a");
+    put_linear(&graph, "f", "in.weight", "a");
     put_node(&graph, "Tanh", (const char *[]){"a", NULL}, "b");
     put_node(&graph, "MatMul", (const char *[]){"b", "same", NULL}, "c");
     put_node(&graph, "Tanh", (const char *[]){"c", NULL}, "d");
@@ -543,6 +543,22 @@ static void test_shared(void **state) {
     assert_int_equal(count_fields(written, 7, 5), 3);
     struct node_facts facts = facts_of(written);
     assert_string_equal(facts.stages, "01000001111");
+    /* The graph is another run's. */
+    char path[4096], *origin;
+    size_t size;
+    assert_ok(file_read(file_join(path, run, "network.onnx"), SIZE_MAX, &origin, &size, &test_error));
+    test_file_write(file_join(path, run_dir, "network.onnx"), origin, size);
+    free(origin);
+    options.run = run_dir;
+    assert_status(ps_export_run(&options, &test_error), PS_BAD_INPUT,
+                  "there are no values of the parameter 'in.weight', which has 960");
+    /* An adapter of one layer cannot be added to a weight that another has, too. */
+    train(file_join(run, test_directory, "shared-adapted"), "rank=1,target=square");
+    for (int form = 0; form < 2; form++)
+        assert_status(form ? ps_export(run, "onnx", written, &test_error) : ps_export_lora(run, "merged", written, &test_error),
+                      PS_USAGE,
+                      "lora: merged: two layers share 'square.weight', and one has an adapter: only apart is accepted");
+    assert_ok(ps_export_lora(run, "apart", written, &test_error));
 }
 
 static void test_refused(void **state) {
@@ -560,6 +576,10 @@ static void test_refused(void **state) {
     ps_network_destroy(network);
     struct ps_export_options options = {.struct_size = sizeof options, .run = run_dir, .path = written, .training = true};
     assert_status(ps_export_run(&options, &test_error), PS_USAGE, "`training`: needs the format onnx");
+    options.training = false, options.annotate_stages = true;
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "`annotate_stages`: needs the format onnx");
+    options.external_data = true;
+    assert_status(ps_export_run(&options, &test_error), PS_USAGE, "`external_data`: needs the format onnx");
     options = (struct ps_export_options){
         .struct_size = sizeof options, .run = run_dir, .format = "onnx", .path = "/dev/stdout", .external_data = true};
     assert_status(ps_export_run(&options, &test_error), PS_USAGE, "/dev/stdout: the weights go into a file");
