@@ -571,6 +571,62 @@ static const struct same values[] = {
       "u Transpose z perm=[0,2,1,3]; v Reshape u i:3,5,6; g ReduceSum v i:1 keepdims=0; p MatMul g o"}},
 };
 
+/* Attention of x with two heads, in steps: `b` is made of the scores `s`. */
+#define HEADS(between)                                                                                                         \
+    "q2 Reshape x i:3,5,2,3; q Transpose q2 perm=[0,2,1,3]; k Transpose q2 perm=[0,2,3,1]; r MatMul q k; n Constant "          \
+    "value_float=~0.57735027; s Mul r n; " between "e Exp b; d ReduceSum e i:3 keepdims=1; w Div e d; z MatMul w q; "          \
+    "u Transpose z perm=[0,2,1,3]; t Reshape u i:3,5,6; y ReduceSum t i:1 keepdims=0; p MatMul y o"
+#define ATTENTION(rest) "t Attention x x x " rest " q_num_heads=2 kv_num_heads=2; y ReduceSum t i:1 keepdims=0; p MatMul y o"
+#define LATER                                                                                                                  \
+    "m0 Cast i:0,1,1,1,1,0,0,1,1,1 to=1; m1 Reshape m0 i:2,5; m2 Cast i:0,0,0,1,1,0,0,0,0,1,0,0,0,0,0 to=1; "                  \
+    "m3 Reshape m2 i:3,5; m4 Concat m1 m3 axis=0; far Constant value_float=~-1000; m Mul m4 far; "
+
+static const struct same attention[] = {
+    {"attention", {"o 6,4"}, "5,6", {ATTENTION(""), HEADS("b Identity s; ")}},
+    {"attention with its own scale",
+     {"o 6,4"},
+     "5,6",
+     {ATTENTION("scale=~2"), HEADS("f Constant value_float=~3.4641016; b Mul s f; ")}},
+    {"attention whose scores are bounded",
+     {"o 6,4"},
+     "5,6",
+     {ATTENTION("softcap=~0.25"),
+      HEADS("f Constant value_float=~4; g Mul s f; h Tanh g; i Constant value_float=~0.25; b Mul h i; ")}},
+    {"attention to what stands before", {"o 6,4"}, "5,6", {ATTENTION("is_causal=1"), LATER HEADS("b Add s m; ")}},
+    {"attention to what stands before, by a mask", {"o 6,4"}, "5,6", {LATER ATTENTION("m"), LATER HEADS("b Add s m; ")}},
+    {"attention to what stands before, by conditions",
+     {"o 6,4"},
+     "5,6",
+     {LATER "a Cast i:0 to=1; g Equal m a; " ATTENTION("g"), LATER HEADS("b Add s m; ")}},
+    {"a mask of nothing", {"o 6,4"}, "5,6", {"a Cast i:0,0,0,0,0 to=1; " ATTENTION("a"), HEADS("b Identity s; ")}},
+    {"a constant for each key",
+     {"o 6,4"},
+     "5,6",
+     {"a Cast i:1,0,-2,0,1 to=1; " ATTENTION("a"), "a Cast i:1,0,-2,0,1 to=1; " HEADS("b Add s a; ")}},
+    {"a mask that is trained", {"m 5,5", "o 6,4"}, "5,6", {ATTENTION("m"), HEADS("b Add s m; ")}},
+    {"a mask for each head", {"m 2,5,5", "o 6,4"}, "5,6", {ATTENTION("m"), HEADS("b Add s m; ")}},
+    {"a row of a mask for each head", {"m 2,1,5", "o 6,4"}, "5,6", {ATTENTION("m"), HEADS("b Add s m; ")}},
+    {"a mask for each sample and key",
+     {"o 6,4"},
+     "5,6",
+     {"h ReduceMean x axes=[2] keepdims=0; m Unsqueeze h i:1,2; " ATTENTION("m"),
+      "h ReduceMean x axes=[2] keepdims=0; m Unsqueeze h i:1,2; " HEADS("b Add s m; ")}},
+    {"a mask for each sample, query and key",
+     {"o 6,4"},
+     "5,6",
+     {"g Transpose x perm=[0,2,1]; h MatMul x g; m Unsqueeze h i:1; " ATTENTION("m"),
+      "g Transpose x perm=[0,2,1]; h MatMul x g; m Unsqueeze h i:1; " HEADS("b Add s m; ")}},
+    {"conditions for each sample and key",
+     {"o 6,4"},
+     "5,6",
+     {"h ReduceMean x axes=[2] keepdims=0; a Constant value_float=~-0.9; g Greater h a; m Unsqueeze g i:1,2; " ATTENTION("m"),
+      HEADS("b Identity s; ")}},
+};
+
+#undef HEADS
+#undef ATTENTION
+#undef LATER
+
 /* The sums of a recurrent layer of two states: biases of the input and of the state, and what the inputs of two positions give.
  */
 #define PRODUCT(out, x, w) out "1 Unsqueeze " x " i:1; " out "2 Mul " w " " out "1; " out " ReduceSum " out "2 i:2 keepdims=0; "
@@ -774,6 +830,7 @@ static void test_same(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) compare(&cases[c]);
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) compare(&values[v]);
     for (size_t r = 0; r < sizeof recurrent / sizeof *recurrent; r++) compare(&recurrent[r]);
+    for (size_t a = 0; a < sizeof attention / sizeof *attention; a++) compare(&attention[a]);
 }
 
 /* Small enough that each of the numbers counts in the loss. */
