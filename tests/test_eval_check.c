@@ -317,9 +317,48 @@ static void test_initialize(void **state) {
     ps_network_destroy(network);
 }
 
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    text_add(context, "%d %s\n", level == PS_LOG_WARN, text);
+}
+
+/* What the network has and the file has not, and the other way round, is said; what counts batches is nobody's. */
+static void test_warned(void **state) {
+    (void)state;
+    static const float values[6];
+    const int64_t shape[] = {6};
+    static const char *const tensors[] = {"conv1.bias", "norm.num_batches_tracked", "b", "a", "num_batches_tracked.c", "d",
+                                          "e"};
+    static const char *const names[] = {"more.safetensors", "prefixed.safetensors"};
+    struct safetensor_source sources[7];
+    for (int i = 0; i < 7; i++) sources[i] = (struct safetensor_source){tensors[i], shape, 1, values, TYPE_F32};
+    for (int form = 0; form < 2; form++) {
+        struct ps_network *network = open_network("lenet5");
+        struct text lines = {0}, wanted = {0};
+        if (form == 1) sources[0].name = "base_model.model.conv1.bias";
+        write_tensors(names[form], sources, form == 1 ? 6 : 7);
+        assert_ok(ps_log_to(
+            &(struct ps_log_sink){
+                .struct_size = sizeof(struct ps_log_sink), .context = &lines, .level = PS_LOG_INFO, .line = keep_line},
+            &test_error));
+        const enum ps_status status = ps_network_initialize(network, path, &test_error);
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_ok(status);
+        text_add(&wanted,
+                 "1 %s: 9 parameters are not in it and begin with the network's own values: conv1.weight, conv2.weight, "
+                 "conv2.bias, fc1.weight, ...\n1 %s: %d tensors are no parameters of the network: %s\n",
+                 path, path, form == 1 ? 4 : 5,
+                 form == 1 ? "b, a, num_batches_tracked.c, d" : "b, a, num_batches_tracked.c, d, ...");
+        assert_string_equal(lines.data, wanted.data);
+        text_free(&lines);
+        text_free(&wanted);
+        ps_network_destroy(network);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),
                                        cmocka_unit_test(test_texts),   cmocka_unit_test(test_labels_that_do_not_count),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_initialize)};
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_initialize),
+                                       cmocka_unit_test(test_warned)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -64,6 +64,36 @@ static void test_shapes(void **state) {
     graph_destroy(b.graph);
 }
 
+/* One window where all of PyTorch's windows are alike, and the operator of windows that differ elsewhere. */
+static void test_adaptive_pools(void **state) {
+    (void)state;
+    static const struct {
+        int height, width, side, kernel, stride; /* kernel 0: windows that differ; -1: none */
+    } cases[] = {{6, 6, 3, 2, 2}, {7, 7, 3, 3, 2}, {8, 8, 3, 0, 0}, {6, 6, 6, -1, 0}, {7, 7, 6, 2, 1}, {2, 2, 4, 0, 0},
+                 {6, 9, 3, 0, 0}, {9, 6, 3, 0, 0}, {6, 9, 6, 0, 0}, {9, 6, 6, 0, 0},  {5, 5, 1, 5, 5}, {5, 1, 1, 0, 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct builder b = start();
+        const int data = build_input(&b, 3, cases[c].height, cases[c].width);
+        const int pool = build_adaptive_pool(&b, data, "pool", cases[c].side);
+        const int whole = build_global_pool(&b, data, "whole");
+        const struct node *node = &b.graph->nodes[pool];
+        assert_shape(b.graph, pool, 3, 3, cases[c].side, cases[c].side);
+        assert_shape(b.graph, whole, 3, 3, 1, 1);
+        assert_int_equal(b.graph->nodes[whole].attributes.kernel_h, cases[c].height);
+        assert_int_equal(b.graph->nodes[whole].attributes.kernel_w, cases[c].width);
+        assert_int_equal(pool == data, cases[c].kernel < 0);
+        if (cases[c].kernel >= 0) {
+            assert_int_equal(node->id, OPERATOR_AVERAGE_POOL);
+            assert_int_equal(node->attributes.out_h, cases[c].kernel == 0 ? cases[c].side : 0);
+        }
+        if (cases[c].kernel > 0) {
+            assert_int_equal(node->attributes.kernel_h, cases[c].kernel);
+            assert_int_equal(node->attributes.stride_h, cases[c].stride);
+        }
+        graph_destroy(b.graph);
+    }
+}
+
 /* A convolution whose channels are in groups has 1 / groups of the weights. */
 static void test_groups(void **state) {
     (void)state;
@@ -500,6 +530,7 @@ static void test_types(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_adaptive_pools),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_layers_and_memory),
         cmocka_unit_test(test_not_in_place),

@@ -932,6 +932,51 @@ static void test_a_number_is_a_sequence(void **state) {
     free(file.data);
 }
 
+/* Operators on whole numbers give whole numbers: what they give of the same numbers with a fraction, without theirs. */
+static void test_whole(void **state) {
+    (void)state;
+    static const char *const operators[] = {
+        "Abs %s",
+        "Neg %s",
+        "Relu %s",
+        "Sign %s",
+        "Clip %s i:-2 i:3",
+        "CumSum %s i:1",
+        "Pad %s i:0,-1,0,1",
+        "Add %s %s",
+        "Sub %s %s",
+        "Mul %s %s",
+        "Max %s %s",
+        "Min %s %s",
+        "Mean %s %s",
+        "Sum %s %s %s",
+        "Max %s %s %s",
+        "ReduceL1 %s axes=[1]",
+        "ReduceL2 %s axes=[1]",
+        "ReduceLogSumExp %s axes=[1]",
+        "ReduceMax %s axes=[1]",
+        "ReduceMean %s axes=[1]",
+        "ReduceMin %s axes=[1]",
+        "ReduceProd %s axes=[1]",
+        "ReduceSum %s i:1",
+        "ReduceSumSquare %s axes=[1]",
+    };
+    static const char
+        *const begin = "n Constant value_float=~40; y Mul x n; a Cast y to=7; h Constant value_float=~0.3; z Mul y h; "
+                       "b Cast z to=7; ",
+               *const end = "; f Cast r to=1; q Mul x f; p MatMul q w";
+    for (size_t o = 0; o < sizeof operators / sizeof *operators; o++) {
+        char graphs[2][1024], line[64], fraction[64];
+        struct same same = {.name = operators[o], .parameters = {"w 6,4"}, .input = "6"};
+        snprintf(line, sizeof line, operators[o], "a", "b", "a");
+        snprintf(fraction, sizeof fraction, operators[o], "af", "bf", "af");
+        snprintf(graphs[0], sizeof graphs[0], "%sr %s%s", begin, line, end);
+        snprintf(graphs[1], sizeof graphs[1], "%saf Cast a to=1; bf Cast b to=1; s %s; r Cast s to=7%s", begin, fraction, end);
+        for (int which = 0; which < 2; which++) same.graphs[which] = graphs[which];
+        compare(&same);
+    }
+}
+
 /* The bits of e/8 in a type of 16 bits. */
 static uint16_t eighths(int e, int type) {
     const float value = (float)e / 8;
@@ -996,6 +1041,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same),
                                        cmocka_unit_test(test_constants),
                                        cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_whole),
                                        cmocka_unit_test(test_same_nodes),
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_the_larger_stays),
