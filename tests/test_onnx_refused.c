@@ -328,6 +328,48 @@ static const struct {
     {"Trilu", "upper"},
 };
 
+/* What is worked out of constants, by the inputs that it needs. */
+static const char *const needed[] = {
+    [1] =
+        "Abs Cast Ceil Concat ConstantOfShape Cos Dropout Erf Exp Flatten Floor Identity IsNaN Log Max Min Neg Not Reciprocal "
+        "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu Round Sigmoid Sign Sin Split Sqrt Squeeze Sum Tanh Transpose "
+        "Trilu Unsqueeze",
+    [2] = "Add And CastLike CumSum Div Equal Expand Gather GatherElements GatherND Greater GreaterOrEqual Less LessOrEqual "
+          "MatMul "
+          "Mod Mul Or Pow Reshape Sub Tile Xor",
+    [3] = "Range ScatterND Slice Where",
+};
+
+static void refuse_inputs(const char *op, const char *inputs, const char *said) {
+    char text[128];
+    struct ps_network *network = NULL;
+    snprintf(text, sizeof text, "a=2x6; k#1,2; %s%s; Add a n1", op, inputs);
+    struct bytes graph = make_graph(text), file = model_of_opset(&graph, 26);
+    memset(&test_error, 0, sizeof test_error);
+    const enum ps_status status = onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error);
+    free(file.data);
+    print_message("%s%s: %s\n", op, inputs, test_error.message);
+    assert_status(status, PS_BAD_INPUT, said);
+}
+
+/* Every operator is refused that has fewer inputs than it needs. */
+static void test_inputs(void **state) {
+    (void)state;
+    char all[1024], said[128], *rest;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        snprintf(all, sizeof all, "%s", attributes[i].operators);
+        for (char *op = strtok_r(all, " ", &rest); op; op = strtok_r(NULL, " ", &rest)) refuse_inputs(op, "", "");
+    }
+    for (int least = 1; least <= 3; least++) {
+        snprintf(all, sizeof all, "%s", needed[least]);
+        for (char *op = strtok_r(all, " ", &rest); op; op = strtok_r(NULL, " ", &rest))
+            for (int count = 0; count < least; count++) {
+                snprintf(said, sizeof said, "model.onnx: node 'n1' (%s): %d inputs are needed", op, least);
+                refuse_inputs(op, &" k k"[4 - 2 * count], said);
+            }
+    }
+}
+
 static void test_attributes(void **state) {
     (void)state;
     static const char *const unknown[] = {"zoom", "scale_", "a", "_", ""};
@@ -414,7 +456,8 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_attributes),
-                                       cmocka_unit_test(test_opsets), cmocka_unit_test(test_other_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_inputs),
+                                       cmocka_unit_test(test_attributes), cmocka_unit_test(test_opsets),
+                                       cmocka_unit_test(test_other_files)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

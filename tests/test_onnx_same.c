@@ -258,6 +258,9 @@ static const struct {
     {"j Reshape i:2,0 i:2,1; c ScatterND i:1,2,3,4 j i:7,8", "8,2,7,4"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:-1 i:1,1; u Reshape i:8,9 i:1,2; b ScatterND a j u; c Reshape b i:4", "1,2,8,9"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,0,-1 i:2,2; b ScatterND a j i:8,9; c Reshape b i:4", "1,9,8,4"},
+    {"a Reshape i:1,2,3,4,5,6 i:3,2; j Reshape i:2,0 i:2,1; u Reshape i:7,8,9,10 i:2,2; b ScatterND a j u; d Gather b i:0,2; "
+     "c Reshape d i:4",
+     "9,10,7,8"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,-1,1 i:2,2; b GatherElements a j axis=1; c Reshape b i:4", "2,1,4,4"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,-1,1 i:2,2; b GatherElements a j; c Reshape b i:4", "3,2,3,4"},
     {"f Squeeze i:1; g Squeeze i:9; h Squeeze i:2; c Range f g h", "1,3,5,7"},
@@ -448,6 +451,31 @@ static const struct same values[] = {
      "2,3,5",
      {"c Conv x w auto_pad='SAME_LOWER' strides=[2,1]; g GlobalAveragePool c; f Flatten g; p MatMul f o",
       "c Conv x w pads=[1,2,0,1] strides=[2,1]; g GlobalAveragePool c; f Flatten g; p MatMul f o"}},
+    {"a last window that is not whole",
+     {"w 4,4"},
+     "2,8",
+     {"m MaxPool x kernel_shape=[3] strides=[2] ceil_mode=1; f ReduceSum m i:1 keepdims=0; p MatMul f w",
+      "a MaxPool x kernel_shape=[3] strides=[2]; l Slice x i:6 i:8 i:2; b MaxPool l kernel_shape=[2]; m Concat a b axis=2; "
+      "f ReduceSum m i:1 keepdims=0; p MatMul f w"}},
+    {"windows that are all whole",
+     {"w 3,4"},
+     "2,7",
+     {"m MaxPool x kernel_shape=[3] strides=[2] ceil_mode=1; f ReduceSum m i:1 keepdims=0; p MatMul f w",
+      "m MaxPool x kernel_shape=[3] strides=[2]; f ReduceSum m i:1 keepdims=0; p MatMul f w"}},
+    {"no window that begins behind its input",
+     {"w 2,4"},
+     "2,5",
+     {"m MaxPool x kernel_shape=[2] strides=[3] pads=[1,1] ceil_mode=1; f ReduceSum m i:1 keepdims=0; p MatMul f w",
+      "a Slice x i:0 i:1 i:2; l Slice x i:2 i:4 i:2; b MaxPool l kernel_shape=[2]; m Concat a b axis=2; f ReduceSum m i:1 "
+      "keepdims=0; "
+      "p MatMul f w"}},
+    {"means of windows, with and without what is around",
+     {"w 3,4"},
+     "2,5",
+     {"a AveragePool x kernel_shape=[3] strides=[2] pads=[1,1]; b AveragePool x kernel_shape=[3] strides=[2] pads=[1,1] "
+      "count_include_pad=1; c Add a b; f ReduceSum c i:1 keepdims=0; p MatMul f w",
+      "y Pad x i:0,0,1,0,0,1; s AveragePool y kernel_shape=[3] strides=[2]; k Cast i:5,4,5 to=1; h Constant value_float=~2; "
+      "l Div k h; c Mul s l; f ReduceSum c i:1 keepdims=0; p MatMul f w"}},
     {"heads of queries that share those of keys",
      {"o 8,4"},
      "5,8",
@@ -546,6 +574,25 @@ static const struct same values[] = {
      {"k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; t Attention q1 k1 v1 m q_num_heads=2 "
       "kv_num_heads=2 scale=~1; y ReduceSum t i:1 keepdims=0; p MatMul y o",
       "k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; " SOFTMAX}},
+    {"attention of what lies side by side, with a mask for each head",
+     {"m 2,5,5", "o 6,4"},
+     "5,18",
+     {"k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; t Attention q1 k1 v1 m q_num_heads=2 "
+      "kv_num_heads=2 scale=~1; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; " SOFTMAX}},
+    {"attention of what lies side by side, with a row of a mask for each head",
+     {"m 2,1,5", "o 6,4"},
+     "5,18",
+     {"k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; t Attention q1 k1 v1 m q_num_heads=2 "
+      "kv_num_heads=2 scale=~1; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x i:0 i:6 i:2; " SOFTMAX}},
+    {"attention of what lies side by side, with a mask for each sample",
+     {"o 6,4"},
+     "5,18",
+     {"h ReduceMean x axes=[2] keepdims=0; m Unsqueeze h i:1,2; k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x "
+      "i:0 i:6 i:2; t Attention q1 k1 v1 m q_num_heads=2 kv_num_heads=2 scale=~1; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "h ReduceMean x axes=[2] keepdims=0; m Unsqueeze h i:1,2; k1 Slice x i:6 i:12 i:2; v1 Slice x i:12 i:18 i:2; q1 Slice x "
+      "i:0 i:6 i:2; " SOFTMAX}},
     {"attention of what lies side by side",
      {"m 5,5", "o 6,4"},
      "5,18",
