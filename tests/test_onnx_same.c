@@ -919,12 +919,10 @@ struct count {
     int64_t elements;
 };
 
-static struct count count_nodes(const char *name, int which, enum operator_id id) {
+static struct count count_of(const struct same *same, int which, enum operator_id id) {
     struct bytes file;
     struct count count = {0};
-    size_t c = 0;
-    while (strncmp(cases[c].name, name, strlen(name)) != 0) c++;
-    struct ps_network *network = read_case(&cases[c], which, &file);
+    struct ps_network *network = read_case(same, which, &file);
     for (int n = 0; n < network->graph->node_count; n++) {
         const struct node *node = &network->graph->nodes[n];
         if (node->id != id) continue;
@@ -936,12 +934,48 @@ static struct count count_nodes(const char *name, int which, enum operator_id id
     return count;
 }
 
+static struct count count_nodes(const char *name, int which, enum operator_id id) {
+    size_t c = 0;
+    while (strncmp(cases[c].name, name, strlen(name)) != 0) c++;
+    return count_of(&cases[c], which, id);
+}
+
 /* However a condition is written, it becomes the mask of an attention, which keeps no scores. */
 static void test_attention(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
         assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_ATTENTION).nodes, 1);
         assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_SOFTMAX).nodes, 0);
+    }
+}
+
+/* Dropout of the weights is the attention's own, whose rate it has; not where something else reads them, too. */
+static void test_dropout(void **state) {
+    (void)state;
+#define DROPPED(read)                                                                                                          \
+    "r Constant value_float=~0.25; m0 Cast i:1 to=9; m Squeeze m0; u Transpose x perm=[0,2,1]; s MatMul x u; "                 \
+    "w Softmax s axis=-1; d Dropout w r m; t MatMul d x; y ReduceSum t i:1 keepdims=0; " read
+    static const struct same same = {
+        .name = "dropout of an attention's weights",
+        .parameters = {"o 6,4"},
+        .input = "5,6",
+        .graphs = {DROPPED("p MatMul y o"),
+                   DROPPED("z MatMul w x; z1 ReduceSum z i:1 keepdims=0; z2 Add y z1; p MatMul z2 o")}};
+#undef DROPPED
+    for (int which = 0; which < 2; which++) {
+        assert_int_equal(count_of(&same, which, OPERATOR_DROPOUT).nodes, which);
+        struct bytes file;
+        struct ps_network *network = read_case(&same, which, &file);
+        bool found = false;
+        for (int n = 0; n < network->graph->node_count; n++) {
+            const struct node *node = &network->graph->nodes[n];
+            if (node->id != (which == 0 ? OPERATOR_ATTENTION : OPERATOR_DROPOUT)) continue;
+            assert_true(node->attributes.rate == 0.25f);
+            found = true;
+        }
+        assert_true(found);
+        ps_network_destroy(network);
+        free(file.data);
     }
 }
 
@@ -1085,13 +1119,9 @@ static void test_types(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same),
-                                       cmocka_unit_test(test_constants),
-                                       cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_whole),
-                                       cmocka_unit_test(test_same_nodes),
-                                       cmocka_unit_test(test_attention),
-                                       cmocka_unit_test(test_the_larger_stays),
-                                       cmocka_unit_test(test_a_number_is_a_sequence)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same),    cmocka_unit_test(test_constants),        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_whole),   cmocka_unit_test(test_same_nodes),       cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_the_larger_stays), cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -505,7 +505,7 @@ static void test_split(void **state) {
  * it is read first, and what nobody reads where its inputs are.
  */
 static void write_shared(void) {
-    struct bytes graph = {0};
+    struct bytes graph = {0}, file = {0}, opset = {0};
     put_random(&graph, "in.weight", (int64_t[]){5, 192}, 2, FLOAT);
     put_random(&graph, "square.weight", (int64_t[]){5, 5}, 2, FLOAT);
     put_random(&graph, "out.weight", (int64_t[]){5, 10}, 2, FLOAT);
@@ -522,9 +522,15 @@ static void write_shared(void) {
     put_linear(&graph, "g", "turned", "y");
     put_value(&graph, 11, "image", (int64_t[]){2, 3, 8, 8}, 4);
     put_value(&graph, 12, "y", (int64_t[]){2, 10}, 2);
-    struct bytes file = model_of(&graph);
+    /* As PyTorch writes it, the graph is not the last of the file's fields. */
+    put_number(&file, 1, 10);
+    put_message(&file, 7, &graph);
+    put_number(&opset, 2, 17);
+    put_message(&file, 8, &opset);
     test_file_write(source, file.data, file.size);
+    free(graph.data);
     free(file.data);
+    free(opset.data);
 }
 
 /* A weight that several layers share is written once, with the values that all of them had. */
@@ -543,6 +549,19 @@ static void test_shared(void **state) {
     assert_int_equal(count_fields(written, 7, 5), 3);
     struct node_facts facts = facts_of(written);
     assert_string_equal(facts.stages, "01000001111");
+    /* Stages are of a newer version of files. */
+    for (int version = 11; version >= 10; version--) {
+        const char first[] = {1 << 3, (char)version};
+        char *data;
+        size_t bytes;
+        assert_ok(file_read(written, SIZE_MAX, &data, &bytes, &test_error));
+        assert_memory_equal(data, first, sizeof first);
+        assert_int_equal(count_fields(written, 0, 7), 1);
+        assert_int_equal(count_fields(written, 0, 8), 1);
+        free(data);
+        options.annotate_stages = false;
+        assert_ok(ps_export_run(&options, &test_error));
+    }
     /* The graph is another run's. */
     char path[4096], *origin;
     size_t size;
