@@ -494,6 +494,35 @@ static const struct same values[] = {
       "k Slice x i:0 i:3 i:1; u Transpose k perm=[0,2,1]; s MatMul x u; n Constant value_float=~2; m Mul s n; e Cast "
       "i:0,1,1,0,0,1,0,0,0,0,0,0,0,0,0 to=1; l Constant value_float=~-1000; d Mul e l; r Reshape d i:5,3; a Add m r; "
       "w Softmax a axis=-1; t MatMul w k; y ReduceSum t i:1 keepdims=0; p MatMul y o"}},
+    {"GELU by tanh, in steps",
+     {"w 6,4"},
+     "6",
+     {"k Constant value_float=~3; c Pow x k; a Constant value_float=~0.044715; d Mul c a; s Add x d; b Constant "
+      "value_float=~0.79788456; e Mul s b; t Tanh e; i Constant value_float=~1; g Add t i; h Constant value_float=~0.5; u Mul "
+      "x h; y Mul u g; p MatMul y w",
+      "y Gelu x approximate='tanh'; p MatMul y w"}},
+    {"GELU by tanh, its sum the other way round",
+     {"w 6,4"},
+     "6",
+     {"k Constant value_float=~3; c Pow x k; a Constant value_float=~0.044715; d Mul c a; s Add d x; b Constant "
+      "value_float=~0.79788456; e Mul s b; t Tanh e; i Constant value_float=~1; g Add t i; h Constant value_float=~0.5; u Mul "
+      "x h; y Mul u g; p MatMul y w",
+      "y Gelu x approximate='tanh'; p MatMul y w"}},
+    {"GELU by erf, in steps",
+     {"w 6,4"},
+     "6",
+     {"r Constant value_float=~1.41421356; d Div x r; e Erf d; i Constant value_float=~1; g Add e i; m Mul x g; h Constant "
+      "value_float=~0.5; y Mul m h; p MatMul y w",
+      "y Gelu x; p MatMul y w"}},
+    {"a sum that is no GELU",
+     {"w 6,4"},
+     "6",
+     {"k Constant value_float=~3; c Pow x k; a Constant value_float=~0.044715; d Mul c a; s Add d x; b Constant "
+      "value_float=~0.79788456; e Mul s b; t Tanh e; i Constant value_float=~1; g Add t i; h Constant value_float=~0.5; u Mul "
+      "x h; y Mul u g; p MatMul y w",
+      "k Constant value_float=~3; c Pow x k; a Constant value_float=~0.044715; d Mul c a; z Neg d; s Sub x z; b Constant "
+      "value_float=~0.79788456; e Mul s b; t Tanh e; u Mul x t; n Add x u; h Constant value_float=~0.5; y Mul n h; p MatMul y "
+      "w"}},
     {"a square", {"w 6,4"}, "6", {"q Mul x x; p MatMul q w", "n Neg x; m Neg n; q Mul x m; p MatMul q w"}},
     {"a choice that is made",
      {"w 6,4", "v 6"},
