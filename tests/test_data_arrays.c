@@ -246,6 +246,23 @@ static void labels_may_be_missing(void **state) {
     ps_network_destroy(network);
 }
 
+/* The whole path is said, however long it is. */
+static void paths_are_said(void **state) {
+    (void)state;
+    struct array arrays[ARRAYS];
+    struct samples samples;
+    struct ps_network *network = make_network("cross_entropy");
+    list_arrays(arrays);
+    for (int more = 0; more < 17; more++) {
+        char name[32], said[4200];
+        snprintf(name, sizeof name, "%.*sp.npz", more, "qqqqqqqqqqqqqqqqq");
+        assert_ok(npz_write(in_directory(name), arrays + 1, ARRAYS - 1, &test_error));
+        snprintf(said, sizeof said, "%s: there is no array '%s'", in_directory(name), arrays[0].name);
+        assert_status(try_open("npz", name, "", network, &samples), PS_BAD_INPUT, said);
+    }
+    ps_network_destroy(network);
+}
+
 /* PyTorch's order of the sides, or a sample's own, channels last; sides of 1 do
  * not count. */
 static void sides_stand_in_either_order(void **state) {
@@ -567,6 +584,7 @@ int main(void) {
         cmocka_unit_test(a_directory_of_arrays),
         cmocka_unit_test(a_checksum_stays),
         cmocka_unit_test(labels_may_be_missing),
+        cmocka_unit_test(paths_are_said),
         cmocka_unit_test(sides_stand_in_either_order),
         cmocka_unit_test(tokens_are_their_own_labels),
         cmocka_unit_test(what_does_not_fit_is_said),
