@@ -2,6 +2,7 @@
  * Buckets by length: which lengths are taken, how long samples of pairs are, the order of an epoch (every sample once at most,
  * the same ones as without lengths, mini-batches as long as their longest sample), what loaders make of it, and packing.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,7 @@ static void test_order(void **state) {
     assert_ok(sample_order_create(SAMPLES, BATCH, SEED, &lengths, &order, &test_error));
     assert_ok(sample_order_create(SAMPLES, BATCH, SEED, &lengths, &again, &test_error));
     assert_int_equal(sample_order_batches(&order), SAMPLES / BATCH);
+    assert_int_equal(order.memory.used, order.memory.size); /* all of it is needed */
     const size_t used = SAMPLES / BATCH * BATCH * sizeof *order.at;
     bool ascending = true, other = false;
     for (int64_t epoch = 0; epoch < 4; epoch++) {
@@ -188,14 +190,18 @@ static void test_measure(void **state) {
     struct samples samples;
     struct lengths lengths;
     open_pairs(&samples, 6, 6);
-    assert_ok(lengths_parse("2,4", (struct sequence_length){6, 6}, &lengths, &test_error));
-    assert_ok(lengths_measure(&lengths, &samples, "pairs", &test_error));
-    assert_int_equal(lengths.samples, LINES - 1);
-    for (int n = 1; n < LINES; n++) {
-        int source = n % 7 + 1, target = n % 5 + 1, needed = source > target ? source : target;
-        assert_int_equal(lengths.of[n - 1], needed <= 2 ? 0 : needed <= 4 ? 1 : 2);
+    for (int shorter = 1; shorter < 4; shorter++) {
+        char list[8];
+        snprintf(list, sizeof list, "%d,4", shorter);
+        assert_ok(lengths_parse(list, (struct sequence_length){6, 6}, &lengths, &test_error));
+        assert_ok(lengths_measure(&lengths, &samples, "pairs", &test_error));
+        assert_int_equal(lengths.samples, LINES - 1);
+        for (int n = 1; n < LINES; n++) {
+            int source = n % 7 + 1, target = n % 5 + 1, needed = source > target ? source : target;
+            assert_int_equal(lengths.of[n - 1], needed <= shorter ? 0 : needed <= 4 ? 1 : 2);
+        }
+        lengths_free(&lengths);
     }
-    lengths_free(&lengths);
     samples_close(&samples);
 }
 

@@ -77,13 +77,12 @@ static enum ps_status add(struct vocabulary *vocabulary, const char *token, size
 struct vocabulary *vocabulary_create(struct ps_error *error) {
     static const char *const specials[VOCABULARY_SPECIALS] = {"<pad>", "<unk>", "<s>", "</s>"};
     struct vocabulary *vocabulary;
-    if (memory_new(&vocabulary, 1, "a vocabulary", error) != PS_OK) return NULL;
-    for (int i = 0; i < VOCABULARY_SPECIALS; i++) {
-        if (add(vocabulary, specials[i], strlen(specials[i]), 0, error) == PS_OK) continue;
-        vocabulary_destroy(vocabulary);
-        return NULL;
-    }
-    return vocabulary;
+    enum ps_status status = memory_new(&vocabulary, 1, "a vocabulary", error);
+    for (int i = 0; status == PS_OK && i < VOCABULARY_SPECIALS; i++)
+        status = add(vocabulary, specials[i], strlen(specials[i]), 0, error);
+    if (status == PS_OK) return vocabulary;
+    vocabulary_destroy(vocabulary);
+    return NULL;
 }
 
 void vocabulary_destroy(struct vocabulary *vocabulary) {

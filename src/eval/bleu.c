@@ -24,10 +24,8 @@ static enum ps_status split(const char *line, struct words *words, struct ps_err
     struct text text = {0};
     words_13a(line, strlen(line), &text);
     *words = (struct words){.text = text_take(&text)};
-    size_t most = words->text ? strlen(words->text) / 2 + 1 : 0;
-    words->numbers = calloc(most + 1, sizeof *words->numbers);
-    if (!words->text || !words->numbers) return error_memory(error, "a sentence", strlen(line));
-    return PS_OK;
+    TRY(memory_check(words->text, "a sentence", error));
+    return memory_new(&words->numbers, strlen(words->text) / 2 + 1, "a sentence", error);
 }
 
 static void number(struct words *words, struct spelling *known, int *known_count) {

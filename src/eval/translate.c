@@ -56,25 +56,16 @@ static bool reads_target(const struct node *node, int64_t source, const bool *re
     return false;
 }
 
-/* Marks the layers of which no node depends on the target's tokens. A node that works in place is marked as the node whose
- * value it overwrites. */
+/* Marks the layers of which no node depends on the target's tokens. A node that works in place overwrites values of its own layer
+ * alone, so those of marked layers stay. */
 static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool *kept, struct ps_error *error) {
-    bool *reached, changed = true;
+    bool *reached;
     TRY(memory_new(&reached, graph->node_count, "a translation", error));
     for (int l = 0; l < graph->layer_count; l++) kept[l] = true;
     for (int n = 1; n < graph->node_count; n++) {
         const struct node *node = &graph->nodes[n];
         reached[n] = reads_target(node, source, reached);
         if (reached[n] && node->layer >= 0) kept[node->layer] = false;
-    }
-    while (changed) {
-        changed = false;
-        for (int n = 1; n < graph->node_count; n++) {
-            int own = graph->nodes[n].layer, other = graph->nodes[graph->nodes[n].root].layer;
-            if (own < 0 || other < 0 || kept[own] == kept[other]) continue;
-            kept[own] = kept[other] = false;
-            changed = true;
-        }
     }
     free(reached);
     return PS_OK;
@@ -238,21 +229,20 @@ static enum ps_status take_states(struct search *search, struct ps_error *error)
     return PS_OK;
 }
 
-static bool take_memory(struct search *search) {
+static enum ps_status take_memory(struct search *search, struct ps_error *error) {
+    static const char what[] = "beam search";
     const struct translation_options *o = search->options;
-    size_t rows = (size_t)o->rows, tokens = rows * (size_t)search->target;
-    search->tokens = calloc(tokens, sizeof *search->tokens);
-    search->next_tokens = calloc(tokens, sizeof *search->next_tokens);
-    search->input = calloc(input_bytes(search), 1);
-    search->probabilities = calloc(rows * (size_t)search->classes, sizeof *search->probabilities);
-    search->parents = calloc(rows, sizeof *search->parents);
-    search->rows = calloc(rows, sizeof *search->rows);
-    search->candidates = calloc((size_t)o->beam + 1, sizeof *search->candidates);
-    search->sample = calloc((size_t)(search->source + search->target), sizeof *search->sample);
-    search->labels = calloc(tokens, sizeof *search->labels);
-    search->kept = calloc((size_t)o->graph->layer_count, sizeof *search->kept);
-    return search->tokens && search->next_tokens && search->input && search->probabilities && search->parents && search->rows &&
-           search->candidates && search->sample && search->labels && search->kept;
+    const int64_t rows = o->rows, tokens = rows * search->target;
+    TRY(memory_new(&search->tokens, tokens, what, error));
+    TRY(memory_new(&search->next_tokens, tokens, what, error));
+    TRY(memory_new(&search->input, rows * (search->source + 1), what, error));
+    TRY(memory_new(&search->probabilities, rows * search->classes, what, error));
+    TRY(memory_new(&search->parents, rows, what, error));
+    TRY(memory_new(&search->rows, rows, what, error));
+    TRY(memory_new(&search->candidates, o->beam, what, error));
+    TRY(memory_new(&search->sample, search->source + search->target, what, error));
+    TRY(memory_new(&search->labels, tokens, what, error));
+    return memory_new(&search->kept, o->graph->layer_count, what, error);
 }
 
 enum ps_status translate(const struct translation_options *options, struct bleu *bleu, struct ps_error *error) {
@@ -260,8 +250,7 @@ enum ps_status translate(const struct translation_options *options, struct bleu 
     struct search search = {
         .options = options, .target = dataset_labels(shape), .classes = shape->classes, .blocks = options->blocks};
     search.source = shape->height - search.target;
-    enum ps_status status = PS_OK;
-    if (!take_memory(&search)) status = error_memory(error, "beam search", (size_t)(options->rows * search.target) * 8);
+    enum ps_status status = take_memory(&search, error);
     if (status == PS_OK) status = take_states(&search, error);
     if (status == PS_OK) status = mark_kept(options->graph, search.source, search.kept, error);
     if (status == PS_OK) status = run(&search, bleu, error);
