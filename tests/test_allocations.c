@@ -1,8 +1,8 @@
 /*
  * Allocations that fail: each reader of files (fuzz/targets.h), the planner, the programs and the simulator with all that is
- * written of them, and data. Whichever allocation of theirs fails, they end with a documented status and one line, or as if
- * none had, and leave no memory allocated. The C library's functions are in this program, so that those of the library and of
- * what it is built on come here.
+ * written of them, data, and networks that are checked and evaluated, or predict, translate and write. Whichever allocation of
+ * theirs fails, they end with a documented status and one line, or as if none had, and leave no memory allocated. The C
+ * library's functions are in this program, so that those of the library and of what it is built on come here.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,8 +15,10 @@
 #include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/npz.h"
 #include "data/vocabulary.h"
 #include "fuzz/targets.h"
+#include "graph/network.h"
 #include "report/page.h"
 #include "report/report.h"
 #include "search_support.h"
@@ -89,6 +91,16 @@ void free(void *block) {
     if (is_early(block)) return;
     outstanding -= counting && block != NULL;
     next_free(block);
+}
+
+/* What a thread of the library's is started with is freed in that thread, which does not count. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
+    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!next)
+        next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+    const int code = next(thread, attributes, function, argument);
+    outstanding -= counting && code == 0;
+    return code;
 }
 
 /* ----------------------------------------------------------------------- works */
@@ -371,6 +383,154 @@ static void export_run(const uint8_t *data, size_t size) {
     (void)data, (void)size;
 }
 
+/* ------------------------------------------------------------ networks that compute */
+
+/* With weights of their own: classes of two numbers, the tokens that follow, and a translation. */
+static struct ps_network *classes, *language, *translation;
+static char samples_file[4096], words_file[4096], pairs[8400];
+
+/* Gives the network's first parameter values, as from a file; the others begin at random. */
+static void give_values(struct ps_network *network) {
+    static const float values[64] = {1, -2, 0.5f, 0.25f};
+    const struct parameter *first = &network->graph->parameters[0];
+    struct array array = {.name = first->name, .type = ARRAY_F32, .rank = first->shape.rank, .data = values};
+    for (int d = 0; d < array.rank; d++) array.shape[d] = first->shape.dim[d];
+    assert_true(array_elements(&array) <= 64);
+    network->graph->values = values_create();
+    assert_ok(values_set(network->graph->values, &array, VALUES_BORROW, &test_error));
+}
+
+static struct ps_network *build_network(const char *type, int64_t inputs, const char *layer, int layers, const char *predicts) {
+    struct ps_network_builder *builder = ps_network_builder_create("small");
+    struct ps_network *network;
+    ps_network_builder_input(builder, "x", type, &inputs, 1);
+    for (int l = 0; l < layers; l++) {
+        char name[8];
+        snprintf(name, sizeof name, "layer%d", l);
+        ps_network_builder_node(builder, name, layer, NULL, 0);
+    }
+    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+    ps_network_builder_predicts(builder, predicts);
+    assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+    return network;
+}
+
+static void make_networks(void) {
+    static const float inputs[6] = {1, 2, 3, 4, 5, 6}, loss = 1;
+    static const int32_t labels[3] = {0, 1, 0};
+    static const char *const lines[] = {"a b\na\n", "c\nc d\n"};
+    const struct dataset_shape wanted = {
+        .channels = 1, .height = 5, .width = 1, .classes = 6, .labels = 2, .vocabulary = 6, .gives_tokens = true};
+    const struct array arrays[] = {
+        {.name = "x", .type = ARRAY_F32, .rank = 2, .shape = {3, 2}, .data = inputs},
+        {.name = "input/x", .type = ARRAY_F32, .rank = 2, .shape = {3, 2}, .data = inputs},
+        {.name = "labels", .type = ARRAY_I32, .rank = 1, .shape = {3}, .data = labels},
+        {.name = "loss", .type = ARRAY_F32, .rank = 0, .data = &loss},
+        {.name = "output", .type = ARRAY_F32, .rank = 2, .shape = {3, 2}, .data = inputs},
+        {.name = "gradient/layer0.weight", .type = ARRAY_F32, .rank = 2, .shape = {2, 2}, .data = inputs}};
+    char path[4096];
+    struct samples samples;
+    classes = build_network("f32", 2, "linear,channels=2", 2, "classes");
+    language = build_network("i32", 3, "embedding,channels=7,vocabulary=7", 1, "tokens");
+    assert_ok(ps_network_open("gnmt-l,layers=4,seq=3,target=2,vocab=6,hidden=4", &translation, &test_error));
+    give_values(classes);
+    give_values(language);
+    give_values(translation);
+    assert_ok(npz_write(file_join(samples_file, test_directory, "samples.npz"), arrays, 6, &test_error));
+    for (int side = 0; side < 2; side++)
+        test_file_write(file_join(path, test_directory, side ? "p.y" : "p.x"), lines[side], strlen(lines[side]));
+    snprintf(pairs, sizeof pairs, "pairs:%s/p:x:y", test_directory);
+    assert_ok(samples_open(pairs, DATASET_TRAIN, &wanted, &samples, &test_error));
+    const struct vocabulary *const both[2] = {samples.dataset->shape.words[0], samples.dataset->shape.words[1]};
+    assert_ok(vocabulary_write(file_join(words_file, test_directory, "pairs.json"), both, &test_error));
+    samples_close(&samples);
+    strcat(strcat(pairs, ",vocab="), words_file);
+}
+
+static void check_network(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    for (int way = 0; way < 2; way++) {
+        const struct ps_check_options options = {
+            .struct_size = sizeof options, .device = "reference", .workers = 2, .against = way ? samples_file : NULL};
+        struct ps_error error = {0};
+        struct ps_check *check = NULL;
+        judge(ps_check_run(classes, &options, &check, &error), &error);
+        if (check) {
+            free(ps_check_table(check));
+            free(ps_check_json(check));
+        }
+        ps_check_destroy(check);
+    }
+}
+
+/* Of what also starts threads, for which the system says itself what it has no room for. */
+static void judge_threads(enum ps_status status, struct ps_error *error) {
+    if (status == PS_FAILED && strncmp(error->message, "cannot start a thread", 21) == 0) status = PS_OUT_OF_MEMORY;
+    judge(status, error);
+}
+
+/* What is computed of the samples, as figures, as a table and as arrays or, of texts, as JSON. */
+static void compute_all(const struct ps_network *network, const char *spec, const char *const names[2], int beam) {
+    struct ps_error error = {0};
+    struct ps_dataset *data = NULL;
+    struct ps_evaluation evaluation;
+    char path[4096], translations[4096];
+    judge(ps_dataset_open(spec, NULL, &data, &error), &error);
+    if (!data) return;
+    const struct ps_evaluate_options evaluate = {.struct_size = sizeof evaluate,
+                                                 .network = network,
+                                                 .data = data,
+                                                 .device = "reference",
+                                                 .batch = 2,
+                                                 .beam = beam,
+                                                 .translations =
+                                                     beam ? file_join(translations, test_directory, "translations") : NULL};
+    judge_threads(ps_evaluate(&evaluate, &evaluation, &error), &error);
+    for (int n = 0; n < 2; n++) {
+        const struct ps_predict_options predict = {.struct_size = sizeof predict,
+                                                   .network = network,
+                                                   .data = data,
+                                                   .device = "reference",
+                                                   .batch = 2,
+                                                   .path = file_join(path, test_directory, names[n])};
+        judge_threads(ps_predict(&predict, &error), &error);
+    }
+    ps_dataset_destroy(data);
+}
+
+static void compute_classes(const uint8_t *data, size_t size) {
+    static const char *const names[] = {"out.csv", "out.npz"};
+    char spec[4200];
+    (void)data, (void)size;
+    snprintf(spec, sizeof spec, "npz:%s", samples_file);
+    compute_all(classes, spec, names, 0);
+}
+
+static void compute_translations(const uint8_t *data, size_t size) {
+    static const char *const names[] = {"out.csv", "out.json"};
+    (void)data, (void)size;
+    compute_all(translation, pairs, names, 2);
+}
+
+static void write_language(const uint8_t *data, size_t size) {
+    char path[4096], *text = NULL;
+    struct ps_error error = {0};
+    (void)data, (void)size;
+    for (int words = 0; words < 2; words++) {
+        const struct ps_generate_options options = {.struct_size = sizeof options,
+                                                    .network = language,
+                                                    .device = "reference",
+                                                    .tokens = 2,
+                                                    .temperature = 1,
+                                                    .prompt = words ? "a" : "1 2",
+                                                    .vocabulary = words ? words_file : NULL,
+                                                    .path = file_join(path, test_directory, "written")};
+        const enum ps_status status = ps_generate(&options, &text, &error);
+        judge(status, &error);
+        if (status == PS_OK) free(text);
+    }
+}
+
 /* ---------------------------------------------------------------------- trials */
 
 /* Of many allocations these fail: all of the first, and as many of the rest at random. */
@@ -452,8 +612,13 @@ static void test_works(void **state) {
                                   {"arrays", keep_arrays, NULL, 0, false},
                                   {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size, false},
                                   {"a graph", read_graph, NULL, 0, true},
-                                  {"clusters", make_clusters, NULL, 0, false}};
+                                  {"clusters", make_clusters, NULL, 0, false},
+                                  {"a check", check_network, NULL, 0, true},
+                                  {"classes", compute_classes, NULL, 0, true},
+                                  {"translations", compute_translations, NULL, 0, true},
+                                  {"a text that is written", write_language, NULL, 0, true}};
     struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
+    make_networks();
     profile = even_profile();
     cluster = make_cluster(2, 0, 1e9);
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
@@ -462,6 +627,9 @@ static void test_works(void **state) {
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
+    ps_network_destroy(classes);
+    ps_network_destroy(language);
+    ps_network_destroy(translation);
 }
 
 int main(void) {

@@ -56,8 +56,8 @@ static bool reads_target(const struct node *node, int64_t source, const bool *re
     return false;
 }
 
-/* Marks the layers of which no node depends on the target's tokens. A node that works in place overwrites values of its own layer
- * alone, so those of marked layers stay. */
+/* Marks the layers of which no node depends on the target's tokens. A node that works in place overwrites values of its own
+ * layer alone, so those of marked layers stay. */
 static enum ps_status mark_kept(const struct graph *graph, int64_t source, bool *kept, struct ps_error *error) {
     bool *reached;
     TRY(memory_new(&reached, graph->node_count, "a translation", error));
