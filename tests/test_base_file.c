@@ -105,6 +105,33 @@ static void creates_whole_files(void **state) {
     assert_holds(path, "0123456789");
 }
 
+/* A name that another program's new file has is passed over, and its file stays; there are a hundred names. */
+static void passes_over_names_that_are_taken(void **state) {
+    (void)state;
+    enum { NAMES = 100 };
+    char path[4096], taken[NAMES][5000];
+    file_join(path, test_directory, "contended");
+    for (int n = 0; n < NAMES; n++) snprintf(taken[n], sizeof taken[n], "%s.%ld-%d.tmp", path, (long)getpid(), n);
+    for (int n = 0; n < NAMES - 1; n++) test_file_write(taken[n], "other", 5);
+    assert_ok(file_write(path, "own", 3, &test_error));
+    assert_holds(path, "own");
+    test_file_write(taken[NAMES - 1], "other", 5);
+    assert_status(file_write(path, "more", 4, &test_error), PS_IO, "contended: cannot write: File exists");
+    assert_holds(path, "own");
+    for (int n = 0; n < NAMES; n++) {
+        assert_holds(taken[n], "other");
+        assert_int_equal(unlink(taken[n]), 0);
+    }
+}
+
+/* A piece without data changes nothing, wherever it stands. */
+static void sums_pieces(void **state) {
+    (void)state;
+    const struct file_piece pieces[] = {{"", 0}, {"1234", 4}, {NULL, 0}, {"56789", 5}, {NULL, 0}};
+    assert_int_equal(file_checksum(pieces, 5), 0xcbf43926); /* the check value of CRC-32 */
+    assert_int_equal(file_checksum(pieces, 1), 0);
+}
+
 /* The status with which a process ends that is no user's of this machine, and whose standard output is `path`: 0 if it writes
  * there. */
 static int stranger_writes(const char *path, int flags) {
@@ -130,6 +157,9 @@ static void writes_what_is_open(void **state) {
     assert_int_equal(stranger_writes(path, O_RDONLY), 0);
     assert_true(file_can_be_written(path) && file_can_be_written("/dev/null"));
     assert_false(file_can_be_written("/nowhere/here"));
+    /* In the directory above all, and in the one where the program runs. */
+    assert_int_equal(file_can_be_written("/no-file-has-this-name"), access("/", W_OK) == 0);
+    assert_int_equal(file_can_be_written("no-file-has-this-name"), access(".", W_OK) == 0);
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
     assert_false(file_can_be_written(long_name));
@@ -334,6 +364,8 @@ int main(void) {
         cmocka_unit_test(writes_and_reads),
         cmocka_unit_test(failing_write_leaves_the_old_file),
         cmocka_unit_test(creates_whole_files),
+        cmocka_unit_test(passes_over_names_that_are_taken),
+        cmocka_unit_test(sums_pieces),
         cmocka_unit_test(writes_what_is_open),
         cmocka_unit_test(removes_directories),
         cmocka_unit_test(syncs_streams),

@@ -139,10 +139,18 @@ static void nearest_names(void **state) {
     static const struct {
         const char *word, *name;
         bool found;
-    } pairs[] = {{"abcdxyz", "abcdefg", true}, {"abcwxyz", "abcdefg", false},
-                 {"abcxyz", "abcdef", true},   {"abwxyz", "abcdef", false},
-                 {"ab", "a", false},           {"ab", "ac", true},
-                 {"abxy", "abyx", true},       {"axy", "ab", false}};
+    } pairs[] = {{"abcdxyz", "abcdefg", true},
+                 {"abcwxyz", "abcdefg", false},
+                 {"abcxyz", "abcdef", true},
+                 {"abwxyz", "abcdef", false},
+                 {"ab", "a", false},
+                 {"ab", "ac", true},
+                 {"abxy", "abyx", true},
+                 {"axy", "ab", false},
+                 /* Two letters that changed places are one mistake, also the first two, and the last. */
+                 {"ba", "ab", true},
+                 {"badce", "abcde", true},
+                 {"bacde", "abxyz", false}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(nearest_name(pairs[i].word, &pairs[i].name, 1) != NULL, pairs[i].found);
     static const char *const alike[] = {"worker", "workers", "works"};

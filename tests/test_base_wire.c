@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,8 +245,13 @@ static void names_are_read_and_written(void **state) {
         assert_int_equal(wire_parse(good[g], "wire", &wire, &error), PS_OK);
         assert_string_equal(wire_text(&wire, text), good[g]);
     }
-    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++)
-        assert_int_equal(wire_parse(wrong[w], "wire", &wire, &error), PS_USAGE);
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        char said[128];
+        snprintf(said, sizeof said, "wire: '%s' is not %s", wrong[w],
+                 strchr(wrong[w], ':') && wrong[w][0] == 't' ? "of the form topk:SHARE, a share above 0 and at most 1"
+                                                             : "none, bf16, int8 or topk:SHARE");
+        assert_status(wire_parse(wrong[w], "wire", &wire, &test_error), PS_USAGE, said);
+    }
 }
 
 int main(void) {

@@ -278,13 +278,21 @@ static void damaged_headers_are_named(void **state) {
         {"{'descr': '<f4', 'fortran_order': False}", "header is damaged"},
         {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", "header is damaged"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,", "header is damaged"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'more': True}", "header is damaged"},
+        {"{'more': True, 'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", "header is damaged"},
+        {"{'descr': '<f4', 'fortran_order': None, 'shape': (6,)}", "header is damaged"},
+        {"{'fortran_order': False, 'shape': (6,)}", "header is damaged"},
+        {"{'descr': '<f4', 'shape': (6,)}", "header is damaged"},
         {"", "header is damaged"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct bytes made = npy(cases[i].header, floats, sizeof floats);
         assert_status(try_file("x.npy", &made, "x"), PS_BAD_INPUT, cases[i].expected);
     }
-    struct bytes made = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", floats, sizeof floats);
+    /* As many dimensions as there may be. */
+    struct bytes made = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,2,3)}", floats, sizeof floats);
+    assert_ok(try_file("x.npy", &made, "x"));
+    made = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", floats, sizeof floats);
     made.data[6] = 9;
     assert_status(try_file("x.npy", &made, "x"), PS_BAD_INPUT, "version is not 1, 2 or 3");
     made.size = 11;
@@ -320,6 +328,59 @@ static void damaged_archives_are_named(void **state) {
     struct npz *file;
     assert_status(npz_open(test_directory, &file, &test_error), PS_BAD_INPUT, "not a regular file");
     assert_status(npz_open(in_directory("absent"), &file, &test_error), PS_BAD_INPUT, "cannot open");
+}
+
+/* An archive may end with a comment, in which there may be anything but the mark of its end. */
+static void comments_are_passed_over(void **state) {
+    (void)state;
+    enum { MOST = 65535 };
+    const struct bytes content = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", floats, sizeof floats);
+    const struct bytes made = archive(&content, "x.npy", (struct archive_change){.method = 8});
+    for (int more = 0; more < 2; more++) {
+        char *bytes = calloc(1, made.size + MOST + 1);
+        struct npz *file;
+        struct array array;
+        assert_non_null(bytes);
+        memcpy(bytes, made.data, made.size);
+        memset(bytes + made.size, 'P', MOST + (size_t)more);
+        test_file_write(in_directory("c.npz"), bytes, made.size + MOST + (size_t)more);
+        free(bytes);
+        if (more) {
+            assert_status(npz_open(in_directory("c.npz"), &file, &test_error), PS_BAD_INPUT, "neither an .npz file nor");
+            continue;
+        }
+        assert_ok(npz_open(in_directory("c.npz"), &file, &test_error));
+        assert_ok(npz_get(file, "x", &array, &test_error));
+        assert_memory_equal(array.data, floats, sizeof floats);
+        npz_close(file);
+    }
+}
+
+/* Sizes of 64 bits stand in extra fields, whose lengths must fit; other fields before them are passed over. */
+static void extra_fields_are_read(void **state) {
+    (void)state;
+    const struct array array = {"x", ARRAY_F32, 1, {6}, floats};
+    struct bytes made = {0}, damaged;
+    char *written;
+    size_t size;
+    assert_ok(npz_write(in_directory("e.npz"), &array, 1, &test_error));
+    assert_ok(file_read(in_directory("e.npz"), sizeof made.data, &written, &size, &test_error));
+    put_text(&made, written, size);
+    free(written);
+    size_t entry = 0;
+    while (memcmp(made.data + entry, "PK\x01\x02", 4) != 0) entry++;
+    const size_t length = entry + 46 + strlen("x.npy") + 2; /* of the extra field, behind its number */
+    assert_int_equal(made.data[length], 24);
+    assert_int_equal(made.data[length - 2], 1);
+    assert_ok(try_file("x.npz", &made, "x"));
+    for (unsigned char wrong = 0; wrong <= 25; wrong++) {
+        damaged = made;
+        damaged.data[length] = wrong;
+        if (wrong != 24) assert_status(try_file("x.npz", &damaged, "x"), PS_BAD_INPUT, "array 'x': its entry is damaged");
+    }
+    damaged = made;
+    damaged.data[length - 2] = 2; /* of another kind: the sizes stay unknown */
+    assert_status(try_file("x.npz", &damaged, "x"), PS_BAD_INPUT, "array 'x': it is not where");
 }
 
 /* Every cut and every changed byte of an archive: read or refused, never more. */
@@ -372,6 +433,7 @@ int main(void) {
         cmocka_unit_test(every_version_is_read),        cmocka_unit_test(fortran_order_is_turned),
         cmocka_unit_test(damaged_headers_are_named),    cmocka_unit_test(damaged_archives_are_named),
         cmocka_unit_test(no_damage_does_harm),          cmocka_unit_test(files_of_numpy_are_read),
+        cmocka_unit_test(comments_are_passed_over),     cmocka_unit_test(extra_fields_are_read),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

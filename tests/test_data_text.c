@@ -159,13 +159,16 @@ static void test_pairs(void **state) {
     pairs_spell(samples.dataset, (const int32_t[]){4, 5, VOCABULARY_UNKNOWN, 999, VOCABULARY_END, 4}, 6, &sentence);
     assert_string_equal(sentence.data, "x . <unk> <unk>");
     text_free(&sentence);
+    pairs_spell(samples.dataset, (const int32_t[]){5, VOCABULARY_PADDING, 4}, 3, &sentence);
+    assert_string_equal(sentence.data, ".");
+    text_free(&sentence);
     samples_close(&samples);
 }
 
 static void test_given_tokens(void **state) {
     (void)state;
-    write_file("s.en", "un@@ der.");
-    write_file("s.de", "hin@@ ter x");
+    write_file("s.en", "\nun@@ der.\n");
+    write_file("s.de", "\nhin@@ ter x @@\n");
     struct samples samples;
     struct dataset_shape shape = pair_shape;
     assert_ok(open_spec("pairs", "s:en:de,tokens=given", DATASET_TRAIN, &shape, &samples));
@@ -175,7 +178,8 @@ static void test_given_tokens(void **state) {
     pairs_spell(samples.dataset, tokens, 3, &sentence);
     assert_string_equal(sentence.data, "hinter x");
     text_free(&sentence);
-    assert_reference(&samples, 0, "hinter x");
+    assert_reference(&samples, 0, "");
+    assert_reference(&samples, 1, "hinter x @@");
     samples_close(&samples);
 }
 

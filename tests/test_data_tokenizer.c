@@ -121,7 +121,8 @@ static void test_long_word(void **state) {
 static const struct {
     const char *base, *part, *value, *message;
 } wrong[] = {
-    {"gpt2", "model", "{\"type\": \"Unigram\", \"vocab\": []}", "model: type 'Unigram' is not supported; supported are BPE"},
+    {"gpt2", "model", "{\"type\": \"Unigram\", \"vocab\": []}",
+     "model: type 'Unigram' is not supported; supported are BPE and WordPiece"},
     {"gpt2", "model", "7", "model: must be an object"},
     {"gpt2", "model", "{\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}", "has no tokens"},
     {"gpt2", "model", "{\"vocab\": {\"a\": 0, \"b\": 5000000}, \"merges\": []}", "token 'b': its number must be"},
@@ -131,10 +132,16 @@ static const struct {
     {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [[\"a\", 1]]}", "item 0 must be two tokens"},
     {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [], \"dropout\": 0.5}", "dropout 0.5 is not supported"},
     {"gpt2", "model", "{\"vocab\": {\"a\": 1, \"b\": 2}, \"merges\": [], \"unk_token\": \"?\"}", "unk_token '?' is no token"},
-    {"bert", "normalizer", "{\"type\": \"Precompiled\"}", "normalizer: type 'Precompiled' is not supported"},
+    {"bert", "normalizer", "{\"type\": \"Precompiled\"}",
+     "normalizer: type 'Precompiled' is not supported; supported are NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "
+     "Prepend, Replace, BertNormalizer and Sequence"},
     {"bert", "normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Nmt\"}]}", "normalizers[0]: type 'Nmt' is"},
-    {"bert", "pre_tokenizer", "{\"type\": \"UnicodeScripts\"}", "pre_tokenizer: type 'UnicodeScripts' is not supported"},
-    {"bert", "decoder", "{\"type\": \"CTC\"}", "decoder: type 'CTC' is not supported"},
+    {"bert", "pre_tokenizer", "{\"type\": \"UnicodeScripts\"}",
+     "pre_tokenizer: type 'UnicodeScripts' is not supported; supported are ByteLevel, Split, Metaspace, Whitespace, "
+     "WhitespaceSplit, BertPreTokenizer, Punctuation, Digits, CharDelimiterSplit and Sequence"},
+    {"bert", "decoder", "{\"type\": \"CTC\"}",
+     "decoder: type 'CTC' is not supported; supported are ByteLevel, Metaspace, Replace, ByteFallback, Fuse, Strip, WordPiece, "
+     "BPEDecoder and Sequence"},
     {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, \"behavior\": \"Isolated\"}",
      "the regular expression '(a': missing closing parenthesis"},
     {"gpt2", "pre_tokenizer", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": \"Isolated\"}",
@@ -148,7 +155,9 @@ static const struct {
     {"gpt2", "added_tokens", "[{\"content\": \"<x>\"}]", "its number must be an integer"},
     {"gpt2", "pre_tokenizer", "{\"type\": \"Metaspace\", \"prepend_scheme\": \"last\"}", "prepend_scheme 'last' is not known"},
     {"gpt2", "pre_tokenizer", "{\"type\": \"Metaspace\", \"split\": 1}", "split: must be true or false"},
-    {"gpt2", "post_processor", "{\"type\": \"Other\"}", "post_processor: type 'Other' is not supported"},
+    {"gpt2", "post_processor", "{\"type\": \"Other\"}",
+     "post_processor: type 'Other' is not supported; supported are TemplateProcessing, BertProcessing, RobertaProcessing, "
+     "ByteLevel and Sequence"},
     {"gpt2", "post_processor", TEMPLATE("{\"Sequence\": {\"id\": \"B\"}}", "[]"), "there is no text 'B' here"},
     {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[]"), "'x' is none of special_tokens"},
     {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[99999999]"),
@@ -480,6 +489,7 @@ static void test_pairs(void **state) {
     assert_int_equal(labels[list.count + 1], -1);
     assert_int_equal(tokens[24], VOCABULARY_START);
     struct text sentence = {0}, reference = {0};
+    labels[list.count + 1] = labels[0]; /* behind the end nothing is said */
     pairs_spell(samples.dataset, labels, 20, &sentence);
     pairs_reference(samples.dataset, 1, &reference);
     assert_string_equal(sentence.data, "über den Deich.");

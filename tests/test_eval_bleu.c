@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "data/corpus.h"
+#include "data/text_steps.h"
 #include "eval/bleu.h"
 #include "support.h"
 
@@ -37,12 +38,61 @@ static void test_other_words(void **state) {
     (void)state;
     assert_words(words_plain, "Great!<br /><br />It's 10/10, Zo\xc3\xab\xc2\xa0said...", "great it's 10 10 zo\xc3\xab said");
     assert_words(words_plain, " .,! ", "");
+    assert_words(words_plain, "@AZ[`az{/09:a<br /><br /", "az az 09 a br");
     assert_words(words_given, "  a@@ b\t c. ", "a@@ b c.");
     const char *place = "ab  c ", *word;
     assert_int_equal(words_next(&place, &word), 2);
     assert_int_equal(words_next(&place, &word), 1);
     assert_int_equal(*word, 'c');
     assert_int_equal(words_next(&place, &word), 0);
+}
+
+/* Lines are parted at all characters with the property White_Space, of Unicode's PropList.txt, and at four controls. */
+static void test_blanks(void **state) {
+    static const int32_t ranges[][2] = {{0x09, 0x0d},     {0x1c, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
+                                        {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                        {0x205f, 0x205f}, {0x3000, 0x3000}};
+    (void)state;
+    for (int32_t c = 1; c < 0x11000; c++) {
+        if (c >= 0xd800 && c < 0xe000) continue; /* halves of pairs */
+        bool blank = false;
+        struct text line = {0}, words = {0};
+        for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) blank |= c >= ranges[r][0] && c <= ranges[r][1];
+        text_add_raw(&line, "a", 1);
+        text_add_character(&line, c);
+        text_add_raw(&line, "b", 1);
+        words_given(line.data, line.length, &words);
+        if ((strcmp(words.data, "a b") == 0) != blank) fail_msg("U+%04X", (unsigned)c);
+        text_free(&line);
+        text_free(&words);
+    }
+    /* Half of one at the end is none, and nothing behind the line is read. */
+    static const char *const cut[] = {"\xc2", "\xe2\x80", "\xe3\x80", "\xe1\x9a", "\xe2\x81"};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        struct text words = {0};
+        char *line = malloc(strlen(cut[i]));
+        assert_non_null(line);
+        memcpy(line, cut[i], strlen(cut[i]));
+        words_given(line, strlen(cut[i]), &words);
+        assert_int_equal(words.length, strlen(cut[i]));
+        free(line);
+        text_free(&words);
+    }
+}
+
+/* ASCII's punctuation is a word of its own, without four of it, of which points are where no digit is. */
+static void test_symbols(void **state) {
+    (void)state;
+    for (int c = '!'; c <= '~'; c++) {
+        char line[8], wanted[8];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) continue;
+        snprintf(line, sizeof line, "a%cb", c);
+        snprintf(wanted, sizeof wanted, c == '\'' || c == '-' ? "a%cb" : "a %c b", c);
+        assert_words(words_13a, line, wanted);
+        snprintf(line, sizeof line, "1%c2", c);
+        snprintf(wanted, sizeof wanted, strchr("'.,", c) ? "1%c2" : "1 %c 2", c);
+        assert_words(words_13a, line, wanted);
+    }
 }
 
 static void test_scores(void **state) {
@@ -77,6 +127,7 @@ static void test_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tokens), cmocka_unit_test(test_other_words),
+                                       cmocka_unit_test(test_blanks), cmocka_unit_test(test_symbols),
                                        cmocka_unit_test(test_scores), cmocka_unit_test(test_ends)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,6 +218,28 @@ static void test_vocabulary(void **state) {
     char *text = write_text((struct ps_generate_options){.prompt = "on", .tokens = 4, .vocabulary = path}, network);
     assert_string_equal(text, "on and\non and");
     free(text);
+    /* A text that ends with a line gets no other in its file. */
+    char written[4096], *read;
+    size_t size;
+    text = write_text(
+        (struct ps_generate_options){
+            .prompt = "on", .tokens = 2, .vocabulary = path, .path = file_join(written, test_directory, "lines")},
+        network);
+    assert_string_equal(text, "on and\n");
+    assert_ok(file_read(written, 1 << 12, &read, &size, &test_error));
+    assert_string_equal(read, text);
+    free(read);
+    free(text);
+    vocabulary_destroy(vocabulary);
+    /* Nor are tokens that only the vocabulary has. */
+    static const char *const more[] = {"on", "and", "on", "and", "off", "or", "by"};
+    const struct vocabulary *const larger[2] = {vocabulary = make_vocabulary("text,tokens=words", more, 7), NULL};
+    assert_true(vocabulary_size(vocabulary) > TOKENS);
+    assert_ok(vocabulary_write(path, larger, &test_error));
+    text = write_text((struct ps_generate_options){.prompt = "on", .tokens = 2, .vocabulary = path}, network);
+    snprintf(written, sizeof written, "on %s %s", vocabulary_token(vocabulary, 6), vocabulary_token(vocabulary, 6));
+    assert_string_equal(text, written);
+    free(text);
     vocabulary_destroy(vocabulary);
     ps_network_destroy(network);
 }
@@ -233,6 +255,11 @@ static void test_refused(void **state) {
         {{.prompt = "1 x"}, "tokens", "`prompt`: 'x' is no number"},
         {{.prompt = "1 7"}, "tokens", "`prompt`: token 7; next knows 0 to 6"},
         {{.prompt = "1 -1"}, "tokens", "`prompt`: token -1"},
+        {{.prompt = "010"}, "tokens", "`prompt`: token 10; next knows 0 to 6"},
+        {{.prompt = "4294967297"}, "tokens", "`prompt`: token 2147483647; next knows"},
+        {{.prompt = "0x1"},
+         "tokens",
+         "`prompt`: 'x1' is no number, and no vocabulary is known that has tokens\ngive the numbers"},
         {{.prompt = "1", .temperature = -1}, "tokens", "`temperature`: -1"},
         {{.prompt = "1", .temperature = 1000001}, "tokens", "`temperature`: 1e+06 is not from 0 to 1e6"},
         {{.prompt = "1", .tokens = -1}, "tokens", "`tokens`: -1 is less than 1"},
@@ -242,7 +269,9 @@ static void test_refused(void **state) {
         {{.prompt = "1", .run = "run", .vocabulary = "a"}, "tokens", "`vocabulary`: the run has its own"},
         {{.prompt = "1", .run = "run", .tokenizer = "a"}, "tokens", "`tokenizer`: the run has its own"},
         {{.prompt = "1", .temperature = NAN}, "tokens", "`temperature`: "},
-        {{.prompt = "1"}, "classes", "next predicts classes, not the tokens that follow"},
+        {{.prompt = "1"},
+         "classes",
+         "next predicts classes, not the tokens that follow\nof a network that is given, `loss` next-token says so"},
         {{.prompt = "1"}, "masked_tokens", "next predicts masked tokens, not the tokens that follow"},
         {{.prompt = "1", .vocabulary = "a", .tokenizer = "b"}, "tokens", "one of `vocabulary` and `tokenizer`"},
     };
