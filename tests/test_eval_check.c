@@ -1,7 +1,9 @@
 /* Checks against a reference file and against the device `reference`, and networks that begin with the values of files. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/json.h"
 #include "base/safetensors.h"
 #include "base/text.h"
 #include "data/npz.h"
@@ -215,6 +217,168 @@ static void test_labels_that_do_not_count(void **state) {
     ps_network_destroy(network);
 }
 
+static double number_in(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    if (!json_is_number(value)) fail_msg("no number %s", name);
+    return json_number_value(value);
+}
+
+static json_t *json_of(const struct ps_check *check) {
+    char *text = ps_check_json(check);
+    json_t *root = json_loads(text, 0, NULL);
+    assert_non_null(root);
+    free(text);
+    return root;
+}
+
+/* The list has these names, with these errors. */
+static void assert_entries(const json_t *root, const char *list, int count, const char *const *names, const double *errors) {
+    const json_t *entries = json_object_get(root, list);
+    assert_int_equal(json_array_size(entries), count);
+    for (int e = 0; e < count; e++) {
+        const json_t *entry = json_array_get(entries, (size_t)e);
+        assert_string_equal(json_string_value(json_object_get(entry, "name")), names[e]);
+        if (isnan(errors[e])) assert_null(json_object_get(entry, "error"));
+        if (!isnan(errors[e])) assert_within(number_in(entry, "error"), errors[e], 1e-5);
+    }
+}
+
+/* Each figure by hand: the loss relative to the wanted one, outputs to their largest, a gradient to its own largest number or,
+ * where that is more, to a hundredth of the largest of all. The largest error is the worst, and agrees where it is tolerated.
+ */
+static void test_figures(void **state) {
+    (void)state;
+    static const double loss = 1.1 * 0.69314718055994531, small[] = {0, 0.001}, others[] = {0, 0, 0, -0.25};
+    static const char *const names[] = {"fc.weight", "fc.bias"};
+    static const double errors[] = {0, 0.001 / 0.0075};
+    struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias};
+    struct ps_network *network = small_network();
+    arrays[2].data = &loss;
+    arrays[3].data = others;
+    arrays[5].data = small;
+    write_arrays(arrays, 6);
+    for (int tolerated = 0; tolerated < 2; tolerated++) {
+        struct ps_check *check =
+            check_run(network, (struct ps_check_options){.against = path, .tolerance = tolerated ? 1 : 0.999});
+        const struct ps_check_info info = ps_check_info(check);
+        assert_within(info.loss_error, 0.1 / 1.1, 1e-5);
+        assert_true(info.output_error == 1 && info.worst == 1);
+        assert_string_equal(info.worst_name, "output");
+        assert_int_equal(info.agrees, tolerated);
+        assert_int_equal(info.gradients, 2);
+        json_t *root = json_of(check);
+        assert_within(number_in(root, "loss"), log_2, 1e-6);
+        assert_within(number_in(root, "loss_error"), 0.1 / 1.1, 1e-5);
+        assert_true(number_in(root, "output_error") == 1 && number_in(root, "worst") == 1);
+        assert_true(number_in(root, "tolerance") == (tolerated ? 1 : 0.999));
+        assert_int_equal(json_is_true(json_object_get(root, "agrees")), tolerated);
+        assert_entries(root, "gradients", 2, names, errors);
+        assert_entries(root, "statistics", 0, NULL, NULL);
+        json_decref(root);
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
+}
+
+/* Statistics are those after the step, a tenth of the way from 0 and 1 to the batch's. They are compared, and do not count. */
+static void test_statistics(void **state) {
+    (void)state;
+    static const char text[] = "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"norm\","
+                               "\"inputs\": [{\"name\": \"x\", \"shape\": [2]}], \"nodes\": ["
+                               "{\"name\": \"bn\", \"operator\": \"batch_norm\"},"
+                               "{\"name\": \"fc\", \"operator\": \"linear\", \"channels\": 2,"
+                               " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
+                               "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
+    static const double mean[] = {0.2, 0.35}, variance[] = {1.1, 1.45}, bias[] = {0, 0};
+    static const char *const names[] = {"bn.running_mean", "bn.running_var"};
+    static const double errors[2][2] = {{0, 0.1 / 1.45}, {NAN, NAN}};
+    const struct array arrays[] = {
+        the_input,
+        the_labels,
+        the_loss,
+        {.name = "gradient/fc.bias", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = bias},
+        {.name = "statistic/bn.running_mean", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = mean},
+        {.name = "statistic/bn.running_var", .type = ARRAY_F64, .rank = 1, .shape = {2}, .data = variance}};
+    struct ps_network *network;
+    assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
+    for (int none = 0; none < 2; none++) {
+        write_arrays(arrays, none ? 4 : 6);
+        struct ps_check *check = check_run(network, (struct ps_check_options){.against = path});
+        json_t *root = json_of(check);
+        assert_entries(root, "statistics", 2, names, errors[none]);
+        json_decref(root);
+        assert_true(ps_check_info(check).agrees && ps_check_info(check).worst < 1e-6);
+        char *table = ps_check_table(check);
+        assert_non_null(strstr(table, none ? "statistic bn.running_var" : "6.90e-02\n"));
+        free(table);
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
+}
+
+/* Pictures and numbers for each of their pixels stand in files with the channels first. A convolution of one pixel makes of two
+ * channels half their sum, twice; the gradient of its weights follows from the mean of the squares. */
+static void test_pictures(void **state) {
+    (void)state;
+    enum { SAMPLES = 2, CHANNELS = 2, PIXELS = 6, ALL_NUMBERS = SAMPLES * CHANNELS * PIXELS };
+    float x[SAMPLES][CHANNELS][PIXELS];
+    double target[SAMPLES][CHANNELS][PIXELS], output[SAMPLES][CHANNELS][PIXELS], gradient[CHANNELS][CHANNELS] = {{0}}, loss = 0;
+    for (int n = 0; n < SAMPLES; n++)
+        for (int p = 0; p < PIXELS; p++)
+            for (int c = 0; c < CHANNELS; c++) x[n][c][p] = (float)((7 * n + 5 * c + 3 * p) % 11) / 4;
+    for (int n = 0; n < SAMPLES; n++)
+        for (int p = 0; p < PIXELS; p++)
+            for (int c = 0; c < CHANNELS; c++) {
+                target[n][c][p] = (double)((n + 2 * c + p) % 5) / 2;
+                output[n][c][p] = 0.5 * (double)(x[n][0][p] + x[n][1][p]);
+                const double apart = output[n][c][p] - target[n][c][p];
+                loss += apart * apart / ALL_NUMBERS;
+                for (int i = 0; i < CHANNELS; i++) gradient[c][i] += 2 * apart / ALL_NUMBERS * (double)x[n][i][p];
+            }
+    static const char text[] =
+        "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"pixels\","
+        "\"inputs\": [{\"name\": \"x\", \"shape\": [2, 2, 3]}], \"nodes\": ["
+        "{\"name\": \"conv\", \"operator\": \"convolution\", \"channels\": 2, \"kernel\": 1, \"bias\": false,"
+        " \"initial\": {\"weight\": {\"constant\": 0.5}}},"
+        "{\"name\": \"loss\", \"operator\": \"mse\"}]}";
+    const struct array arrays[] = {
+        {.name = "input/x", .type = ARRAY_F32, .rank = 4, .shape = {SAMPLES, CHANNELS, 2, 3}, .data = x},
+        {.name = "labels", .type = ARRAY_F64, .rank = 4, .shape = {SAMPLES, CHANNELS, 2, 3}, .data = target},
+        {.name = "loss", .type = ARRAY_F64, .rank = 0, .data = &loss},
+        {.name = "output", .type = ARRAY_F64, .rank = 4, .shape = {SAMPLES, CHANNELS, 2, 3}, .data = output},
+        {.name = "gradient/conv.weight", .type = ARRAY_F64, .rank = 4, .shape = {CHANNELS, CHANNELS, 1, 1}, .data = gradient}};
+    struct ps_network *network;
+    assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
+    write_arrays(arrays, 5);
+    struct ps_check *check = check_run(network, (struct ps_check_options){.against = path});
+    const struct ps_check_info info = ps_check_info(check);
+    assert_true(info.agrees && info.worst < 1e-5 && info.output_error < 1e-6);
+    assert_int_equal(info.gradients, 1);
+    assert_true(ps_check_gradient(check, 0).error < 1e-5);
+    ps_check_destroy(check);
+    ps_network_destroy(network);
+}
+
+/* What is drawn where no file is given, weights and samples, is the same everywhere, and so is the loss but for rounding. */
+static void test_drawn(void **state) {
+    (void)state;
+    static const struct {
+        const char *network;
+        double loss;
+    } cases[] = {{"lenet5,input=16,classes=4", 1.52660074},
+                 {"gpt2,layers=1,width=16,heads=2,seq=12,vocab=14", 2.6433216},
+                 {"gnmt-l,layers=4,seq=4,target=3,vocab=9,hidden=8", 1.99868646}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_network *network = open_network(cases[c].network);
+        struct ps_check *check = check_run(network, (struct ps_check_options){.device = "reference"});
+        json_t *root = json_of(check);
+        assert_within(number_in(root, "loss"), cases[c].loss, 1e-5);
+        json_decref(root);
+        ps_check_destroy(check);
+        ps_network_destroy(network);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct array empty = the_input, flat = the_input, uncountable = the_labels, few = the_labels, wide = the_output,
@@ -356,9 +520,11 @@ static void test_warned(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),
-                                       cmocka_unit_test(test_texts),   cmocka_unit_test(test_labels_that_do_not_count),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_initialize),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),  cmocka_unit_test(test_reference),
+                                       cmocka_unit_test(test_texts),    cmocka_unit_test(test_labels_that_do_not_count),
+                                       cmocka_unit_test(test_figures),  cmocka_unit_test(test_statistics),
+                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_drawn),
+                                       cmocka_unit_test(test_refused),  cmocka_unit_test(test_initialize),
                                        cmocka_unit_test(test_warned)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

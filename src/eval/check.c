@@ -91,9 +91,9 @@ static size_t carve(struct run *run, bool real) {
                                         .statistics = places[2],
                                         .stash = places[3],
                                         .workspace = places[4],
-                                        .input = s > 0 ? blocks[0].input : places[5],
-                                        .output = s + 1 < run->count ? places[6] : NULL,
-                                        .output_gradient = s + 1 < run->count ? places[7] : NULL};
+                                        .input = places[5],
+                                        .output = places[6],
+                                        .output_gradient = places[7]};
         if (s > 0) {
             const struct stage_blocks *before = &run->parts[s - 1].blocks;
             blocks->input = before->output;

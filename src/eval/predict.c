@@ -179,6 +179,7 @@ static void put_numbers(struct predicting *p, bool probabilities, int64_t index)
 static enum ps_status put_rows(struct predicting *p, const struct evaluated_batch *batch, int64_t index, const float *output,
                                struct ps_error *error) {
     const enum kind kind = kind_of(batch->network);
+    if (p->rows == 0) put_head(p, batch);
     if (kind == CLASSES) return put_classes(p, batch, index, output, error);
     put_numbers(p, kind == PROBABILITIES, index);
     return PS_OK;
@@ -206,7 +207,6 @@ static enum ps_status take_room(struct predicting *p, const struct evaluated_bat
     p->each = shape_elements(&p->shape);
     p->total = batch->total;
     TRY(memory_new(&p->sample, p->each, "predictions", error));
-    if (p->options->path && p->form != FORM_ARRAYS) put_head(p, batch);
     if (p->form != FORM_ARRAYS) return PS_OK;
     TRY(memory_new(&p->outputs, p->total * p->each, "predictions", error));
     if (!batch->targets) return PS_OK;
