@@ -387,6 +387,8 @@ static void test_refusals(void **state) {
     struct graph *graph = take_model("lenet5");
     struct stage *stage = NULL;
     assert_status(stage_create(device, graph, -1, 2, 4, &stage, &test_error), PS_USAGE, "layers 0 to 3");
+    assert_status(stage_create(device, graph, 0, 2, (1 << 20) + 1, &stage, &test_error), PS_USAGE,
+                  "micro-batch of 1048577 samples: from 1 to 1048576 are accepted");
     assert_status(stage_create(device, graph, 3, 2, 4, &stage, &test_error), PS_USAGE, "layers 4 to 3");
     assert_status(stage_create(device, graph, 3, 7, 4, &stage, &test_error), PS_USAGE, "the network has the layers 1 to 7");
     assert_status(stage_create(device, graph, 0, 2, 0, &stage, &test_error), PS_USAGE, "0 samples");

@@ -185,6 +185,11 @@ static void wrong_sources(void **state) {
     struct ps_dataset *data;
     assert_ok(ps_dataset_create(&right, &data, &test_error));
     ps_dataset_destroy(data);
+    struct ps_dataset_source most = right; /* as much as there may be of each */
+    most.samples = UINT32_MAX;
+    for (int d = 0; d < 3; d++) most.input_shape[d] = 1 << 24;
+    assert_ok(ps_dataset_create(&most, &data, &test_error));
+    ps_dataset_destroy(data);
     struct ps_dataset_source wrong[] = {right, right, right, right, right, right, right, right,
                                         right, right, right, right, right, right, right};
     static const char *const said[] = {"name: the data must have one",
@@ -224,14 +229,17 @@ static void wrong_sources(void **state) {
             assert_ok(ps_dataset_create(&wrong[w], &data, &test_error));
             ps_dataset_destroy(data);
         }
-    struct ps_input inputs[] = {input, input, input, input, input, input, input};
+    struct ps_input inputs[] = {input, input, input, input, input, input, input, input, input, input};
     static const char *const of_input[] = {"inputs[0]: name: there is none",
                                            "inputs[0]: type: 'f64' is not known; f32 and i32 are",
                                            "inputs[0]: rank: 0 is not from 1 to 6",
                                            "inputs[0]: rank: 7 is not from 1 to 6",
                                            "inputs[0]: shape: 0 is not from 1 to 2147483647",
                                            "inputs[0]: vocabulary: 4; for i32 it is 0 or above, for f32 it is 0",
-                                           "inputs[0]: vocabulary: -1; for i32 it is 0 or above"};
+                                           "inputs[0]: vocabulary: -1; for i32 it is 0 or above",
+                                           "inputs[0]: type: '' is not known; f32 and i32 are",
+                                           "inputs[0]: shape: 32768 is not from 1 to 32767",
+                                           "inputs[0]: name: there is none"};
     inputs[0].name = "";
     inputs[1].type = "f64";
     inputs[2].rank = 0;
@@ -239,11 +247,23 @@ static void wrong_sources(void **state) {
     inputs[4].shape[0] = 0;
     inputs[5].vocabulary = 4;
     inputs[6].type = "i32", inputs[6].vocabulary = -1;
+    inputs[7].type = NULL;
+    inputs[8].rank = 2, inputs[8].shape[0] = 65536, inputs[8].shape[1] = 32768;
+    inputs[9].name = NULL;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         struct ps_dataset_source source = right;
         source.inputs = &inputs[i], source.input_count = 1;
         assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, of_input[i]);
     }
+    /* Of several inputs the wrong one is named; of a shape the last side may be as large as fits. */
+    struct ps_input several[] = {input, inputs[8], inputs[1]};
+    struct ps_dataset_source source = right;
+    several[1].shape[1] = 32767;
+    source.inputs = several, source.input_count = 2;
+    assert_ok(ps_dataset_create(&source, &data, &test_error));
+    ps_dataset_destroy(data);
+    source.input_count = 3;
+    assert_status(ps_dataset_create(&source, &data, &test_error), PS_USAGE, "inputs[2]: type: 'f64' is not known");
 }
 
 /* ---------------------------------------------------------------- a program's own data */

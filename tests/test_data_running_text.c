@@ -271,6 +271,15 @@ static void test_synthetic(void **state) {
     }
     assert_int_equal(labels[3], VOCABULARY_END);
     samples_close(&samples);
+    wanted.labels = 6; /* three of the source: the target ends with the fourth */
+    assert_ok(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error));
+    assert_ok(samples.dataset->class->read(samples.dataset, 3, tokens, labels, &test_error));
+    for (int t = 0; t < 6; t++) {
+        const int word = VOCABULARY_SPECIALS + (3 * tokens[t % 3] + 1) % (11 - VOCABULARY_SPECIALS);
+        assert_int_equal(labels[t], t < 3 ? word : t == 3 ? VOCABULARY_END : -1);
+        assert_int_equal(tokens[3 + t], t == 0 ? VOCABULARY_START : t < 4 ? labels[t - 1] : VOCABULARY_PADDING);
+    }
+    samples_close(&samples);
     wanted = language(1, 20, false);
     assert_status(samples_open("synthetic:tokens", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
                   "data 'synthetic:tokens' need sequences of 2 tokens or more, the network's are 1");

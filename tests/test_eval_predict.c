@@ -212,6 +212,53 @@ static void test_cases(void **state) {
     }
 }
 
+enum { IRREGULAR = 64 };
+
+static void keep(void *context, int64_t sample, const float *output, size_t count) {
+    assert_int_equal(count, OUTPUTS);
+    memcpy((float *)context + sample * OUTPUTS, output, OUTPUTS * sizeof *output);
+}
+
+/* Numbers in tables are read again as the same bits; probabilities have seven digits. */
+static void test_digits(void **state) {
+    (void)state;
+    float numbers[IRREGULAR * FEATURES], outputs[IRREGULAR * OUTPUTS];
+    int longest = 0;
+    for (int i = 0; i < IRREGULAR * FEATURES; i++) numbers[i] = 2 * random_uniform(test_key(3), (uint64_t)i) - 1;
+    const struct array x = {.name = "x", .type = ARRAY_F32, .rank = 2, .shape = {IRREGULAR, FEATURES}, .data = numbers};
+    assert_ok(npz_write(given, &x, 1, &test_error));
+    for (int c = 0; c < 2; c++) {
+        struct ps_network *network = make_network(&cases[c]);
+        struct ps_dataset *data;
+        char *text, *at;
+        size_t size;
+        open_data("", &data);
+        const struct ps_predict_options options = {.struct_size = sizeof options,
+                                                   .network = network,
+                                                   .data = data,
+                                                   .device = test_device("reference"),
+                                                   .path = table,
+                                                   .take = keep,
+                                                   .context = outputs};
+        assert_ok(ps_predict(&options, &test_error));
+        assert_ok(file_read(table, 1 << 20, &text, &size, &test_error));
+        at = strchr(text, '\n');
+        for (int n = 0; n < IRREGULAR; n++) {
+            const float *own = outputs + n * OUTPUTS;
+            assert_int_equal(strtol(at + 1, &at, 10), n);
+            if (c == 0) assert_int_equal(strtol(at + 1, &at, 10), own[1] > own[0]);
+            const char *begin = at + 1;
+            if (c == 0) assert_within(strtod(begin, &at), 1 / (1 + exp(-fabs((double)own[0] - (double)own[1]))), 0.51e-7);
+            if (c == 0 && at - begin > longest) longest = (int)(at - begin);
+            for (int o = 0; c == 1 && o < OUTPUTS; o++) assert_true(strtof(at + 1, &at) == own[o]);
+        }
+        free(text);
+        ps_dataset_destroy(data);
+        ps_network_destroy(network);
+    }
+    assert_int_equal(longest, strlen("0.1234567"));
+}
+
 /* Tables without a column for the target. */
 static void test_csv(void **state) {
     (void)state;
@@ -383,11 +430,8 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_evaluation_refused),
+        cmocka_unit_test(test_cases), cmocka_unit_test(test_digits),  cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_run),   cmocka_unit_test(test_refused), cmocka_unit_test(test_evaluation_refused),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -33,7 +33,7 @@ static enum ps_status parse_shape(const struct safetensors *file, json_t *shape,
     if (!json_is_array(shape) || json_array_size(shape) > 64)
         return damaged(file, tensor->name, error, "shape is not a list of sizes");
     tensor->rank = (int)json_array_size(shape);
-    TRY(memory_new(&tensor->shape, (size_t)tensor->rank + 1, "tensor shapes", error));
+    TRY(memory_new(&tensor->shape, tensor->rank, "tensor shapes", error));
     size_t bytes = element;
     for (int i = 0; i < tensor->rank; i++) {
         json_t *size = json_array_get(shape, (size_t)i);
@@ -71,7 +71,7 @@ static int by_offset(const void *left, const void *right) {
 }
 
 static enum ps_status parse_header(struct safetensors *file, json_t *header, size_t data_bytes, struct ps_error *error) {
-    TRY(memory_new(&file->tensors, json_object_size(header) + 1, "tensor names", error));
+    TRY(memory_new(&file->tensors, json_object_size(header), "tensor names", error));
     const char *name;
     json_t *value;
     json_object_foreach(header, name, value) {
@@ -99,7 +99,7 @@ static enum ps_status find_values(struct safetensors *file, struct ps_error *err
     size_t count = 0;
     for (int i = 0; i < file->count; i++)
         if (readable(file, &file->tensors[i], ARRAY_BF16)) count += file->tensors[i].bytes / number_types[TYPE_BF16].bytes;
-    TRY(memory_new(&file->widened, count + 1, file->path, error));
+    TRY(memory_new(&file->widened, count, file->path, error));
     float *next = file->widened;
     for (int i = 0; i < file->count; i++) {
         struct safetensor *tensor = &file->tensors[i];

@@ -164,7 +164,7 @@ static bool is_number(const char *cell, size_t length) {
 static size_t cell_length(const char *cell) { return strcspn(cell, "\t\n"); }
 
 static size_t count_columns(const char *source) {
-    size_t most = 0, here = 1;
+    size_t most = 1, here = 1;
     for (const char *c = source; *c != '\0'; c++) {
         if (*c == '\t') here++;
         if (here > most) most = here;
@@ -216,7 +216,7 @@ static void add_rows(struct text *out, const char *source, const struct column *
 }
 
 char *text_table(const char *source) {
-    struct column *columns = calloc(count_columns(source) + 1, sizeof *columns);
+    struct column *columns = calloc(count_columns(source), sizeof *columns);
     if (columns == NULL) return NULL;
     struct text out = {0};
     measure(source, columns);

@@ -82,7 +82,7 @@ static void list_runs(const struct stage *stage, int cut, struct wire_run *runs)
 static enum ps_status make_runs(struct stage *stage, struct ps_error *error) {
     stage->input_runs = graph_cut_count(stage->graph, stage->first);
     stage->output_runs = graph_cut_count(stage->graph, stage->last + 1);
-    TRY(memory_new(&stage->runs, stage->input_runs + stage->output_runs + 1, "a stage", error));
+    TRY(memory_new(&stage->runs, stage->input_runs + stage->output_runs, "a stage", error));
     list_runs(stage, stage->first, stage->runs);
     list_runs(stage, stage->last + 1, stage->runs + stage->input_runs);
     /* The data cross no cut. */

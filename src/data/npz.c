@@ -307,7 +307,7 @@ static enum ps_status turn(struct member *member, struct array *array, struct ps
     const int64_t count = array_elements(array);
     array->data = member->turned;
     if (member->turned != NULL) return PS_OK;
-    TRY(memory_new(&member->turned, array_bytes(array) + 1, member->name, error));
+    TRY(memory_new(&member->turned, array_bytes(array), member->name, error));
     array->data = member->turned;
     int64_t place[ARRAY_RANK_MAX] = {0};
     for (int64_t i = 0; i < count; i++) {

@@ -137,7 +137,7 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
 static enum ps_status run_step(struct run *run, const struct batch *batch, struct answer *answer, struct ps_error *error) {
     const size_t bytes = (size_t)stage_sizes(run->parts[0].stage).input_bytes;
     char *input;
-    TRY(memory_new(&input, bytes + 1, "inputs", error));
+    TRY(memory_new(&input, bytes, "inputs", error));
     stage_pack_inputs(run->parts[0].stage, batch->inputs, input);
     device_copy(run->device, run->parts[0].blocks.input, input, bytes);
     struct stage_step step = {
@@ -511,7 +511,7 @@ static enum ps_status run_check(const struct ps_network *network, const struct p
     struct batch batch = {0};
     struct answer got = {0}, other = {0};
     struct wanted wanted = {.parameters =
-                                arena_take(arena, (size_t)network->graph->parameter_count + 1, sizeof *wanted.parameters)};
+                                arena_take(arena, (size_t)network->graph->parameter_count, sizeof *wanted.parameters)};
     TRY(arena_check(arena, "gradients", error));
     TRY(file ? read_batch(network, file, arena, &batch, error) : draw_batch(network, arena, &batch, error));
     TRY(compute(network, device, threads, stages, &batch, arena, &got, error));
