@@ -531,6 +531,71 @@ static void write_language(const uint8_t *data, size_t size) {
     }
 }
 
+/* -------------------------------------------------------------- data of each format */
+
+/* As little of each as there may be. */
+static void make_data(void) {
+    /* One red pixel. */
+    static const unsigned char png[] = {0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
+                                        0x44, 0x52, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x02, 0x00, 0x00,
+                                        0x00, 0x90, 0x77, 0x53, 0xde, 0x00, 0x00, 0x00, 0x0c, 0x49, 0x44, 0x41, 0x54, 0x78,
+                                        0xda, 0x63, 0xf8, 0xcf, 0xc0, 0x00, 0x00, 0x03, 0x01, 0x01, 0x00, 0xf7, 0x03, 0x41,
+                                        0x43, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+    static const unsigned char images[16 + 16] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 4},
+                                           labels[8 + 1] = {0, 0, 8, 1, 0, 0, 0, 1};
+    static const unsigned char records[2 * 3073] = {1};
+    static const struct {
+        const char *name;
+        const void *bytes;
+        size_t size;
+    } files[] = {{"formats/a/1.png", png, sizeof png},
+                 {"formats/b/1.png", png, sizeof png},
+                 {"train-images-idx3-ubyte", images, sizeof images},
+                 {"train-labels-idx1-ubyte", labels, sizeof labels},
+                 {"data_batch_1.bin", records, sizeof records},
+                 {"batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", 20},
+                 {"r.tsv", "1\tgood film\n0\tbad\n", 18},
+                 {"t.csv", "\"a\",b,c\n1,2,0\n3,4,1\n", 20},
+                 {"running.txt", "a b c a b c a b c", 17}};
+    char path[4096];
+    assert_ok(file_make_directory(file_join(path, test_directory, "formats/a"), &test_error));
+    assert_ok(file_make_directory(file_join(path, test_directory, "formats/b"), &test_error));
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
+        test_file_write(file_join(path, test_directory, files[f].name), files[f].bytes, files[f].size);
+}
+
+/* Opens the data and reads their first sample. */
+static void open_data(const uint8_t *data, size_t size) {
+    static const struct ps_input x = {"x", "f32", 1, {2}, 0}, target = {"labels", "i32", 1, {1}, 2};
+    static const struct {
+        const char *spec; /* %s: the directory */
+        struct dataset_shape shape;
+    } cases[] = {
+        {"images:%s/formats,crop=scale,flip=1", {.channels = 3, .height = 4, .width = 4, .classes = 2}},
+        {"idx:%s", {.channels = 1, .height = 4, .width = 4, .classes = 10}},
+        {"cifar10:%s,pad=2", {.channels = 3, .height = 32, .width = 32, .classes = 10}},
+        {"reviews:%s/r.tsv", {.channels = 1, .height = 4, .width = 1, .classes = 2, .labels = 1, .vocabulary = 6}},
+        {"csv:%s/t.csv,target=c",
+         {.inputs = &x, .input_count = 1, .target = &target, .channels = 2, .height = 1, .width = 1, .classes = 2}},
+        {"text:%s/running.txt,tokens=words",
+         {.channels = 1, .height = 3, .width = 1, .classes = 7, .labels = 3, .vocabulary = 7, .gives_tokens = true}},
+    };
+    static float sample[3 * 32 * 32];
+    int32_t labels[4];
+    (void)data, (void)size;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char spec[4200];
+        struct ps_error error = {0};
+        struct samples samples = {0};
+        snprintf(spec, sizeof spec, cases[c].spec, test_directory);
+        const enum ps_status status = samples_open(spec, DATASET_TRAIN, &cases[c].shape, &samples, &error);
+        if (!counting && status != PS_OK) fail_msg("%s: %s", spec, error.message);
+        judge(status, &error);
+        if (status == PS_OK) judge(samples.dataset->class->read(samples.dataset, 0, sample, labels, &error), &error);
+        samples_close(&samples);
+    }
+}
+
 /* ---------------------------------------------------------------------- trials */
 
 /* Of many allocations these fail: all of the first, and as many of the rest at random. */
@@ -613,12 +678,14 @@ static void test_works(void **state) {
                                   {"vocabularies", make_vocabularies, (const uint8_t *)tokenizer, size, false},
                                   {"a graph", read_graph, NULL, 0, true},
                                   {"clusters", make_clusters, NULL, 0, false},
+                                  {"data", open_data, NULL, 0, true},
                                   {"a check", check_network, NULL, 0, true},
                                   {"classes", compute_classes, NULL, 0, true},
                                   {"translations", compute_translations, NULL, 0, true},
                                   {"a text that is written", write_language, NULL, 0, true}};
     struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
     make_networks();
+    make_data();
     profile = even_profile();
     cluster = make_cluster(2, 0, 1e9);
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));

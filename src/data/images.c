@@ -148,8 +148,8 @@ static enum ps_status add_classes(struct images *images, const char *training, s
     int class_count, own_count;
     TRY(list_classes(training, &classes, &class_count, error));
     enum ps_status status = list_classes(images->directory, &own, &own_count, error);
-    if (status == PS_OK) status = keep_names(&images->dataset, classes, class_count, error);
     if (status == PS_OK) {
+        status = keep_names(&images->dataset, classes, class_count, error);
         for (int i = 0; i < own_count && status == PS_OK; i++) {
             status = add_class(images, own[i]->d_name, classes, class_count, error);
         }
