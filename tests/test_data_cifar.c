@@ -136,6 +136,9 @@ static void training_moves_and_mirrors(void **state) {
     const struct dataset_shape wanted = {.channels = 3, .height = 32, .width = 32, .classes = 10};
     assert_ok(samples_open(spec, DATASET_TRAIN, &wanted, &samples, &test_error));
     const struct dataset *dataset = samples.dataset;
+    char other[8300];
+    snprintf(other, sizeof other, "%s,size=3", spec);
+    assert_status(samples_open(other, DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE, "known: pad, flip");
     float image[IMAGE], got[IMAGE];
     int32_t label;
     assert_ok(dataset->class->read(dataset, 1, image, &label, &test_error));

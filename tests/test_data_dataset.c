@@ -121,6 +121,7 @@ static void the_spec_chooses_the_part_over_the_caller(void **state) {
 
 static void data_must_fit_the_network(void **state) {
     (void)state;
+    open_fails("synthetic:images,sise=9", "did you mean 'size'?\nknown: samples, classes, size, channels, noise, seed");
     open_fails("synthetic:images,size=9", "9x9 pixels and 1 channel, but the network takes 8x8 and 1");
     open_fails("synthetic:images,channels=3", "input=8,channels=3");
     open_fails("synthetic:images,classes=11", "has 11 classes, but the network has 10");

@@ -303,7 +303,7 @@ static void test_wrong_specs(void **state) {
     make_folder("single/1");
     write_png("single/1/1.png", SIDE, SIDE, 3, 1);
     assert_refused("images:%s/single", PS_USAGE, "has only one class");
-    assert_refused("images:%s/set,filp=1", PS_USAGE, "did you mean 'flip'");
+    assert_refused("images:%s/set,filp=1", PS_USAGE, "did you mean 'flip'?\nknown: resize, crop, pad, flip, normalise");
     assert_refused("images:%s/set,flip=2", PS_USAGE, "flip=2");
     assert_refused("images:%s/set,resize=8", PS_USAGE, "resize=8");
     assert_refused("images:%s/set,crop=center", PS_USAGE, "images: crop: 'center' is not known; did you mean 'centre'");

@@ -210,6 +210,8 @@ static void test_refusals(void **state) {
     assert_status(open_text("none.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "none.txt");
     assert_status(open_text("bad.txt", DATASET_TRAIN, &wanted, &samples), PS_BAD_INPUT, "byte 3 (0xff) is not UTF-8");
     assert_status(open_text("a.txt,tokens=word", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "did you mean 'words'");
+    assert_status(open_text("a.txt,token=words", DATASET_TRAIN, &wanted, &samples), PS_USAGE,
+                  "did you mean 'tokens'?\nknown: tokens, test, vocab, tokenizer");
     assert_status(open_text("a.txt,test=2", DATASET_TRAIN, &wanted, &samples), PS_USAGE, "test=2");
     assert_status(open_text("a.txt", DATASET_TEST, &wanted, &samples), PS_USAGE, "its test set has 0 tokens");
     assert_status(open_text("a.txt", DATASET_TRAIN, &image, &samples), PS_USAGE, "the network reads images");
@@ -235,6 +237,8 @@ static void test_synthetic(void **state) {
     struct samples samples;
     int32_t tokens[9];
     int32_t labels[9];
+    assert_status(samples_open("synthetic:tokens,size=9", DATASET_TRAIN, &wanted, &samples, &test_error), PS_USAGE,
+                  "known: samples, noise, seed");
     assert_ok(samples_open("synthetic:tokens,noise=0", DATASET_TRAIN, &wanted, &samples, &test_error));
     const struct dataset *dataset = samples.dataset;
     int successor[20] = {0};

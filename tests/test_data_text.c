@@ -130,7 +130,8 @@ static void test_damaged_reviews(void **state) {
     }
     assert_status(open_spec("reviews", "missing.tsv", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, "missing.tsv");
     write_file("a.tsv", "1\tgood\n");
-    assert_status(open_spec("reviews", "a.tsv,wocab=x", DATASET_TRAIN, &text_shape, &samples), PS_USAGE, "vocab");
+    assert_status(open_spec("reviews", "a.tsv,wocab=x", DATASET_TRAIN, &text_shape, &samples), PS_USAGE,
+                  "did you mean 'vocab'?\nknown: vocab, tokenizer, texts");
     assert_status(open_spec("reviews", "a.tsv,vocab=/nowhere", DATASET_TRAIN, &text_shape, &samples), PS_BAD_INPUT, "/nowhere");
     struct dataset_shape images = {.channels = 1, .height = 4, .width = 4, .classes = 2};
     assert_status(open_spec("reviews", "a.tsv", DATASET_TRAIN, &images, &samples), PS_USAGE,
@@ -267,6 +268,8 @@ static void test_damaged_pairs(void **state) {
         assert_status(open_spec("pairs", wrong[i], DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "two endings");
     }
     assert_status(samples_open("pairs::en:de", DATASET_TRAIN, &pair_shape, &samples, &test_error), PS_USAGE, "two endings");
+    assert_status(open_spec("pairs", "d:en:de,token=words", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE,
+                  "did you mean 'tokens'?\nknown: tokens, vocab, tokenizer, target_tokenizer");
     assert_status(open_spec("pairs", "d:en:de,tokens=word", DATASET_TRAIN, &pair_shape, &samples), PS_USAGE, "'words'");
     assert_status(open_spec("pairs", "d:en:de", DATASET_TRAIN, &text_shape, &samples), PS_USAGE,
                   "are translations, but the network reads texts with one label each");
