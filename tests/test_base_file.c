@@ -124,6 +124,31 @@ static void passes_over_names_that_are_taken(void **state) {
     }
 }
 
+/* Files and directories are for everybody whom the program's mask lets, and no file can be run. */
+static void gives_the_usual_permissions(void **state) {
+    (void)state;
+    static const mode_t masks[] = {0, 027};
+    const struct file_piece piece = {"x", 1};
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
+        char path[3][4096];
+        struct stat status;
+        for (int p = 0; p < 3; p++) {
+            char name[32];
+            snprintf(name, sizeof name, "permitted%zu-%d", m, p);
+            file_join(path[p], test_directory, name);
+        }
+        const mode_t before = umask(masks[m]);
+        const enum ps_status made[] = {file_write(path[0], "x", 1, &test_error), file_create(path[1], &piece, 1, &test_error),
+                                       file_make_directory(path[2], &test_error)};
+        umask(before);
+        for (int p = 0; p < 3; p++) {
+            assert_ok(made[p]);
+            assert_int_equal(stat(path[p], &status), 0);
+            assert_int_equal(status.st_mode & 0777, (p < 2 ? 0666 : 0777) & ~masks[m]);
+        }
+    }
+}
+
 /* A piece without data changes nothing, wherever it stands. */
 static void sums_pieces(void **state) {
     (void)state;
@@ -365,6 +390,7 @@ int main(void) {
         cmocka_unit_test(failing_write_leaves_the_old_file),
         cmocka_unit_test(creates_whole_files),
         cmocka_unit_test(passes_over_names_that_are_taken),
+        cmocka_unit_test(gives_the_usual_permissions),
         cmocka_unit_test(sums_pieces),
         cmocka_unit_test(writes_what_is_open),
         cmocka_unit_test(removes_directories),
