@@ -33,8 +33,8 @@ struct shown {
 /* What is done grows from call to call and never exceeds the whole. */
 static void see_progress(void *context, const char *what, double done, double total, const char *detail) {
     struct shown *shown = context;
-    (void)detail;
     assert_string_equal(what, "profiling");
+    if (done != total / 2) assert_string_equal(detail, done < total / 2 ? "micro-batch 2" : "micro-batch 4");
     assert_true(done >= shown->done && done <= total);
     *shown = (struct shown){done, total};
 }
@@ -48,7 +48,7 @@ static void progress(void **state) {
     assert_ok(ps_log_to(&sink, &test_error));
     struct ps_profile *profile = measure(model, 0);
     assert_ok(ps_log_to(NULL, &test_error));
-    assert_true(shown.total > 0 && shown.done == shown.total);
+    assert_true(shown.total == 2 * ps_network_info(model).layers && shown.done == shown.total);
     ps_profile_destroy(profile);
     ps_network_destroy(model);
 }
@@ -201,6 +201,14 @@ static void cuts(void **state) {
             assert_true(table->layers[l].core_transfer_s > 0 || stage_copied_bytes(graph, size, l) == 0);
         }
         assert_true(table->layers[table->layer_count - 1].core_transfer_s == 0);
+        for (int c = 0; c < WIRE_CODECS; c++)
+            for (int way = 0; way < 2; way++)
+                assert_int_equal(c != WIRE_NONE, table->wire_s[c][way] > 1e-13 && table->wire_s[c][way] < 1e-5);
+        /* Passes over all parameters: no memory takes a terabyte in a second. */
+        const struct stage_cost all = stage_cost(table, 0, table->layer_count - 1);
+        const double least_s = 1e-12 * (double)all.size.parameter_bytes;
+        assert_true(all.time.update_s > least_s && all.time.update_predict_s > least_s && all.time.predict_s > least_s);
+        assert_true(all.time.update_out_of_place_s > least_s && all.sum_s > least_s);
         ps_profile_destroy(profile);
     }
     ps_network_destroy(model);
@@ -265,7 +273,12 @@ static void wrong_options(void **state) {
         {{.device = "refrence", .micro_batches = good, .micro_batch_count = 1}, "did you mean 'reference'"},
         {{.device = "clock", .micro_batches = good, .micro_batch_count = 1}, "device 'clock' computes nothing"},
         {{.device = "reference", .threads = -1, .micro_batches = good, .micro_batch_count = 1}, "threads: -1"},
+        {{.device = "reference", .threads = 4097, .micro_batches = good, .micro_batch_count = 1}, "threads: 4097 is not"},
+        {{.device = "reference", .busy = -1, .micro_batches = good, .micro_batch_count = 1}, "busy: -1 workers side by side"},
+        {{.device = "reference", .busy = 1025, .micro_batches = good, .micro_batch_count = 1},
+         "busy: 1025 workers side by side: 1 to 1024 are accepted"},
         {{.device = "reference", .repeats = -1, .micro_batches = good, .micro_batch_count = 1}, "-1 repeats"},
+        {{.device = "reference", .warmup = -1, .micro_batches = good, .micro_batch_count = 1}, "warm-up of -1 and 0 repeats"},
     };
     assert_ok(ps_network_open("lenet5", &model, &test_error));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

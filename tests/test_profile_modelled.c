@@ -174,11 +174,30 @@ static void boards_drain(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* A board has numbers of one type; a model of f32 takes layers of both, which are counted as f32. */
+static void types(void **state) {
+    (void)state;
+    struct ps_network *model;
+    struct ps_profile *profile = profile_of("lenet5,precision=bf16", "gpu:p100", 2);
+    ps_profile_destroy(profile);
+    const int size = 2;
+    const struct ps_profile_options options = {
+        .struct_size = sizeof options, .device = "fpga:vcu118", .micro_batches = &size, .micro_batch_count = 1};
+    assert_ok(ps_network_open("lenet5,precision=bf16", &model, &test_error));
+    assert_status(ps_profile_measure(model, &options, &profile, &test_error), PS_USAGE,
+                  "device fpga:vcu118 has one type of numbers: node 'conv1' with bf16 is not accepted");
+    ps_network_destroy(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic_by_hand),      cmocka_unit_test(weights_leave_the_chip),
-        cmocka_unit_test(boards_differ_by_slices), cmocka_unit_test(file_keeps_everything),
-        cmocka_unit_test(gpus_saturate),           cmocka_unit_test(boards_drain),
+        cmocka_unit_test(arithmetic_by_hand),
+        cmocka_unit_test(weights_leave_the_chip),
+        cmocka_unit_test(boards_differ_by_slices),
+        cmocka_unit_test(file_keeps_everything),
+        cmocka_unit_test(gpus_saturate),
+        cmocka_unit_test(boards_drain),
+        cmocka_unit_test(types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "profile/costgraph.h"
 #include "profile/profile.h"
 
@@ -25,9 +26,15 @@ static void csv(void **state) {
     (void)state;
     struct ps_profile *profile;
     assert_ok(read_text("small.csv", HEADER "conv,1e-3,0.002,100,40,72\r\n\r\n fc , 3, 4 ,5,600,7", &profile));
-    assert_string_equal(profile->model, "small");
+    assert_string_equal(ps_profile_model(profile), "small");
+    assert_string_equal(profile->device, "unknown");
+    assert_int_equal(profile->threads, 1);
     assert_int_equal(profile->table_count, 1);
-    const struct cost_table *table = &profile->tables[0];
+    const struct cost_table *table, *again;
+    assert_ok(profile_table(profile, 0, &table, &test_error));
+    assert_ptr_equal(table, &profile->tables[0]);
+    assert_status(profile_table(profile, 4, &again, &test_error), PS_USAGE,
+                  "micro-batch 4: the profile has no such size, but one of a size it does not say");
     assert_int_equal(table->micro_batch, 0);
     assert_int_equal(table->layer_count, 2);
     const struct layer_cost *conv = &table->layers[0], *fc = &table->layers[1];
@@ -37,6 +44,8 @@ static void csv(void **state) {
     assert_int_equal(conv->size.output_bytes, 40);
     assert_int_equal(conv->size.value_bytes, 40);
     assert_int_equal(conv->size.stash_bytes, 72);
+    assert_int_equal(conv->size.delta_bytes, 40);
+    assert_string_equal(conv->kind, "layer");
     assert_string_equal(fc->name, "fc");
     assert_true(fc->time.backward_weight_s == 2);
     assert_int_equal(fc->size.output_bytes, 0); /* nothing is used after the last layer */
@@ -46,7 +55,34 @@ static void csv(void **state) {
     assert_ok(read_text("small.csv", SHORT_HEADER "a,1,1,0,40\nb,1,1,0,30\nc,1,1,0,20\n", &profile));
     int64_t kept[] = {0, 40, 30};
     for (int l = 0; l < 3; l++) assert_int_equal(profile->tables[0].layers[l].size.stash_bytes, kept[l]);
+    assert_int_equal(profile->tables[0].layers[0].size.delta_bytes, 0);
     ps_profile_destroy(profile);
+
+    /* What is largest. */
+    assert_ok(read_text("small.csv",
+                        SHORT_HEADER "012345678901234567890123456789012345678901234567890123456789 ~~,1e6,1000000,"
+                                     "17592186044416,1\nb,0,0,0,30",
+                        &profile));
+    assert_int_equal(strlen(profile->tables[0].layers[0].name), 63);
+    assert_true(profile->tables[0].layers[0].time.forward_s == 1e6);
+    assert_int_equal(profile->tables[0].layers[0].size.parameter_bytes, PROFILE_BYTES_MAX);
+    ps_profile_destroy(profile);
+}
+
+/* A file is named as its network, without what names say of its form. */
+static void names(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *model;
+    } cases[] = {{"vgg16.graph.txt", "vgg16"}, {"a.b.csv", "a.b"}, {"a.chain", "a"}, {"a.graph.chain", "a"},
+                 {"a.chain.graph", "a.chain"}, {".csv", ".csv"},   {"a.graph", "a"}, {"a.txt.b", "a.txt.b"},
+                 {"t\t\x7f~.txt", "t??~"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile *profile;
+        assert_ok(read_text(cases[i].file, SHORT_HEADER "a,1,1,0,40\n", &profile));
+        assert_string_equal(ps_profile_model(profile), cases[i].model);
+        ps_profile_destroy(profile);
+    }
 }
 
 static void chain(void **state) {
@@ -63,6 +99,11 @@ static void chain(void **state) {
     assert_int_equal(layers[1].size.stash_bytes, 40);
     assert_int_equal(layers[1].size.parameter_bytes, 5);
     assert_int_equal(layers[1].size.output_bytes, 0);
+    assert_int_equal(layers[1].size.value_bytes, 0);
+    ps_profile_destroy(profile);
+    assert_ok(
+        read_text("small.chain", "3 0\n1 1 1 40 50\n1 1 1 40 40\n1 1 1 40 50", &profile)); /* no more than the cut carries */
+    for (int l = 0; l < 3; l++) assert_int_equal(profile->tables[0].layers[l].size.value_bytes, l < 2 ? 40 : 0);
     ps_profile_destroy(profile);
     static const struct {
         const char *text, *part;
@@ -78,6 +119,10 @@ static void chain(void **state) {
         {"1 0\n1 1 x 1 1\n", "line 2: parameter_bytes: 'x' is not"},
         {"1 0\n1 1 1 x 1\n", "line 2: cut_bytes: 'x' is not"},
         {"1 0\n1 1 1 1 x\n", "line 2: kept_bytes: 'x' is not"},
+        {"16385 0\n1 1 1 1 1\n", "line 1: layers: '16385' is not a number from 0 to 16384"},
+        {"2 0\n1 1 1 1 1\n1000000001 1 1 1 1\n", "line 3: forward_ms: '1000000001' is not a number from 0 to 1e+09"},
+        {"1 0\n1 1000000001 1 1 1\n", "line 2: backward_ms: '1000000001' is not a number from 0 to 1e+09"},
+        {"1 0\n0 0 1 1 1\n", "line 2: costs[0].layers: no layer takes any time"},
         {"1 0\n1 1 1 0.5 1\n", "line 2: cut_bytes: '0.5' is not a whole number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -108,6 +153,19 @@ static void csv_broken(void **state) {
         {HEADER ",1,1,1,1,1\n", "line 2: name: '' is empty"},
         {HEADER "a,0,0,1,1,1\n", "line 2: costs[0].layers: no layer takes any time"},
         {HEADER "a,1 2,1,1,1,1\n", "line 2: forward_s: '1 2' is not a number"},
+        {HEADER "a,1,1000000.5,1,1,1\n", "line 2: backward_s: '1000000.5' is not a number from 0 to 1e+06"},
+        {HEADER "a,1,1,17592186044417,1,1\n",
+         "line 2: parameter_bytes: '17592186044417' is not a number from 0 to 1.75922e+13"},
+        {HEADER "0123456789012345678901234567890123456789012345678901234567890123,1,1,1,1,1\n",
+         "line 2: name: '012345678901234567890123456789012345678901234567890123456789'... is too long (63 characters at most)"},
+        {HEADER "a,012345678901234567890123456789012345678901234567890123456789,1,1,1,1\n",
+         "line 2: forward_s: '012345678901234567890123456789012345678901234567890123456789' is not a number from 0"},
+        {HEADER "a,0000000000000000000000000000000000000000000000000000000000000001,1,1,1,1\n",
+         "line 2: forward_s: '000000000000000000000000000000000000000000000000000000000000'... is not a number"},
+        {HEADER "a\x7f,1,1,1,1,1\n", "line 2: name: has a character that is not printable ASCII"},
+        {HEADER "a\tb,1,1,1,1,1\n", "line 2: name: has a character that is not printable ASCII"},
+        {"name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes,more\na,1,1,1,1,1,1\n",
+         "line 1: header: has 7 columns\nthe first line must be name,forward_s,"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ps_profile *profile = NULL;
@@ -128,21 +186,30 @@ static void make_random(struct ps_profile **profile, int tables, int layers) {
     strcpy((*profile)->model, "net,input=8");
     strcpy((*profile)->device, "cpu");
     (*profile)->threads = 3;
+    (*profile)->busy = 2;
     for (int t = 0; t < tables; t++) {
         struct cost_table *table = &(*profile)->tables[t];
         table->micro_batch = 1 << t;
-        table->input_bytes = (int64_t)random_below(key, n++, 1 << 20);
+        table->input_bytes = 1 + (int64_t)random_below(key, n++, 1 << 20);
+        table->fast_memory_bytes = t > 0 ? 1 + (int64_t)random_below(key, n++, 1 << 20) : 0;
+        table->wire_s[WIRE_BF16][0] = 1e-9; /* of one only the one, of the other the other */
+        table->wire_s[WIRE_INT8][1] = 2e-9 * (t + 1);
+        table->wire_s[WIRE_TOPK][0] = table->wire_s[WIRE_TOPK][1] = 3e-9;
         for (int l = 0; l < layers; l++) {
             struct layer_cost *layer = &table->layers[l];
             snprintf(layer->name, sizeof layer->name, "layer%d", l);
             strcpy(layer->kind, "linear");
-            double *times = (double *)&layer->time;
-            for (int f = 0; f < 10; f++) times[f] = (double)random_uniform(key, n++) / 3 + 1e-9; /* spread lies behind time */
+            double *times[] = {(double *)&layer->time, (double *)&layer->spread, (double *)&layer->spill};
+            for (int k = 0; k < 3; k++)
+                for (size_t f = 0; f < sizeof layer->time / sizeof(double); f++)
+                    times[k][f] = (double)random_uniform(key, n++) / 3 + 1e-9;
+            layer->fill = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->core_transfer_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->take_over_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             layer->sum_s = (double)random_uniform(key, n++) / 3 + 1e-9;
             int64_t *sizes = (int64_t *)&layer->size;
-            for (int f = 0; f < 7; f++) sizes[f] = (int64_t)random_below(key, n++, (uint64_t)1 << 36);
+            for (size_t f = 0; f < sizeof layer->size / sizeof(int64_t); f++)
+                sizes[f] = 1 + (int64_t)random_below(key, n++, (uint64_t)1 << 36);
             layer->size.value_bytes = layer->size.output_bytes / 2;
             layer->size.parameter_bytes += 64;
             layer->size.tied_bytes = l == 0 || l == layers - 1 ? layer->size.parameter_bytes / 2 : 0;
@@ -160,21 +227,29 @@ static void json_round_trip(void **state) {
     assert_string_equal(again->model, profile->model);
     assert_string_equal(again->device, profile->device);
     assert_int_equal(again->threads, 3);
+    assert_int_equal(again->busy, 2);
     assert_int_equal(again->table_count, 3);
     for (int t = 0; t < 3; t++) {
         const struct cost_table *a = &profile->tables[t], *b = &again->tables[t];
         assert_int_equal(a->micro_batch, b->micro_batch);
         assert_int_equal(a->input_bytes, b->input_bytes);
+        assert_int_equal(a->fast_memory_bytes, b->fast_memory_bytes);
+        assert_memory_equal(a->wire_s, b->wire_s, sizeof a->wire_s);
         assert_int_equal(a->layer_count, b->layer_count);
         for (int l = 0; l < a->layer_count; l++) {
             assert_string_equal(a->layers[l].name, b->layers[l].name);
             assert_string_equal(a->layers[l].kind, b->layers[l].kind);
-            assert_memory_equal(&a->layers[l].time, &b->layers[l].time, sizeof a->layers[l].time);
-            assert_memory_equal(&a->layers[l].spread, &b->layers[l].spread, sizeof a->layers[l].spread);
-            assert_memory_equal(&a->layers[l].size, &b->layers[l].size, sizeof a->layers[l].size);
-            assert_true(a->layers[l].core_transfer_s == b->layers[l].core_transfer_s);
-            assert_true(a->layers[l].take_over_s == b->layers[l].take_over_s);
-            assert_true(a->layers[l].sum_s == b->layers[l].sum_s);
+            struct layer_cost wanted = a->layers[l];
+            if (t == 0) memset(&wanted.spill, 0, sizeof wanted.spill); /* without a fast memory nothing is spilt, or filled */
+            if (t == 0) wanted.fill = 0;
+            assert_memory_equal(&b->layers[l].time, &wanted.time, sizeof wanted.time);
+            assert_memory_equal(&b->layers[l].spread, &wanted.spread, sizeof wanted.spread);
+            assert_memory_equal(&b->layers[l].spill, &wanted.spill, sizeof wanted.spill);
+            assert_memory_equal(&b->layers[l].size, &wanted.size, sizeof wanted.size);
+            assert_true(b->layers[l].fill == wanted.fill);
+            assert_true(b->layers[l].core_transfer_s == wanted.core_transfer_s);
+            assert_true(b->layers[l].take_over_s == wanted.take_over_s);
+            assert_true(b->layers[l].sum_s == wanted.sum_s);
         }
     }
     char *x = ps_profile_json(profile), *y = ps_profile_json(again), *table = ps_profile_table(profile);
@@ -262,6 +337,12 @@ static void several_files(void **state) {
     test_file_write(slow, DEVICE("slow", LAYER "}"), strlen(DEVICE("slow", LAYER "}")));
     test_file_write(fast, DEVICE("fast", LAYER "}"), strlen(DEVICE("fast", LAYER "}")));
     test_file_write(other, DEVICE("other", LAYER "}," LAYER "}"), strlen(DEVICE("other", LAYER "}," LAYER "}")));
+    static const char named[] = "{\"format\": \"penstock-profile\", \"version\": 1, \"model\": \"m\", \"device\": \"fast\", "
+                                "\"costs\": [{\"micro_batch\": 4, \"layers\": [{\"name\": \"b\", \"kind\": \"linear\", "
+                                "\"forward_s\": 1, \"backward_input_s\": 1, \"backward_weight_s\": 1, \"parameter_bytes\": "
+                                "64, \"output_bytes\": 128, \"stash_bytes\": 64}]}]}",
+                      sized[] = "{\"format\": \"penstock-profile\", \"version\": 1, \"model\": \"m\", \"device\": \"fast\", "
+                                "\"costs\": [{\"micro_batch\": 8, \"layers\": [" LAYER "}]}]}";
     snprintf(both, sizeof both, "%s,%s", slow, fast);
     assert_ok(ps_profile_read(both, &profile, &test_error));
     assert_string_equal(profile->device, "slow");
@@ -272,7 +353,14 @@ static void several_files(void **state) {
     assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
                   "slow.json: device: 'slow' has a profile already");
     snprintf(both, sizeof both, "%s,%s", slow, other);
-    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT, "other.json: ");
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
+                  "other.json: costs: 1 sizes of 2 layers, but the profile on slow has 1 of 1");
+    test_file_write(other, named, strlen(named));
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
+                  "other.json: costs[0].layers[0].name: 'b' is 'a' in the profile on slow");
+    test_file_write(other, sized, strlen(sized));
+    assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
+                  "other.json: costs[0].micro_batch: 8, but the profile on slow has 4");
     snprintf(both, sizeof both, "%s,%s/missing.json", slow, test_directory);
     assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT, "missing.json: cannot open: No such file");
     assert_ok(read_text("slow.json,fast.json", DEVICE("comma", LAYER "}"), &profile));
@@ -359,6 +447,146 @@ static void json_broken(void **state) {
     assert_ok(ps_profile_write(profile, path, &test_error));
     ps_profile_destroy(profile);
     assert_status(ps_profile_read(path, &profile, &test_error), PS_BAD_INPUT, "costs[1].layers[2]: 'other'");
+}
+
+/* What is accepted at the most and at the least, and what is refused beyond. */
+static void json_limits(void **state) {
+    (void)state;
+#define TABLE HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER
+#define AFTER(rest) TABLE "}]}], " rest "}"
+#define NAMED(name, kind)                                                                                                      \
+    HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"" name "\", \"kind\": \"" kind                                       \
+         "\", \"forward_s\": 1, \"backward_input_s\": 1, \"backward_weight_s\": 1, \"parameter_bytes\": 64, "                  \
+         "\"output_bytes\": 128, \"stash_bytes\": 64}]}]}"
+#define TEN "0123456789"
+#define OF_GRAPH(node, edges) AFTER("\"graph\": {\"nodes\": [" node "], \"edges\": [" edges "]}")
+#define NODE_OF(number, forward, backward, activation, parameter)                                                              \
+    "{\"name\": \"n\", \"kind\": \"k\", \"number\": " number ", \"forward_s\": " forward ", \"backward_s\": " backward         \
+    ", \"activation_bytes\": " activation ", \"parameter_bytes\": " parameter ", \"input\": false}"
+    static const struct {
+        const char *text, *part; /* part NULL: it is accepted */
+    } cases[] = {
+        {AFTER("\"threads\": 1"), NULL},
+        {AFTER("\"threads\": 4096"), NULL},
+        {AFTER("\"threads\": 0"), "threads: 0"},
+        {AFTER("\"threads\": 4097"), "threads: 4097"},
+        {AFTER("\"busy\": 1"), NULL},
+        {AFTER("\"busy\": 1024"), NULL},
+        {AFTER("\"busy\": 0"), "busy: 0"},
+        {AFTER("\"busy\": 1025"), "busy: 1025"},
+        {AFTER("\"lengths\": \"\""), "lengths is empty"},
+        {AFTER("\"network\": \"0123456789abcdef\""), NULL},
+        {AFTER("\"network\": \"0123456789abcdef0\""), "network is longer than 16 characters"},
+        {AFTER("\"other\": 1"), "field 'other' is not known"},
+        {AFTER("\"by_length\": [{\"share\": 1, \"factor\": 1000000}]"), NULL},
+        {AFTER("\"by_length\": [{\"share\": 1, \"factor\": 1000001}]"), "by_length[0].factor: 1e+06 is not a number"},
+        {AFTER("\"by_length\": [{\"share\": 1.5, \"factor\": 1}]"), "by_length[0].share: 1.5"},
+        {AFTER("\"by_length\": [{\"share\": 0.25, \"factor\": 1}, {\"share\": 0.750002, \"factor\": 1}]"), "add up to 1"},
+        {AFTER("\"by_length\": [{\"share\": 0.25, \"factor\": 1}, {\"share\": 0.7500005, \"factor\": 1}]"), NULL},
+        {HEAD "[{\"micro_batch\": 0, \"layers\": [" LAYER "}]}]}", NULL},
+        {HEAD "[{\"micro_batch\": 16777216, \"layers\": [" LAYER "}]}]}", NULL},
+        {HEAD "[{\"micro_batch\": 16777217, \"layers\": [" LAYER "}]}]}", "costs[0].micro_batch: 16777217"},
+        {HEAD "[{\"micro_batch\": 4, \"layers\": 5}]}", "costs[0].layers: must be an array"},
+        {HEAD "[{\"micro_batch\": 4}]}", "costs[0].layers: is missing"},
+        {TABLE ", \"update_s\": 1000000}]}]}", NULL},
+        {TABLE ", \"update_s\": 1000000.5}]}]}", "layers[0].update_s: 1e+06"},
+        {TABLE ", \"sum_s\": -0.5}]}]}", "layers[0].sum_s: -0.5"},
+        {TABLE ", \"workspace_bytes\": 17592186044416}]}]}", NULL},
+        {TABLE ", \"workspace_bytes\": 17592186044417}]}]}", "layers[0].workspace_bytes: 17592186044417"},
+        {TABLE ", \"output_i32\": -1}]}]}", "layers[0].output_i32: -1"},
+        {TABLE ", \"value_bytes\": 128}]}]}", NULL},
+        {TABLE ", \"value_bytes\": 129}]}]}", "costs[0].layers[0].value_bytes: 129 is more than its output_bytes, 128"},
+        {TABLE "}], \"input_bytes\": 17592186044416}]}", NULL},
+        {TABLE "}], \"input_bytes\": 17592186044417}]}", "costs[0].input_bytes: 17592186044417"},
+        {TABLE "}], \"fast_memory_bytes\": -1}]}", "costs[0].fast_memory_bytes: -1"},
+        {TABLE "}], \"wire\": {\"int8\": [0, 1000000]}}]}", NULL},
+        {TABLE "}], \"wire\": {\"int8\": [0, 1000001]}}]}", "wire.int8: must be [seconds"},
+        {TABLE "}], \"wire\": {\"int8\": [0, 0, 0]}}]}", "wire.int8: must be [seconds"},
+        {TABLE "}], \"wire\": {\"int8\": [\"0\", 0]}}]}", "wire.int8: must be [seconds"},
+        {TABLE "}], \"wire\": {\"int9\": [0, 0]}}]}", "wire: field 'int9' is not known"},
+        {NAMED(TEN TEN TEN TEN TEN TEN "012", TEN TEN TEN "0"), NULL},
+        {NAMED(TEN TEN TEN TEN TEN TEN "0123", "k"), "layers[0]: name is longer than 63 characters"},
+        {NAMED("n", TEN TEN TEN "01"), "layers[0]: kind is longer than 31 characters"},
+        {NAMED("n", "a b"), NULL},
+        {NAMED("n", "a\\tb"), "layers[0]: kind has a control character"},
+        {OF_GRAPH(NODE_OF("0", "1000000", "1", "17592186044416", "0"), ""), NULL},
+        {OF_GRAPH(NODE_OF("-1", "1", "1", "1", "1"), ""), "graph.nodes[0].number: -1"},
+        {OF_GRAPH(NODE_OF("0", "1000001", "1", "1", "1"), ""), "graph.nodes[0].forward_s: 1e+06 is not"},
+        {OF_GRAPH(NODE_OF("0", "1", "1000001", "1", "1"), ""), "graph.nodes[0].backward_s: 1e+06 is not"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "17592186044417", "1"), ""), "graph.nodes[0].activation_bytes: 17592186044417"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "17592186044417"), ""), "graph.nodes[0].parameter_bytes: 17592186044417"},
+        {OF_GRAPH(NODE_OF("0", "0", "0", "1", "1"), ""), "graph: 'n' takes no time, nor does any other node"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[0, -1]"), "graph.edges[0]: must be two of the nodes 0 to 0"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[-1, 0]"), "graph.edges[0]: must be two"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[1, 0]"), "graph.edges[0]: must be two"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[0, 0.5]"), "graph.edges[0]: must be two"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[\"n\", 0]"), "graph.edges[0]: must be two"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[0, 0, 0]"), "graph.edges[0]: must be two"},
+        {OF_GRAPH(NODE_OF("0", "1", "1", "1", "1"), "[0, 0]"), "graph: edge: 'n -- n' closes a cycle"},
+        {AFTER("\"graph\": {\"edges\": []}"), "graph.nodes: is missing"},
+        {AFTER("\"graph\": {\"nodes\": []}"), "graph.edges: is missing"},
+        {AFTER("\"graph\": {\"nodes\": [], \"edges\": [], \"node\": 1}"), "graph: field 'node' is not known"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ps_profile *profile = NULL;
+        const enum ps_status status = read_text("p.json", cases[i].text, &profile);
+        if ((status == PS_OK) != !cases[i].part) fail_msg("%s", cases[i].text);
+        assert_status(status, cases[i].part ? PS_BAD_INPUT : PS_OK, cases[i].part ? cases[i].part : "");
+        assert_int_equal(profile == NULL, cases[i].part != NULL);
+        ps_profile_destroy(profile);
+    }
+    /* As many sizes and lengths as are accepted, and one more. */
+    for (int more = 0; more < 2; more++) {
+        struct ps_profile *profile = NULL;
+        struct text sizes = {0}, lengths = {0};
+        text_add(&sizes, "%s[", HEAD);
+        for (int t = 0; t < 1000 + more; t++)
+            text_add(&sizes, "%s{\"micro_batch\": %d, \"layers\": [" LAYER "}]}", t > 0 ? "," : "", t + 1);
+        text_add(&sizes, "]}");
+        assert_status(read_text("p.json", sizes.data, &profile), more ? PS_BAD_INPUT : PS_OK,
+                      more ? "costs: 1001 tables; 1 to 1000 are accepted" : "");
+        ps_profile_destroy(profile);
+        profile = NULL;
+        text_add(&lengths, "%s", TABLE "}]}], \"by_length\": [");
+        for (int l = 0; l < PROFILE_LENGTHS_MAX + more; l++)
+            text_add(&lengths, "%s{\"share\": 0.0625, \"factor\": 1}", l > 0 ? "," : "");
+        text_add(&lengths, "]}");
+        assert_status(read_text("p.json", lengths.data, &profile), more ? PS_BAD_INPUT : PS_OK,
+                      more ? "by_length: 17 lengths; 1 to 16 are accepted" : "");
+        ps_profile_destroy(profile);
+        text_free(&sizes);
+        text_free(&lengths);
+    }
+}
+
+/* Sums of sizes stay below 2^50 bytes, whatever layers there are. */
+static void total_bytes(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, 8, &profile, &test_error));
+    for (int l = 0; l < 8; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        const int64_t most = PROFILE_BYTES_MAX;
+        layer->time.backward_weight_s = l == 7;
+        layer->size = (struct layer_sizes){.parameter_bytes = most,
+                                           .statistics_bytes = most,
+                                           .fixed_bytes = most,
+                                           .output_bytes = most,
+                                           .stash_bytes = most,
+                                           .tail_bytes = most,
+                                           .delta_bytes = most,
+                                           .workspace_bytes = most};
+    }
+    assert_ok(profile_check(profile, &test_error));
+    profile->tables[0].input_bytes = 1;
+    assert_status(profile_check(profile, &test_error), PS_BAD_INPUT,
+                  "costs[0].layers: 1125899906842625 bytes in all are more than the 1125899906842624 that are accepted");
+    profile->tables[0].layers[7].time.backward_weight_s = 0;
+    assert_status(profile_check(profile, &test_error), PS_BAD_INPUT, "costs[0].layers: no layer takes any time");
+    profile->tables[0].input_bytes = 0;
+    profile->tables[0].layers[3].time.backward_input_s = 1;
+    assert_ok(profile_check(profile, &test_error));
+    ps_profile_destroy(profile);
 }
 
 #define COSTS(f, b, a, p)                                                                                                      \
@@ -457,6 +685,11 @@ static void graph_broken(void **state) {
         {"node1 -- Input" COSTS(1, 1, 4, 4), "line 1: 'node1' takes no time"},
         {"node1 -- A" COSTS(0, 0, 4, 4), "line 1: 'node1' takes no time"},
         {"\tnode1 -- node2\n", "line 1: no nodes"},
+        {"node1 -- A" COSTS(1, 1, [8796093022208; 8796093022209], 4),
+         "line 1: activation_size: '[8796093022208; 8796093022209]' is too large"},
+        {"node1 -- A" COSTS(1000000001, 1, 4, 4), "line 1: forward_compute_time: '1000000001' is not a number from 0 to 1e+09"},
+        {NODE("node1") "node2 -- Input" COSTS(0, 0, 4, 4) "\nnode3 -- B" COSTS(1, 1, 17592186044416, 17592186044417),
+         "line 3: parameter_size: '17592186044417' is not"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ps_profile *profile = NULL;
@@ -543,11 +776,12 @@ static void chains(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain),           cmocka_unit_test(csv),        cmocka_unit_test(csv_broken),
-        cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small), cmocka_unit_test(json_old_names),
-        cmocka_unit_test(json_broken),     cmocka_unit_test(graph),      cmocka_unit_test(graph_broken),
-        cmocka_unit_test(chains),          cmocka_unit_test(most),       cmocka_unit_test(several_files),
-        cmocka_unit_test(json_lengths),
+        cmocka_unit_test(names),          cmocka_unit_test(chain),           cmocka_unit_test(csv),
+        cmocka_unit_test(csv_broken),     cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),
+        cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),     cmocka_unit_test(graph),
+        cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),          cmocka_unit_test(most),
+        cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),    cmocka_unit_test(json_limits),
+        cmocka_unit_test(total_bytes),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

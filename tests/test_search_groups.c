@@ -39,6 +39,25 @@ static struct ps_profile *chain(struct random_key key, int layers) {
 
 static void assert_near(double one, double other) { assert_true(fabs(one - other) <= 1e-12 * fabs(other)); }
 
+/* Two parameters, of which layers anywhere share each; a layer may use one twice. */
+static void tie(struct ps_profile *profile, struct random_key key) {
+    enum { TIES = 2, USES = 4 };
+    struct cost_table *table = &profile->tables[0];
+    profile->ties = (struct ties){arena_take(&profile->arena, TIES, sizeof *profile->ties.list), TIES};
+    for (int t = 0; t < TIES; t++) {
+        struct tie *tie = &profile->ties.list[t];
+        *tie = (struct tie){.bytes = 64 << t, .layers = arena_take(&profile->arena, USES, sizeof(int)), .uses = USES};
+        for (int u = 0, layer = (int)random_below(key, 2000 + (uint64_t)t, 5); u < USES; u++) {
+            table->layers[layer].size.parameter_bytes += tie->bytes;
+            table->layers[layer].size.tied_bytes += tie->bytes;
+            tie->layers[u] = layer;
+            layer += (int)random_below(key, 2010 + (uint64_t)(USES * t + u), 12);
+        }
+    }
+    assert_ok(arena_status(&profile->arena, "ties", &test_error));
+    profile_link_ties(profile);
+}
+
 /* A stage of groups costs what the stage of their layers does, and has its sizes to the byte. */
 static void stages_of_groups(void **state) {
     (void)state;
@@ -50,7 +69,8 @@ static void stages_of_groups(void **state) {
         struct cost_table *layers = &profile->tables[0];
         int last[LAYERS], count = 0;
         layers->fast_memory_bytes = round % 3 == 0 ? 64 * 40000 : 0;
-        if (round % 2) layers->layers[0].size.tied_bytes = layers->layers[LAYERS - 1].size.tied_bytes = 64;
+        if (round % 4 == 1) layers->layers[0].size.tied_bytes = layers->layers[LAYERS - 1].size.tied_bytes = 64;
+        if (round % 4 == 3) tie(profile, key);
         for (int l = 0; l < LAYERS; l++)
             if (l == LAYERS - 1 || random_below(key, 1000 + (uint64_t)l, 3) == 0) last[count++] = l;
         assert_ok(profile_group(profile, last, count, &grouped, &test_error));

@@ -384,9 +384,8 @@ static json_t *profile_document(const struct ps_profile *profile) {
     if (root && profile->lengths[0]) json_object_set_new(root, "lengths", json_string(profile->lengths));
     if (root && profile->length_count > 0) json_object_set_new(root, "by_length", lengths_json(profile));
     if (root && profile->ties.count > 0) json_object_set_new(root, "ties", ties_json(&profile->ties));
-    if (!root || !profile->graph || json_object_set_new(root, "graph", graph_json(profile->graph)) == 0) return root;
-    json_decref(root);
-    return NULL;
+    if (root && profile->graph) json_object_set_new(root, "graph", graph_json(profile->graph));
+    return root;
 }
 
 char *ps_profile_json(const struct ps_profile *profile) { return json_text(profile_document(profile)); }

@@ -163,9 +163,6 @@ static int64_t layer_total_bytes(const struct layer_sizes *size) {
 
 static enum ps_status check_table(const struct ps_profile *profile, int t, struct ps_error *error) {
     const struct cost_table *table = &profile->tables[t], *reference = &profile->tables[0];
-    if (table->layer_count != reference->layer_count)
-        return error_set(error, PS_BAD_INPUT, "costs[%d].layers: %d layers, but costs[0] has %d", t, table->layer_count,
-                         reference->layer_count);
     double time = 0;
     int64_t bytes = table->input_bytes;
     for (int l = 0; l < table->layer_count; l++) {
