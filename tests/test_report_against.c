@@ -259,6 +259,16 @@ static void test_refused(void **state) {
         assert_status(simulate_against(&work, &simulation), PS_BAD_INPUT, broken[i].part);
     }
     work_free(&work);
+    /* A run of which no timeline is simulated. */
+    struct ps_simulation *simulation;
+    struct ps_trace *trace;
+    work_make(&work, "1f1b-async", "latest", 1);
+    leave_trace(&work, 1, 0);
+    assert_ok(ps_trace_read(work.path, &trace, &test_error));
+    assert_status(ps_simulate_against(work.plan, work.profile, work.cluster, 350 * 1000, trace, &simulation, &test_error),
+                  PS_USAGE, "a run of 5950000 instructions is too long to compare");
+    ps_trace_destroy(trace);
+    work_free(&work);
 }
 
 /* Each number of a trace, at and beyond its bounds. */

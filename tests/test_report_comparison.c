@@ -200,7 +200,7 @@ static struct ps_comparison *largest(void) {
 
 /* A network of each metric. */
 static struct ps_comparison *trained(const char *by) {
-    static const char *const models[] = {"resnet", "gnmt", "gpt2", "own.json", "alexnet", "alexnet"};
+    static const char *const models[] = {"resnet", "gnmt", "gpt2", "<my \"own\" & best>.json", "alexnet", "alexnet"};
     static const double accuracies[] = {0.25,   0.5,      0.75,      0.8125,   0.78125,   0.875, 0.90625,
                                         0.9375, 0.921875, 0.9453125, 0.953125, 0.9609375, 0.95},
                         scores[] = {1.5, 10.25, 20.125}, perplexities[] = {900, 120.5, 60.25}, losses[] = {1.5, 0.75};

@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -206,6 +208,37 @@ static void test_bounds(void **state) {
     assert_status(event_file_open(nowhere, 0, &file, &test_error), PS_IO, ".penstock: cannot write: No such file");
 }
 
+/* Files may not grow beyond so many bytes; none: any more. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    signal(SIGXFSZ, bytes == RLIM_INFINITY ? SIG_DFL : SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A disk that is full is told, and a file that could not be begun is none. */
+static void test_full(void **state) {
+    (void)state;
+    struct event_file *file = NULL;
+    json_t *line = json_loads("{\"step\": 1, \"loss\": 2}", 0, NULL);
+    assert_non_null(line);
+    limit_files(10);
+    const enum ps_status begun = event_file_open(test_directory, 0, &file, &test_error);
+    limit_files(RLIM_INFINITY);
+    assert_status(begun, PS_IO, ".penstock: cannot write: File too large");
+    assert_null(file);
+    assert_ok(event_file_open(test_directory, 0, &file, &test_error));
+    assert_ok(event_file_add(file, line, &test_error));
+    limit_files(100);
+    enum ps_status added = PS_OK;
+    for (int l = 0; l < 10 && added == PS_OK; l++) added = event_file_add(file, line, &test_error);
+    limit_files(RLIM_INFINITY);
+    assert_status(added, PS_IO, ".penstock: cannot write: File too large");
+    event_file_close(file);
+    json_decref(line);
+}
+
 /* Of each field a column, of a list as many as it ever has, in the order in which they come; what a line lacks is empty. */
 static void test_csv(void **state) {
     (void)state;
@@ -250,6 +283,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_new, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_resumed, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_full, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_csv, test_directory_set_up, test_directory_tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,34 @@ static void test_bounds(void **state) {
     work_free(&work);
 }
 
+/* Of a run that took so much longer than predicted that the end which is shown lies behind all of the prediction; and of one
+ * micro-batch alone. */
+static void test_versions(void **state) {
+    (void)state;
+    char path[4096];
+    const char *runs[8];
+    struct ps_report_options options;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    for (int s = 0; s < 8; s++) runs[s] = test_directory;
+    ps_report_options_init(&options);
+    options.runs = runs;
+    make_run(&work, config);
+    for (int late = 0; late < 2; late++) {
+        leave_trace(&work, late ? 200 : 1, late ? 30 : 1, 0, in_run("trace.json", path));
+        options.run_count = late ? 8 : 1;
+        json_t *root = document_of(&options);
+        const json_t *timeline = json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "timeline"),
+                     *versions = json_object_get(timeline, "versions");
+        assert_int_equal(int_of(timeline, "shown"), late ? 0 : 3 * WORKERS);
+        assert_int_equal(int_of(timeline, "measured_shown"), late ? 12000 / 8 : 3 * WORKERS);
+        if (late) assert_null(versions);
+        if (!late) assert_int_equal(int_of(versions, "first"), 0);
+        if (!late) assert_int_equal(int_of(versions, "count"), 1);
+        json_decref(root);
+    }
+    work_free(&work);
+}
+
 /* Of a long log every so many lines, and the last; evaluations, wherever they lie, for as long as there is room. */
 static void test_log(void **state) {
     (void)state;
@@ -419,12 +447,183 @@ static void test_strings(void **state) {
     work_free(&work);
 }
 
+/* A stage of one layer on each worker. */
+static struct work work_of_many(int workers, int micro_batches) {
+    struct work work;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
+    assert_ok(profile_create(1, workers, &work.profile, &test_error));
+    assert_ok(ps_cluster_uniform(&options, &work.cluster, &test_error));
+    assert_ok(plan_create(workers, workers, &work.plan, &test_error));
+    strcpy(work.profile->model, "many");
+    strcpy(work.profile->device, "hand");
+    work.profile->threads = 1;
+    for (int l = 0; l < workers; l++) {
+        struct layer_cost *layer = &work.profile->tables[0].layers[l];
+        layer->time = (struct layer_times){.forward_s = 0.5, .backward_input_s = 0.25, .backward_weight_s = 0.25};
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        strcpy(layer->kind, "linear");
+        assert_ok(plan_stage_set(work.plan, l, l, l, l, &test_error));
+    }
+    strcpy(work.plan->model, "many");
+    strcpy(work.plan->schedule, "1f1b");
+    strcpy(work.plan->weights, "sync");
+    work.plan->micro_batches = micro_batches;
+    work.plan->micro_batch = work.profile->tables[0].micro_batch = 1;
+    return work;
+}
+
+/* Of a run longer than what is simulated the end, numbered as if it were a run of its own; what lies before is left out. */
+static void test_long_segment(void **state) {
+    (void)state;
+    enum { MANY = 64, MICRO_BATCHES = 2, MOST = (1 << 18) / (2 * MANY * MICRO_BATCHES), SKIPPED = 10, MADE = 6, EARLY = 2 };
+    char path[4096];
+    const char *const runs[] = {test_directory};
+    struct ps_report_options options;
+    struct ps_simulation *simulation;
+    struct work work = work_of_many(MANY, MICRO_BATCHES);
+    make_run(&work, config);
+    assert_ok(ps_simulate(work.plan, work.profile, work.cluster, MADE, &simulation, &test_error));
+    struct timeline *timeline = &simulation->timeline;
+    int late = 0, first = INT32_MAX;
+    timeline->batches = MOST + SKIPPED;
+    for (int i = 0; i < timeline->event_count; i++) {
+        struct instruction *instruction = &timeline->events[i].instruction;
+        const int each = instruction_is_of_update(instruction) ? 1 : MICRO_BATCHES;
+        if (instruction->micro_batch < EARLY * each) continue;
+        instruction->micro_batch += (timeline->batches - MADE) * each;
+        late++;
+        if (each > 1 && instruction->micro_batch < first) first = instruction->micro_batch;
+    }
+    assert_ok(ps_simulation_write_trace(simulation, in_run("trace.json", path), &test_error));
+    ps_simulation_destroy(simulation);
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    json_t *root = document_of(&options);
+    const json_t *subject = json_array_get(json_object_get(root, "subjects"), 0), *shown = json_object_get(subject, "timeline");
+    assert_int_equal(int_of(shown, "batches"), MOST);
+    assert_int_equal(int_of(shown, "skipped_batches"), SKIPPED);
+    assert_int_equal(int_of(shown, "measured_all"), late);
+    json_int_t least[2] = {INT32_MAX, INT32_MAX}; /* of computations, of updates */
+    for (size_t w = 0; w < MANY; w++) {
+        const json_t *list = json_array_get(json_object_get(shown, "measured"), w);
+        for (size_t f = 0; f < json_array_size(list); f += 7) {
+            const bool update = json_integer_value(json_array_get(list, f)) == OP_U;
+            const json_int_t number = json_integer_value(json_array_get(list, f + 2));
+            if (number < least[update]) least[update] = number;
+        }
+    }
+    assert_int_equal(least[0], first - MICRO_BATCHES * SKIPPED);
+    assert_int_equal(least[1], first / MICRO_BATCHES - SKIPPED);
+    json_decref(root);
+    work_free(&work);
+}
+
+/* What no report can be made of. */
+static void refuse(const char *const *runs, int count, enum ps_status status, const char *part) {
+    char path[4096];
+    struct ps_report_options options;
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = count;
+    assert_status(ps_report_write(&options, in_run("page.html", path), &test_error), status, part);
+    assert_false(file_exists(path));
+    assert_null(ps_report_json(&options, &test_error));
+    test_error = (struct ps_error){0};
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    char path[4096], message[4200];
+    const char *runs[9];
+    struct work work = work_make("1f1b-async", "stash", 1);
+    for (int r = 0; r < 9; r++) runs[r] = test_directory;
+    refuse(runs, 0, PS_USAGE, "`runs`: 0; a report is of 1 to 8");
+    refuse(runs, 9, PS_USAGE, "`runs`: 9; a report is of 1 to 8");
+    refuse(runs, 1, PS_BAD_INPUT, "is not a run's directory: there is no config.json\ntrain --out DIR writes one");
+    put("config.json", config);
+    refuse(runs, 1, PS_BAD_INPUT, "plan.json: cannot open: No such file");
+    make_run(&work, config);
+    /* A profile of another size: the message says of which run. */
+    work.profile->tables[0].micro_batch = 8;
+    assert_ok(ps_profile_write(work.profile, in_run("profile.json", path), &test_error));
+    snprintf(message, sizeof message, "%s: micro-batch 4: the profile has no such size, but 8", test_directory);
+    refuse(runs, 2, PS_USAGE, message);
+    work.profile->tables[0].micro_batch = 4;
+    make_run(&work, config);
+    put("log.jsonl", "{\"step\": 1}\n{\n");
+    refuse(runs, 1, PS_BAD_INPUT, "log.jsonl: line 2 is not a line of a log: an object with a step is expected");
+    assert_int_equal(remove(in_run("log.jsonl", path)), 0);
+    put("summary.json", "{\"format\": \"penstock-summary\"}");
+    refuse(runs, 1, PS_BAD_INPUT, "summary.json: ");
+    assert_int_equal(remove(in_run("summary.json", path)), 0);
+    /* A trace and a cluster of other workers. */
+    leave_trace(&work, 3, 1, 0, in_run("trace.json", path));
+    struct text changed = {0};
+    char *text;
+    size_t size;
+    assert_ok(file_read(path, 1 << 20, &text, &size, &test_error));
+    const char *memory = strstr(text, "\"memory_bytes\":["), *workers = strstr(text, "\"workers\":3");
+    assert_true(memory && workers);
+    for (const char *c = text; *c; c++) text_add(&changed, "%c%s", c == workers + 10 ? '4' : *c, c == memory + 15 ? "1," : "");
+    test_file_write(path, changed.data, changed.length);
+    text_free(&changed);
+    free(text);
+    refuse(runs, 1, PS_BAD_INPUT, "trace.json: is of 4 workers; the run's plan has 3");
+    struct ps_cluster *two;
+    assert_ok(ps_cluster_uniform(&(struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .workers = 2},
+                                 &two, &test_error));
+    assert_ok(ps_cluster_write(two, in_run("cluster.json", path), &test_error));
+    refuse(runs, 1, PS_BAD_INPUT, "cluster.json: has 2 of the 3 workers of the plan");
+    ps_cluster_destroy(two);
+    work_free(&work);
+}
+
+/* Devices of other types than the profile's have profiles of their own in the directory, which the prediction takes. */
+static void test_types(void **state) {
+    (void)state;
+    char path[4096];
+    const char *const runs[] = {test_directory};
+    struct ps_report_options options;
+    struct ps_simulation *simulation;
+    struct ps_profile *fast;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    make_run(&work, "{\"format\": \"penstock-config\", \"version\": 1, \"model\": \"six\", \"emulate\": true}");
+    for (int w = 0; w < WORKERS; w++) strcpy(work.cluster->devices[w].type, w == 1 ? "fast" : "hand");
+    assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
+    assert_ok(ps_profile_read(in_run("profile.json", path), &fast, &test_error));
+    strcpy(fast->device, "fast");
+    for (int l = 0; l < LAYERS; l++) layer_times_scale(&fast->tables[0].layers[l].time, 0.25);
+    assert_ok(ps_profile_write(fast, in_run("profile-fast.json", path), &test_error));
+    assert_ok(profile_add_device(work.profile, fast, &test_error));
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    assert_ok(ps_simulate(work.plan, work.profile, work.cluster, 0, &simulation, &test_error));
+    json_t *root = document_of(&options);
+    const json_t *shown = json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "simulation");
+    const double period_s = ps_simulation_info(simulation).period_s,
+                 shown_s = json_number_value(json_object_get(shown, "period_s"));
+    assert_true(fabs(shown_s - period_s) <= 1e-12 * period_s);
+    json_decref(root);
+    ps_simulation_destroy(simulation);
+    /* It has the same sizes. */
+    fast->tables[0].micro_batch = 8;
+    assert_ok(ps_profile_write(fast, in_run("profile-fast.json", path), &test_error));
+    refuse(runs, 1, PS_BAD_INPUT, "costs[0].micro_batch: 8, but the profile on hand has 4");
+    work_free(&work);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_texts, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_page, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_log, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_versions, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_long_segment, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_refusals, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_types, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_strings, test_directory_set_up, test_directory_tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

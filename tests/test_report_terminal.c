@@ -56,6 +56,20 @@ static void test_halves(void **state) {
     ps_simulation_destroy(simulation);
 }
 
+/* Forwards and backwards at the same time, in a line each. */
+static void test_lanes(void **state) {
+    (void)state;
+    struct ps_simulation *simulation = simulate("fbp-as", 4, 1);
+    char *text = ps_simulation_timeline(simulation, 31, false);
+    assert_string_equal(text, "worker 0   ▒▒▒▒▒▒▒▒············\n"
+                              "           ········██··██··████\n"
+                              "worker 1   ··▒▒▒▒▒▒▒▒▒▒▒▒▒▒····\n"
+                              "           ····██████████████··\n"
+                              "           10.0 s;  ▒ forward  █ backward\n");
+    free(text);
+    ps_simulation_destroy(simulation);
+}
+
 static void test_long_runs_show_their_beginning(void **state) {
     (void)state;
     struct ps_simulation *simulation = simulate("naive", 1, 10);
@@ -84,9 +98,8 @@ static void test_colour(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_long_runs_show_their_beginning),
+        cmocka_unit_test(test_plain),  cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_lanes),  cmocka_unit_test(test_long_runs_show_their_beginning),
         cmocka_unit_test(test_colour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
