@@ -278,6 +278,97 @@ static void ideals(void **state) {
     }
 }
 
+/* Branches of so many nodes between a first and a last node: of each any beginning, more sets than there is room for at first;
+ * and more nodes than a machine word has bits. */
+static void many_ideals(void **state) {
+    (void)state;
+    enum { WAYS = 3 };
+    for (int length = 8; length <= 24; length += 16) {
+        const int count = WAYS * length + 2, wanted = (length + 1) * (length + 1) * (length + 1) + 2;
+        struct costgraph_node *nodes = calloc((size_t)count, sizeof *nodes);
+        struct costgraph_edge *edges = calloc((size_t)count + WAYS, sizeof *edges);
+        struct costgraph *graph;
+        struct ideals *made;
+        int edge_count = 0;
+        assert_true(nodes && edges);
+        for (int v = 0; v < count; v++) {
+            snprintf(nodes[v].name, sizeof nodes[v].name, "node%d", v);
+            nodes[v].number = v;
+            nodes[v].forward_s = 1e-3;
+            nodes[v].activation_bytes = nodes[v].parameter_bytes = 1;
+            if (v > 0 && v < count - 1) edges[edge_count++] = (struct costgraph_edge){.from = v > WAYS ? v - WAYS : 0, .to = v};
+            if (v > count - 2 - WAYS && v < count - 1)
+                edges[edge_count++] = (struct costgraph_edge){.from = v, .to = count - 1};
+        }
+        assert_ok(costgraph_create(nodes, count, edges, edge_count, &graph, &test_error));
+        free(nodes), free(edges);
+        assert_status(ideals_of_graph(graph, wanted - 1, &made, &test_error), PS_NO_PLAN, "can be cut in more than");
+        assert_ok(ideals_of_graph(graph, wanted, &made, &test_error));
+        assert_int_equal(made->count, wanted);
+        for (int i = 0; i < wanted; i++) {
+            int held = 0, ends = 0;
+            for (int n = 0; n < count; n++) held += ideal_holds(made, i, n);
+            for (int c = made->cover_first[i]; c < made->cover_first[i + 1]; c++)
+                assert_int_equal(made->weight_bytes[made->covers[c]], held - 1);
+            for (int b = 1; b <= WAYS; b++) ends += ideal_holds(made, i, b);
+            assert_int_equal(made->weight_bytes[i], held);
+            assert_int_equal(made->time_ns[i], 1000000 * (int64_t)held);
+            if (held < count)
+                assert_int_equal(made->cover_first[i + 1] - made->cover_first[i], held > 1 && !ends ? 0
+                                                                                  : held > 1        ? ends
+                                                                                                    : held);
+        }
+        ideals_destroy(made);
+        costgraph_destroy(graph);
+    }
+}
+
+/* Where there are more cuts than are looked at, the answer is no worse than that of the chain, whose stages it takes if they
+ * are better than those between groups of nodes. */
+static void chain_is_better(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t number = 0; number < 120; number++) {
+        /* The second needs a stage for each worker, of which two sets of nodes make only one. */
+        const struct planner *planner = number % 2 ? &planner_pipedream_paper : &planner_pipedream;
+        struct ps_profile *profile;
+        struct ps_cluster *cluster;
+        struct planner_answer joined = {0}, chain = {0};
+        struct costgraph *graph = random_graph(3000 + number);
+        const int limit = 1 + (int)(number / 2 % 40);
+        struct ideals *made;
+        assert_ok(ideals_of_joined_graph(graph, limit, planner == &planner_pipedream_paper, &made, &test_error));
+        const bool few = !made->joined;
+        ideals_destroy(made);
+        assert_ok(costgraph_profile(graph, &profile, &test_error));
+        struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .bandwidth_bytes_per_s = 4e8};
+        assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+        struct planner_problem problem = {.costs = &profile->tables[0],
+                                          .graph = profile->graph,
+                                          .cluster = cluster,
+                                          .workers = 3,
+                                          .micro_batches = 1,
+                                          .ideals_max = limit};
+        const enum ps_status status = planner->solve(&problem, &joined, &test_error);
+        test_error = (struct ps_error){0};
+        problem.graph = NULL;
+        const enum ps_status of_chain = planner->solve(&problem, &chain, &test_error);
+        test_error = (struct ps_error){0};
+        if (of_chain == PS_OK && !few) {
+            assert_ok(status);
+            assert_true(joined.objective_s <= chain.objective_s && joined.lower_bound_s == 0);
+            if (joined.order_count == 0) assert_int_equal(joined.stage_count, chain.stage_count);
+            if (joined.order_count == 0) assert_true(joined.objective_s == chain.objective_s);
+            taken += joined.order_count == 0;
+        }
+        planner_answer_free(&joined);
+        planner_answer_free(&chain);
+        ps_profile_destroy(profile);
+        ps_cluster_destroy(cluster);
+    }
+    assert_true(taken > 20);
+}
+
 /* An element that nothing reads does not count, as in the program; but if it takes time, the last stage computes it. */
 static void left_out(void **state) {
     (void)state;
@@ -358,8 +449,9 @@ static void too_wide(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ideals),   cmocka_unit_test(too_wide),  cmocka_unit_test(against_brute_force),
-        cmocka_unit_test(left_out), cmocka_unit_test(published),
+        cmocka_unit_test(ideals),    cmocka_unit_test(many_ideals),         cmocka_unit_test(chain_is_better),
+        cmocka_unit_test(too_wide),  cmocka_unit_test(against_brute_force), cmocka_unit_test(left_out),
+        cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
