@@ -408,9 +408,53 @@ static void orders(void **state) {
     assert_true(plans > 150 && shorter > 20);
 }
 
+/* What is too much for those who look at every order, or at every state. */
+static void refusals(void **state) {
+    (void)state;
+    for (int workers = 6; workers <= 7; workers++) { /* 720 orders, and 5040 */
+        struct instance instance;
+        struct planner_answer answer = {0};
+        struct ps_cluster_options options = {.struct_size = sizeof options, .workers = workers};
+        assert_ok(ps_cluster_uniform(&options, &instance.cluster, &test_error));
+        assert_ok(profile_create(1, 3, &instance.profile, &test_error));
+        for (int l = 0; l < 3; l++) instance.profile->tables[0].layers[l].time.forward_s = 1e-6;
+        for (int w = 0; w < workers; w++) instance.cluster->devices[w].speed = 1 + w;
+        instance.problem =
+            (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = workers};
+        if (workers > 6) {
+            assert_status(planner_bipartition_order.solve(&instance.problem, &answer, &test_error), PS_USAGE,
+                          "bipartition-order: more than 5000 orders of the workers; it is for few kinds of devices");
+            instance.cluster->devices[1].speed = 1; /* 2520, which may be too long to look at, but is not refused */
+            instance.cluster->devices[2].speed = instance.cluster->devices[3].speed = instance.cluster->devices[4].speed = 3;
+        }
+        assert_ok(planner_bipartition_order.solve(&instance.problem, &answer, &test_error));
+        planner_answer_free(&answer);
+        free_instance(&instance);
+    }
+    struct instance instance;
+    struct planner_answer answer = {0};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 2};
+    assert_ok(cluster_create(2, 2, &instance.cluster, &test_error));
+    for (int l = 0; l < 2; l++) instance.cluster->links[l].bandwidth_bytes_per_s = 1e9;
+    assert_ok(profile_create(1, 180, &instance.profile, &test_error));
+    for (int l = 0; l < 180; l++) instance.profile->tables[0].layers[l].time.forward_s = 1e-6;
+    instance.problem =
+        (struct planner_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .workers = 2};
+    assert_status(planner_bipartition_order.solve(&instance.problem, &answer, &test_error), PS_USAGE,
+                  "bipartition-order requires equal links: one entry from '*' to '*'");
+    ps_cluster_destroy(instance.cluster);
+    assert_ok(ps_cluster_uniform(&options, &instance.cluster, &test_error));
+    instance.problem.cluster = instance.cluster;
+    assert_status(
+        planner_bipartition_paper.solve(&instance.problem, &answer, &test_error), PS_NO_PLAN,
+        "180 layers on 2 workers: the published algorithm tabulates 542587682 states, at most 268435456 are accepted");
+    free_instance(&instance);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(layer_wise_memory),
         cmocka_unit_test(limits_at_the_boundary),

@@ -543,9 +543,30 @@ static void groups_by_hand(void **state) {
     }
 }
 
+/* As many states as the published grid may have, and more: refused before anything is taken. */
+static void grid_too_large(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct planner_answer answer = {0};
+    struct stage_slots slots = {.weights = 2};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 8, .memory_bytes = 1000};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(profile_create(1, 592, &profile, &test_error));
+    for (int l = 0; l < 592; l++) profile->tables[0].layers[l].time.forward_s = 1e-9;
+    struct planner_problem problem = {
+        .costs = &profile->tables[0], .cluster = cluster, .workers = 8, .slots = &slots, .moments = 1};
+    assert_status(planner_madpipe_paper.solve(&problem, &answer, &test_error), PS_NO_PLAN,
+                  "592 layers on 8 workers: the published grid has 268799784 states, at most 268435456 are accepted");
+    planner_answer_free(&answer);
+    ps_profile_destroy(profile);
+    ps_cluster_destroy(cluster);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_hand),
+        cmocka_unit_test(grid_too_large),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),

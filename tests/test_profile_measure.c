@@ -11,19 +11,23 @@
 #include "graph/model.h"
 #include "profile/profile.h"
 
-/* `memory_bytes` 0: no limit */
-static struct ps_profile *measure(const struct ps_network *model, int64_t memory_bytes) {
+static struct ps_profile *measure_warm(const struct ps_network *model, int warmup, int64_t memory_bytes) {
     struct ps_profile *profile;
     static const int sizes[] = {4, 2};
     struct ps_profile_options options = {.struct_size = sizeof options,
                                          .device = "reference",
                                          .micro_batches = sizes,
                                          .micro_batch_count = 2,
-                                         .warmup = 1,
+                                         .warmup = warmup,
                                          .repeats = 3,
                                          .memory_bytes = memory_bytes};
     assert_ok(ps_profile_measure(model, &options, &profile, &test_error));
     return profile;
+}
+
+/* `memory_bytes` 0: no limit */
+static struct ps_profile *measure(const struct ps_network *model, int64_t memory_bytes) {
+    return measure_warm(model, 1, memory_bytes);
 }
 
 struct shown {
@@ -46,7 +50,7 @@ static void progress(void **state) {
     const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &shown, .progress = see_progress};
     assert_ok(ps_network_open("lenet5", &model, &test_error));
     assert_ok(ps_log_to(&sink, &test_error));
-    struct ps_profile *profile = measure(model, 0);
+    struct ps_profile *profile = measure_warm(model, 2, 0);
     assert_ok(ps_log_to(NULL, &test_error));
     assert_true(shown.total == 2 * ps_network_info(model).layers && shown.done == shown.total);
     ps_profile_destroy(profile);
