@@ -156,6 +156,29 @@ static void coarse_chain(void **state) {
     free_instance(&instance);
 }
 
+/* Too few cuts carry so little that their transfers hide: those that carry least of the others are used, too, one after the
+ * other until there are enough. Layers moved from the balanced cut would leave no cut but a dear one for later stages. */
+static void coarser_chain(void **state) {
+    (void)state;
+    struct instance instance;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 4, .bandwidth_bytes_per_s = 2};
+    int last[4];
+    struct partition partition = {.last = last};
+    assert_ok(ps_cluster_uniform(&options, &instance.cluster, &test_error));
+    assert_ok(profile_create(1, 12, &instance.profile, &test_error));
+    for (int l = 0; l < 12; l++) {
+        struct layer_cost *layer = &instance.profile->tables[0].layers[l];
+        layer->time.forward_s = 1;
+        layer->size.output_bytes = l < 3 ? 5 - l : 100; /* transfers of 5 s, 4 s and 3 s = T, and of 100 s */
+    }
+    instance.problem =
+        (struct partition_problem){.costs = &instance.profile->tables[0], .cluster = instance.cluster, .stages = 4};
+    assert_ok(bapipe()->solve(&instance.problem, &partition, &test_error));
+    for (int s = 0; s < 3; s++) assert_int_equal(last[s], s);
+    assert_true(partition.objective_s == 9);
+    free_instance(&instance);
+}
+
 /* The balanced cut does not fit worker 0: layers move on until it does. */
 static void tight_memory(void **state) {
     (void)state;
@@ -185,6 +208,7 @@ int main(void) {
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(unlike_speeds),
         cmocka_unit_test(coarse_chain),
+        cmocka_unit_test(coarser_chain),
         cmocka_unit_test(tight_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
