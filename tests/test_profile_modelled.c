@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "graph/model.h"
 #include "plan/plan.h"
 #include "profile/modelled.h"
@@ -189,6 +190,45 @@ static void types(void **state) {
     ps_network_destroy(model);
 }
 
+/* All that each device's model says of small networks with layers of each kind; looked at by eye when it changes.
+ *
+ *   PENSTOCK_REGENERATE=1 build/release/tests/test_profile_modelled     writes tests/golden/modelled.txt anew
+ */
+static void all_costs(void **state) {
+    (void)state;
+    static const char *const models[] = {"lenet5", "gnmt8,seq=3,target=2,hidden=16,vocab=40",
+                                         "gpt2,layers=1,width=24,heads=3,seq=4,vocab=9", "resnet,input=16"};
+    struct text out = {0};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int d = 0; modelled_table[d]; d++) {
+            struct ps_profile *profile = profile_of(models[m], modelled_table[d]->name, 3);
+            const struct cost_table *table = &profile->tables[0];
+            text_add(&out, "%s on %s: input %lld, fast memory %lld\n", models[m], modelled_table[d]->name,
+                     (long long)table->input_bytes, (long long)table->fast_memory_bytes);
+            for (int l = 0; l < table->layer_count; l++) {
+                const struct layer_cost *layer = &table->layers[l];
+                const struct layer_times *times[] = {&layer->time, &layer->spill};
+                const struct layer_sizes *size = &layer->size;
+                text_add(&out, "%s", layer->name);
+                for (int t = 0; t < (table->fast_memory_bytes > 0 ? 2 : 1); t++) {
+                    text_add(&out, "%s", t ? " | spill" : " | time");
+#define TIME(name, required, absent) text_add(&out, " %.5g", times[t]->name);
+                    LAYER_TIMES(TIME)
+#undef TIME
+                }
+                if (layer->fill > 0) text_add(&out, " | fill %.5g", layer->fill);
+                text_add(&out, " | %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld\n", (long long)size->parameter_bytes,
+                         (long long)size->narrow_bytes, (long long)size->statistics_bytes, (long long)size->fixed_bytes,
+                         (long long)size->tied_bytes, (long long)size->output_bytes, (long long)size->value_bytes,
+                         (long long)size->stash_bytes, (long long)size->tail_bytes, (long long)size->delta_bytes,
+                         (long long)size->workspace_bytes);
+            }
+            text_add(&out, "\n");
+            ps_profile_destroy(profile);
+        }
+    test_golden(TEST_DIRECTORY "/golden/modelled.txt", text_take(&out));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arithmetic_by_hand),
@@ -198,6 +238,7 @@ int main(void) {
         cmocka_unit_test(gpus_saturate),
         cmocka_unit_test(boards_drain),
         cmocka_unit_test(types),
+        cmocka_unit_test(all_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
