@@ -263,6 +263,41 @@ static struct ps_comparison *seeds(void) {
     return made;
 }
 
+/* Names so long that all figures go for which there is a choice, and then the names' ends: plans, largest networks, runs. */
+static struct ps_comparison *crowded(int kind) {
+    static const char *const models[] = {"m"};
+    static const double losses[] = {1.5, 0.75};
+    struct ps_comparison *made = make_comparison(models, 1, 4, kind == 2 ? 2 : 1);
+    if (kind == 1) strcpy(made->largest, "layers");
+    for (int r = 0; r < 4; r++) {
+        const char *long_name = r / 2 ? "a-method-of-thirty-one-letters-" : "another-method-of-as-many-words";
+        struct comparison_row *row = add(made, 0, long_name, r / 2 ? "a-schedule-of-twenty-nine-let" : "1f1b-async",
+                                         r / 2 ? "weights-whose-name-is-long-too" : "sync", 1 + r / 2);
+        strcpy(row->wire, r / 2 ? "activation=topk:0.05+gradient=topk:0.05" : "auto");
+        strcpy(row->memory, r / 2 ? "1.25GiB" : "16GiB");
+        strcpy(row->bandwidth, r / 2 ? "12.5Gbit/s" : "100Mbit/s");
+        row->row.memory_limit_bytes = (int64_t)(16 - r / 2) << 30;
+        row->row.bandwidth_bytes_per_s = 1e9 * (1 + r / 2);
+        if (kind == 2) {
+            train(row, PS_METRIC_PERPLEXITY, 1000 + r, 2, losses, 7);
+            row->run->info.accuracy = row->run->info.valid_accuracy = 0.5;
+            row->row.target = 1;
+            row->row.target_epoch = 2;
+            row->row.target_s = 14;
+            row->row.seed = (uint64_t)(r % 2);
+            continue;
+        }
+        simulate(row, "the-one-that-it-chose-of-all-it", 0.25, (int64_t)3 << (28 + r), 1 + r);
+        row->row.lower_bound_s = 0.2;
+        row->row.gap = 0.25;
+        row->row.solve_s = 1.5;
+        if (kind == 1) row->row.largest = 40 + r;
+        if (kind == 1) row->row.parameters = 445600000;
+    }
+    rank(made, NULL, kind == 0 ? "throughput" : kind == 1 ? "largest" : "metric");
+    return made;
+}
+
 /* ----------------------------------------------------------------------------- tests */
 
 static void add_file(struct text *out, const char *path) {
@@ -307,6 +342,9 @@ static void test_texts(void **state) {
     write_down("trained, by the loss", trained("loss"), false, &texts);
     write_down("trained, by the time to the target", trained("target"), false, &texts);
     write_down("three seeds", seeds(), true, &texts);
+    write_down("crowded plans", crowded(0), false, &texts);
+    write_down("crowded sizes", crowded(1), false, &texts);
+    write_down("crowded runs", crowded(2), false, &texts);
     test_golden(TEST_DIRECTORY "/golden/comparisons.txt", text_take(&texts));
 }
 
