@@ -259,6 +259,62 @@ static size_t length_of(const json_t *object, const char *field) {
     return json_array_size(json_object_get(object, field));
 }
 
+/* Of the memory's points, of which there is no room for all, those that stay are as high as all that follow up to the next. */
+static void test_memory(void **state) {
+    (void)state;
+    enum { BATCHES = 200, RUNS = 7 };
+    char path[4096];
+    const char *runs[RUNS];
+    struct ps_report_options options;
+    struct ps_simulation *simulation;
+    struct ps_trace *trace;
+    struct work work = work_make("1f1b", "sync", 4);
+    int checked = 0, higher = 0;
+    for (int r = 0; r < RUNS; r++) runs[r] = test_directory;
+    make_run(&work, config);
+    leave_trace(&work, BATCHES, 1, 0, in_run("of_plan.json", path));
+    assert_ok(ps_trace_read(path, &trace, &test_error));
+    ps_report_options_init(&options);
+    options.runs = runs; /* which take their share of the room */
+    options.run_count = RUNS;
+    options.plan = work.plan;
+    options.profile = work.profile;
+    options.cluster = work.cluster;
+    options.trace = trace;
+    json_t *root = document_of(&options);
+    const json_t *timeline = json_object_get(json_array_get(json_object_get(root, "subjects"), RUNS), "timeline");
+    const double from_s = json_number_value(json_object_get(timeline, "from_s")),
+                 tick_s = json_number_value(json_object_get(timeline, "tick_s"));
+    assert_ok(ps_simulate(work.plan, work.profile, work.cluster, BATCHES, &simulation, &test_error));
+    struct memory_curve *curves = memory_curves_make(simulation);
+    assert_non_null(curves);
+    for (int w = 0; w < WORKERS; w++) {
+        const json_t *points = json_array_get(json_object_get(timeline, "memory_kib"), (size_t)w);
+        const size_t count = json_array_size(points) / 2;
+        for (size_t at = 1; at + 1 < count; at++) {
+            const json_int_t begin = json_integer_value(json_array_get(points, 2 * at)),
+                             end = json_integer_value(json_array_get(points, 2 * at + 2)),
+                             kib = json_integer_value(json_array_get(points, 2 * at + 1));
+            int64_t most = 0, last = 0;
+            for (int p = 0; p < curves[w].count; p++) {
+                const double tick = (curves[w].points[p].time_s - from_s) / tick_s;
+                if (tick < (double)begin + 1 || tick > (double)end - 1) continue;
+                last = curves[w].points[p].bytes;
+                if (last > most) most = last;
+            }
+            checked += most > 0;
+            higher += most > last;
+            assert_true(kib >= most >> 10);
+        }
+    }
+    assert_true(checked > 100 && higher > 20);
+    json_decref(root);
+    memory_curves_free(curves, WORKERS);
+    ps_simulation_destroy(simulation);
+    ps_trace_destroy(trace);
+    work_free(&work);
+}
+
 /* Of long runs and large files a page shows so much that it stays small; subjects share it. */
 static void test_bounds(void **state) {
     (void)state;
@@ -620,6 +676,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_page, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_log, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_memory, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_versions, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_long_segment, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, test_directory_set_up, test_directory_tear_down),
