@@ -204,8 +204,22 @@ static void why_not_simulated(void **state) {
         if (!strstr(table, "its programs need more memory than there is, worker 1 2.00 KiB"))
             fail_msg("no memory in\n%s", table);
         free(table);
+        plan->predicted.memory[0].stash = 4096;
+        table = ps_plan_table(plan);
+        assert_non_null(strstr(table, "its programs need more memory than there is, worker 0 4.00 KiB.\n"));
+        free(table);
         ps_plan_destroy(plan);
     }
+}
+
+/* What no file can say is not said in part: a name that is no text. */
+static void no_text(void **state) {
+    (void)state;
+    struct ps_plan *plan = sample_plan();
+    plan->model[1] = '\xff';
+    assert_null(ps_plan_json(plan));
+    assert_null(ps_plan_table(plan));
+    ps_plan_destroy(plan);
 }
 
 static void many_workers(void **state) {
@@ -408,10 +422,10 @@ static void cluster_broken(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),   cmocka_unit_test(table),         cmocka_unit_test(by_hand),
-        cmocka_unit_test(broken),       cmocka_unit_test(cluster),       cmocka_unit_test(cluster_broken),
-        cmocka_unit_test(codecs),       cmocka_unit_test(shared_layers), cmocka_unit_test(why_not_simulated),
-        cmocka_unit_test(many_workers),
+        cmocka_unit_test(round_trip), cmocka_unit_test(table),         cmocka_unit_test(by_hand),
+        cmocka_unit_test(broken),     cmocka_unit_test(cluster),       cmocka_unit_test(cluster_broken),
+        cmocka_unit_test(codecs),     cmocka_unit_test(shared_layers), cmocka_unit_test(why_not_simulated),
+        cmocka_unit_test(no_text),    cmocka_unit_test(many_workers),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

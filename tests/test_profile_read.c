@@ -559,6 +559,17 @@ static void json_limits(void **state) {
     }
 }
 
+/* What no file can say is not said in part: a name that is no text. */
+static void no_text(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    make_random(&profile, 1, 2);
+    profile->tables[0].layers[1].name[1] = '\xff';
+    assert_null(ps_profile_json(profile));
+    assert_null(ps_profile_table(profile));
+    ps_profile_destroy(profile);
+}
+
 /* Sums of sizes stay below 2^50 bytes, whatever layers there are. */
 static void total_bytes(void **state) {
     (void)state;
@@ -781,7 +792,7 @@ int main(void) {
         cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),     cmocka_unit_test(graph),
         cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),          cmocka_unit_test(most),
         cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),    cmocka_unit_test(json_limits),
-        cmocka_unit_test(total_bytes),
+        cmocka_unit_test(total_bytes),    cmocka_unit_test(no_text),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
