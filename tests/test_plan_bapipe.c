@@ -205,11 +205,8 @@ static void tight_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_brute_force),
-        cmocka_unit_test(unlike_speeds),
-        cmocka_unit_test(coarse_chain),
-        cmocka_unit_test(coarser_chain),
-        cmocka_unit_test(tight_memory),
+        cmocka_unit_test(against_brute_force), cmocka_unit_test(unlike_speeds), cmocka_unit_test(coarse_chain),
+        cmocka_unit_test(coarser_chain),       cmocka_unit_test(tight_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
