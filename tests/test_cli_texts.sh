@@ -39,16 +39,17 @@ shown models --operators
 
 begins "help"
 shown --help
-shown plan --help
 shown help predict
+for command in models profile plan program simulate train evaluate predict compare export cluster check report devices; do
+    shown $command --help
+done
 
 begins "documents"
 mkdir documents && "$PENSTOCK" --documents documents >out 2>err || complain "no documents"
 {
     for page in penstock penstock-predict; do sed 's/Penstock [0-9][0-9.]*/Penstock VERSION/' documents/man/$page.1; done
     for shell in bash/penstock zsh/_penstock; do sed -n '1,24p; /^    compare)/,/^    cluster)/p; /^    devices)/,$p' documents/$shell; done
-    grep -v ' from [a-z]*' documents/fish/penstock.fish
-    grep ' from \(compare\|export\)' documents/fish/penstock.fish
+    cat documents/fish/penstock.fish
     echo
 } >>texts
 

@@ -4,11 +4,13 @@
  * trainings keeps. PENSTOCK_REGENERATE=1 build/release/tests/test_train_config writes the files anew.
  */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "plan/plan.h"
 #include "support.h"
 #include "training_support.h"
 
@@ -474,8 +476,76 @@ static void test_comparison(void **state) {
     test_golden(TEST_DIRECTORY "/golden/comparison_kept.txt", text_take(&texts));
 }
 
+/* ------------------------------------------------------------ the time between checkpoints */
+
+/* Weights that are not synchronous depend on where segments end: the plan's speed says how many steps come between checkpoints,
+ * as a round number, and the configuration keeps it. Half a minute at thirty samples a mini-batch: as many steps as samples in
+ * a second. */
+static void test_spaced(void **state) {
+    (void)state;
+    static const char csv[] =
+        "name,forward_s,backward_s,parameter_bytes,output_bytes\na,1e-6,2e-6,1000,4000\nb,2e-6,3e-6,8,0\n";
+    static const struct {
+        double rate; /* NaN: the plan predicts none */
+        int every, steps;
+        int said; /* checkpoint_every */
+        double minutes;
+        const char *weights;
+    } cases[] = {
+        {0.25, 1, 100, 0, 0.5, "stash"},  {1, 1, 100, 0, 0.5, "stash"},     {1.75, 1, 100, 0, 0.5, "stash"},
+        {2, 2, 100, 0, 0.5, "stash"},     {4.75, 2, 100, 0, 0.5, "stash"},  {5, 5, 100, 0, 0.5, "latest"},
+        {9.75, 5, 100, 0, 0.5, "stash"},  {10, 10, 100, 0, 0.5, "stash"},   {19, 10, 100, 0, 0.5, "stash"},
+        {20, 20, 100, 0, 0.5, "stash"},   {99.5, 50, 100, 0, 0.5, "stash"}, {100, 0, 100, 0, 0.5, "stash"}, /* the whole run */
+        {100, 100, 101, 0, 0.5, "stash"}, {100, 0, 101, 0, 10, "stash"},    {2, 20, 100, 0, 5, "stash"},
+        {2, 20, 100, 0, NAN, "stash"}, /* ten minutes; the rate is halved */
+        {20, 3, 100, 3, 0.5, "stash"},    {20, 0, 100, 0, 0, "stash"},      {20, 0, 100, 0, 0.5, "sync"},
+        {NAN, 0, 100, 0, 0.5, "stash"},
+    };
+    char profile[4096], out[4096], name[32];
+    struct ps_train_options options;
+    struct ps_profile *costs;
+    test_file_write(file_join(profile, test_directory, "spaced.csv"), csv, sizeof csv - 1);
+    assert_ok(ps_profile_read(profile, &costs, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const bool usual = isnan(cases[c].minutes);
+        struct ps_trainer *trainer;
+        struct ps_plan *plan;
+        const struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 2};
+        const struct ps_plan_options planning = {.struct_size = sizeof planning,
+                                                 .method = "uniform",
+                                                 .schedule = strcmp(cases[c].weights, "sync") == 0 ? "gpipe" : "1f1b-async",
+                                                 .weights = cases[c].weights,
+                                                 .micro_batches = 1};
+        struct ps_cluster *cluster;
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        assert_ok(ps_plan_find(costs, cluster, &planning, &plan, &test_error));
+        ps_cluster_destroy(cluster);
+        plan->micro_batches = 30;
+        plan->predicted.simulated = !isnan(cases[c].rate);
+        plan->predicted.throughput_samples_per_s = usual ? cases[c].rate / 2 : cases[c].rate;
+        ps_train_options_init(&options);
+        options.plan = plan;
+        options.profile = costs;
+        options.device = "clock";
+        options.steps = cases[c].steps;
+        options.checkpoint_every = cases[c].said;
+        options.checkpoint_minutes = cases[c].minutes;
+        snprintf(name, sizeof name, "spaced-%zu", c);
+        options.out = file_join(out, test_directory, name);
+        assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+        ps_trainer_destroy(trainer);
+        json_t *config = read_config(out);
+        const int every = (int)json_integer_value(json_object_get(config, "checkpoint_every"));
+        json_decref(config);
+        if (every != cases[c].every) fail_msg("case %zu: every %d steps, not %d", c, every, cases[c].every);
+        ps_plan_destroy(plan);
+    }
+    ps_profile_destroy(costs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_planned_anew), cmocka_unit_test(test_comparison)};
+                                       cmocka_unit_test(test_planned_anew), cmocka_unit_test(test_comparison),
+                                       cmocka_unit_test(test_spaced)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

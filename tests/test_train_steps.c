@@ -2,10 +2,12 @@
  * Training as a program of its own goes about it: with data of its own, step by step, watched, asked for figures and weights
  * between two steps, saved and gone on with.
  */
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "run_support.h"
+#include "within.h"
 
 enum { SIDE = 16, CLASSES = 4, SAMPLES = 48 };
 static const char network_spec[] = "lenet5,input=16,classes=4";
@@ -318,10 +320,13 @@ static void test_save(void **state) {
 
 struct seen {
     int steps, points, stop_at;
+    struct ps_step step[12];
+    struct ps_run_point point[12];
 };
 
 static int on_step(void *context, const struct ps_step *step) {
     struct seen *seen = context;
+    seen->step[seen->steps] = *step;
     assert_int_equal(step->step, ++seen->steps);
     assert_int_equal(step->steps, 12);
     assert_true(isfinite(step->loss) && step->lr > 0);
@@ -330,9 +335,92 @@ static int on_step(void *context, const struct ps_step *step) {
 
 static int on_point(void *context, const struct ps_run_point *point) {
     struct seen *seen = context;
-    seen->points++;
+    seen->point[seen->points++] = *point;
     assert_true(isfinite(point->valid_loss));
     return 0;
+}
+
+/* The run's log: a line for each step. */
+static void read_lines(const char *run_dir, json_t *lines[12]) {
+    char path[4096], line[2048];
+    FILE *file = fopen(file_join(path, run_dir, "log.jsonl"), "r");
+    assert_non_null(file);
+    for (int i = 0; i < 12; i++) {
+        assert_non_null(fgets(line, sizeof line, file));
+        lines[i] = json_loads(line, 0, NULL);
+        assert_non_null(lines[i]);
+    }
+    assert_null(fgets(line, sizeof line, file));
+    fclose(file);
+}
+
+static double number(const json_t *line, const char *field) {
+    const json_t *value = json_object_get(line, field);
+    if (!json_is_number(value)) fail_msg("no number %s", field);
+    return json_number_value(value);
+}
+
+/* The log has nine digits. */
+static void assert_logged(const json_t *line, const char *field, double value) {
+    assert_within(number(line, field), value, 1e-8 * (1 + fabs(value)));
+}
+
+/* What the observer is told of each step is what the log says of it. The speed of a line is that of its own steps, since the
+ * line before. */
+static void test_steps_told(void **state) {
+    (void)state;
+    char out[4096];
+    struct job_objects job;
+    struct seen seen = {0};
+    const struct ps_observer observer = {.struct_size = sizeof observer, .context = &seen, .step = on_step, .point = on_point};
+    struct ps_run *run;
+    json_t *lines[12];
+    make_job("1f1b-async", "stash", 2, &job);
+    job.options.valid = job.data;
+    job.options.lr_schedule = "poly:1";
+    job.options.warmup_steps = 2;
+    job.options.observer = &observer;
+    job.options.out = file_join(out, test_directory, "told");
+    assert_ok(ps_train(&job.options, &run, &test_error));
+    read_lines(out, lines);
+    for (int s = 0; s < 12; s++) {
+        const struct ps_step *told = &seen.step[s];
+        assert_int_equal(told->epoch, s < 8 ? 1 : 2);
+        assert_within(told->lr, 0.05 * (s < 2 ? (s + 1) / 2.0 : 1 - (s - 2) / 10.0), 1e-12);
+        assert_true(told->accuracy >= 0 && told->accuracy <= 1);
+        assert_int_equal((int)number(lines[s], "step"), s + 1);
+        assert_int_equal((int)number(lines[s], "epoch"), told->epoch);
+        assert_logged(lines[s], "loss", told->loss);
+        assert_logged(lines[s], "accuracy", told->accuracy);
+        assert_logged(lines[s], "lr", told->lr);
+        /* Neither the first of an epoch, nor its last, which has the epoch's speed. */
+        if (s % 8 == 0 || s == 7 || s == 11) continue;
+        const double seconds = number(lines[s], "elapsed_s") - number(lines[s - 1], "elapsed_s");
+        assert_within(6 / number(lines[s], "samples_per_s"), seconds, 1e-7 * (1 + number(lines[s], "elapsed_s")));
+    }
+    assert_int_equal(seen.points, 2);
+    for (int p = 0; p < 2; p++) {
+        const struct ps_run_point *told = &seen.point[p], kept = ps_run_point(run, p);
+        const json_t *line = lines[p == 0 ? 7 : 11];
+        double sum = 0;
+        for (int s = p == 0 ? 0 : 8; s < (p == 0 ? 8 : 12); s++) sum += seen.step[s].loss;
+        assert_int_equal(told->step, p == 0 ? 8 : 12);
+        assert_int_equal(told->epoch, p + 1);
+        assert_within(told->loss, sum / (p == 0 ? 8 : 4), 1e-6);
+        assert_logged(line, "epoch_loss", told->loss);
+        assert_logged(line, "epoch_accuracy", told->accuracy);
+        assert_logged(line, "valid_loss", told->valid_loss);
+        assert_logged(line, "valid_accuracy", told->valid_accuracy);
+        assert_logged(line, "training_s", told->training_s);
+        assert_logged(line, "samples_per_s",
+                      p == 0 ? 48 / told->training_s : 24 / (told->training_s - seen.point[0].training_s));
+        assert_true(told->step == kept.step && told->epoch == kept.epoch && told->loss == kept.loss);
+        assert_true(told->accuracy == kept.accuracy && told->valid_loss == kept.valid_loss);
+        assert_true(told->valid_accuracy == kept.valid_accuracy && told->training_s == kept.training_s);
+    }
+    for (int i = 0; i < 12; i++) json_decref(lines[i]);
+    ps_run_destroy(run);
+    free_job(&job);
 }
 
 static void test_observer(void **state) {
@@ -508,8 +596,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_validation_without_loss),
         cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
-        cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
-        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data),
+        cmocka_unit_test(test_opened_data), cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
