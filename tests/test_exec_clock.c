@@ -138,12 +138,162 @@ static void test_refusals(void **state) {
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "");
 }
 
+/* ------------------------------------------------------------------------ what is played */
+
+enum { LAYERS = 4 };
+
+/* Layers of seconds that only the one has, and parameters of 8 bytes, those of the last 9. */
+static struct ps_profile *make_costs(int64_t fast_memory_bytes) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, LAYERS, &profile, &test_error));
+    strcpy(profile->model, "costs");
+    strcpy(profile->device, "played");
+    profile->threads = 1;
+    profile->tables[0].fast_memory_bytes = fast_memory_bytes;
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        strcpy(layer->kind, "linear");
+        layer->time = (struct layer_times){.forward_s = 1 << l, .backward_input_s = 16 << l, .backward_weight_s = 1};
+        layer->spill = (struct layer_times){.forward_s = 256 << l, .backward_input_s = 4096 << l};
+        layer->core_transfer_s = 1.0 / (2 << l);
+        layer->take_over_s = 1.0 / (32 << l);
+        layer->size.parameter_bytes = l + 1 < LAYERS ? 8 : 9;
+        layer->size.output_bytes = l + 1 < LAYERS ? 64 : 0;
+    }
+    return profile;
+}
+
+/* Layers dealt out to as many stages, and these to workers in turn. Those on workers of `spilled` take as much longer, and the
+ * last of each stage what the transfer costs the cores; what comes from the same worker is not taken over. */
+static void check_played(const char *schedule, int workers, int stages, int64_t fast_memory_bytes, const bool spilled[2]) {
+    struct ps_profile *profile = make_costs(fast_memory_bytes);
+    struct ps_train_options options;
+    struct ps_trainer *trainer;
+    struct ps_plan *plan;
+    assert_ok(plan_create(workers, stages, &plan, &test_error));
+    strcpy(plan->model, "costs");
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", schedule);
+    strcpy(plan->weights, "sync");
+    strcpy(plan->optimizer, "sgd");
+    plan->micro_batches = 2;
+    const int of_stage = LAYERS / stages;
+    for (int s = 0; s < stages; s++)
+        assert_ok(plan_stage_set(plan, s, s * of_stage, (s + 1) * of_stage - 1, s % workers, &test_error));
+    ps_train_options_init(&options);
+    options.plan = plan;
+    options.profile = profile;
+    options.device = "clock";
+    options.steps = 1;
+    assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+    const struct graph *graph = trainer->job.graph;
+    assert_int_equal(graph->node_count, LAYERS + 1);
+    for (int l = 0; l < LAYERS; l++) {
+        const struct layer_times *played = &graph->nodes[l + 1].attributes.time;
+        const int stage = l / of_stage, first = stage * of_stage;
+        const bool slow = spilled[stage % workers], ends = (l + 1) % of_stage == 0, moves = workers > 1;
+        const double core_s = ends && l + 1 < LAYERS ? 1.0 / (2 << l) : 0,
+                     before_s = ends && moves && stage > 0 ? 1.0 / (32 << (first - 1)) : 0,
+                     after_s = ends && moves && l + 1 < LAYERS ? 1.0 / (32 << l) : 0;
+        assert_true(played->forward_s == (1 << l) + (slow ? 256 << l : 0) + core_s + before_s);
+        assert_true(played->backward_input_s == (16 << l) + (slow ? 4096 << l : 0) + before_s + after_s);
+    }
+    ps_trainer_destroy(trainer);
+    ps_plan_destroy(plan);
+    ps_profile_destroy(profile);
+}
+
+/* Weights and gradients of all that a worker holds share its fast memory. */
+static void test_played(void **state) {
+    (void)state;
+    static const bool none[2] = {false, false}, second[2] = {false, true}, both[2] = {true, true};
+    for (int s = 0; s < 2; s++) {
+        const char *schedule = s == 0 ? "interleaved" : "1f1b";
+        const int stages = s == 0 ? 4 : 2;
+        check_played(schedule, 2, stages, 0, none);
+        check_played(schedule, 2, stages, 34, none);
+        check_played(schedule, 2, stages, 33, second);
+        check_played(schedule, 2, stages, 32, second);
+        check_played(schedule, 2, stages, 31, both);
+    }
+    check_played("interleaved", 1, 4, 66, none);
+    check_played("interleaved", 1, 4, 65, both);
+}
+
+/* -------------------------------------------------------------------------- prediction */
+
+/* A run is predicted segment by segment, without links unless they are played; long ones go on as they do in the beginning. */
+static void test_prediction(void **state) {
+    (void)state;
+    static const struct {
+        const char *weights, *transport;
+        int steps, evaluate_every, emulate;
+    } cases[] = {
+        {"sync", NULL, 6, 0, 0},    {"sync", "serial", 6, 0, 0}, {"sync", NULL, 64, 0, 0},     {"sync", NULL, 65, 0, 0},
+        {"sync", NULL, 300, 0, 0},  {"sync", NULL, 300, 40, 0},  {"sync", NULL, 300, 40, 1},   {"stash", NULL, 300, 0, 0},
+        {"stash", NULL, 300, 7, 0}, {"stash", NULL, 300, 70, 1}, {"stash", "serial", 5, 2, 0},
+    };
+    struct ps_profile *profile;
+    assert_ok(ps_profile_read(profile_path, &profile, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct ps_cluster_options linked = {.struct_size = sizeof linked,
+                                                  .workers = 3,
+                                                  .bandwidth_bytes_per_s = 1e7,
+                                                  .latency_s = 1e-4},
+                                        free = {.struct_size = sizeof free, .workers = 3},
+                                        one = {.struct_size = sizeof one, .workers = 3, .cores = 1};
+        const struct ps_plan_options planning = {.struct_size = sizeof planning,
+                                                 .method = "uniform",
+                                                 .schedule = strcmp(cases[c].weights, "sync") == 0 ? "gpipe" : "1f1b-async",
+                                                 .weights = cases[c].weights,
+                                                 .micro_batches = 2};
+        struct ps_train_options options;
+        struct ps_cluster *cluster, *machine;
+        struct ps_trainer *trainer;
+        struct ps_plan *plan;
+        struct ps_run *run;
+        assert_ok(ps_cluster_uniform(&linked, &cluster, &test_error));
+        assert_ok(ps_plan_find(profile, cluster, &planning, &plan, &test_error));
+        assert_ok(ps_cluster_uniform(cases[c].emulate ? &linked : cases[c].transport ? &one : &free, &machine, &test_error));
+        double seconds = 0;
+        for (int begun = 0, length; begun < cases[c].steps; begun += length) {
+            struct ps_simulation *simulation;
+            length = cases[c].evaluate_every > 0 ? cases[c].evaluate_every : cases[c].steps;
+            if (length > cases[c].steps - begun) length = cases[c].steps - begun;
+            assert_ok(ps_simulate(plan, profile, machine, length, &simulation, &test_error));
+            seconds += ps_simulation_info(simulation).makespan_s;
+            ps_simulation_destroy(simulation);
+        }
+        ps_train_options_init(&options);
+        options.plan = plan;
+        options.profile = profile;
+        options.cluster = cluster;
+        options.device = "clock";
+        options.transport = cases[c].transport;
+        options.steps = cases[c].steps;
+        options.evaluate_every = cases[c].evaluate_every;
+        options.emulate = cases[c].emulate;
+        assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+        assert_ok(ps_trainer_finish(trainer, &run, &test_error));
+        const double wanted = cases[c].steps * 2 / seconds, got = ps_run_info(run).predicted_samples_per_s;
+        if (fabs(got - wanted) > 1e-9 * wanted) fail_msg("case %zu: %.12g samples/s, not %.12g", c, got, wanted);
+        ps_trainer_destroy(trainer);
+        ps_run_destroy(run);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(machine);
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy),
         cmocka_unit_test(test_trace_of_replicas),
         cmocka_unit_test(test_trace_of_transfers),
         cmocka_unit_test(test_run_directory),
+        cmocka_unit_test(test_played),
+        cmocka_unit_test(test_prediction),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
