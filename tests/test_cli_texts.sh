@@ -133,6 +133,46 @@ kept sgdm --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,s
     --optimizer sgdm --momentum 0.75 --dampening 0.125 --lr 0.25 --transport serial --device reference --workers 2 --method data-parallel \
     --replicate --bandwidth 64MiB/s --streaming --no-cache
 
+begins "what training says"
+# said ARGUMENT...: a training, and what stands on standard error, without what was measured, searched or kept in between.
+said() {
+    echo "\$ penstock train $*" >>texts
+    "$PENSTOCK" train --log-level $level "$@" >out 2>err || complain "train $*: status $?"
+    grep -v 'other programs had the core\|a mini-batch every\|^debug: checkpoint [0-9]* is written\|samples/s predicted' err |
+        sed -E 's/(loss|accuracy|perplexity|BLEU|than) -?[0-9][0-9.e+-]*/\1 N/g; s/[0-9.e+]+ samples\/s/N samples\/s/g
+                s/, [0-9]+ cores?:/, C cores:/; s/ found in .*; / found in A PLACE; /' >>texts
+    echo >>texts
+}
+level=debug
+small="--model lenet5,input=12,classes=3 --device reference"
+images=synthetic:images,size=12,classes=3,samples
+language="--model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --device reference --data synthetic:tokens,samples=8 --batch 4 --workers 1"
+# Words on purpose.
+# shellcheck disable=SC2086
+{
+    said $small --workers 2 --method uniform --schedule gpipe --weights sync --batch 12 --micro-batches 2 --data $images=30 --valid $images=6 \
+        --epochs 2 --no-cache --out talks
+    said --resume talks --epochs 3 --lr 0.5 --momentum 0.5 --groups 'fc1.*:lr=0.25'
+    said --resume talks
+    said $small --workers 1 --method uniform --schedule 1f1b --weights sync --batch 1 --data $images=3 --steps 1 --lr 0.25 --threads 2
+    said $small --workers 1 --method uniform --schedule 1f1b --weights sync --batch 1 --data $images=3 --steps 1 --lr 0.25 --threads 2
+    said $small --workers 1 --method uniform --schedule 1f1b --weights sync --batch 3 --data $images=6 --valid $images=6,seed=1 --epochs 9 \
+        --lr 1e-30 --patience 2
+    said $language --valid synthetic:tokens,samples=4 --steps 2 --method uniform --schedule 1f1b --weights sync
+    said $language --optimizer adam --steps 1 --method uniform --schedule 1f1b --weights sync
+    said $language --optimizer sgd --steps 1 --method uniform --schedule 1f1b --weights sync
+    said --model gnmt8,hidden=8,seq=4,target=4 --device reference --workers 1 --data pairs:words:left:right --valid pairs:words:left:right \
+        --valid-bleu 2 --lengths 2 --batch 2 --epochs 1 --method uniform --schedule 1f1b --weights sync
+    "$PENSTOCK" profile --model lenet5,input=12,classes=3 --device reference --micro-batch 2 --repeats 1 -q -o small.json >out 2>err ||
+        complain "no profile"
+    said $small --profile small.json --workers 2 --method uniform --schedule gpipe --weights sync --batch 4 --micro-batch 2 --data $images=4 \
+        --steps 1 --threads 2 -o kept
+}
+sed 's/0.0625,0.125/0.001,0.002/; /layer[456]/d' even.csv >quick.csv
+shown plan --profile quick.csv --workers 3 --method uniform --schedule 1f1b-async --weights stash -o quick.json
+level=info
+said --plan quick.json --profile quick.csv --device clock --steps 50 --checkpoint-minutes 0.0012 --out quick
+
 begins "numbers beyond their bounds"
 # COMMAND OPTION VALUE...
 while read -r command option values; do
