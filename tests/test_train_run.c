@@ -457,6 +457,120 @@ static void test_learns(void **state) {
     ps_run_destroy(run);
 }
 
+/* ------------------------------------------------------------------ several evaluate */
+
+struct told {
+    int lines, ends;
+    double last;
+    char what[32];
+};
+
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    (void)level, (void)text;
+    ((struct told *)context)->lines++;
+}
+
+/* From 0 to the end, which is said once. */
+static void keep_progress(void *context, const char *what, double done, double total, const char *detail) {
+    struct told *told = context;
+    if (strcmp(what, "evaluating") != 0 && strcmp(what, "predicting") != 0) return;
+    assert_true(strcmp(what, told->what) == 0 ? done >= told->last : done == 0 || strcmp(what, "predicting") == 0);
+    assert_true(total > 0 && done <= total);
+    assert_string_equal(detail, "");
+    snprintf(told->what, sizeof told->what, "%s", what);
+    told->last = done;
+    told->ends += done >= total;
+}
+
+/* So many workers come to what one does; they do as they are told, and what they cannot do is refused. */
+static void test_evaluated_together(void **state) {
+    (void)state;
+    char made[4096], run_dir[4096], path[4096];
+    struct ps_evaluation alone, together;
+    struct ps_evaluate_options options;
+    struct ps_dataset *data;
+    struct ps_network *network;
+    struct told told = {0};
+    const struct ps_log_sink log = {.struct_size = sizeof log, .context = &told, .line = keep_line, .progress = keep_progress};
+    run_case_train(learner, made, NULL);
+    assert_ok(ps_dataset_open(learner.valid, NULL, &data, &test_error));
+    assert_ok(ps_network_open("lenet5,input=16,classes=4", &network, &test_error));
+    ps_evaluate_options_init(&options);
+    options.run = file_join(run_dir, made, "run");
+    options.data = data;
+    options.device = test_device("reference");
+    options.batch = 8;
+    for (int c = 0; c < 2; c++) {
+        options.checkpoint = c == 0 ? NULL : "24";
+        options.workers = 0;
+        options.log = NULL;
+        assert_ok(ps_evaluate(&options, &alone, &test_error));
+        options.log = &log;
+        for (options.workers = 2; options.workers <= 3; options.workers++) {
+            told = (struct told){0};
+            assert_ok(ps_evaluate(&options, &together, &test_error));
+            assert_true(together.loss == alone.loss && together.accuracy == alone.accuracy && together.samples == 101);
+            assert_string_equal(told.what, "evaluating");
+            assert_int_equal(told.ends, 1);
+            assert_int_equal(told.lines > 0, options.workers == 2); /* which the run was not planned for */
+        }
+    }
+    const struct ps_evaluate_options good = options;
+    static const struct {
+        const char *device, *transport, *checkpoint, *translations, *part;
+        int beam;
+        bool no_run, no_data, network;
+        enum ps_status status;
+    } cases[] = {
+        {.device = "cpuu", .part = "did you mean 'cpu'", .status = PS_USAGE},
+        {.device = "clock", .part = "`device`: clock", .status = PS_USAGE},
+        {.transport = "process", .part = "`transport`: 'process' is not known", .status = PS_USAGE},
+        {.checkpoint = "7", .part = "`checkpoint`: ", .status = PS_NO_CHECKPOINT},
+        {.translations = "file", .part = "`translations`: one worker translates, not several", .status = PS_USAGE},
+        {.beam = 2, .part = "`beam`: one worker translates, not several", .status = PS_USAGE},
+        {.beam = 1, .part = "`beam`: one worker translates, not several", .status = PS_USAGE},
+        {.no_run = true, .part = "`workers`: several evaluate a `run`, by its plan", .status = PS_USAGE},
+        {.no_data = true, .part = "`data`: missing", .status = PS_USAGE},
+        {.network = true, .part = "`network`: cannot be given with `run`, which determines it", .status = PS_USAGE},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        options = good;
+        options.workers = 2;
+        if (cases[c].device) options.device = test_device(cases[c].device);
+        if (cases[c].transport) options.transport = cases[c].transport;
+        if (cases[c].checkpoint) options.checkpoint = cases[c].checkpoint;
+        options.translations = cases[c].translations;
+        options.beam = cases[c].beam;
+        if (cases[c].no_run) options.run = NULL;
+        if (cases[c].no_data) options.data = NULL;
+        if (cases[c].network) options.network = network;
+        assert_status(ps_evaluate(&options, &together, &test_error), cases[c].status, cases[c].part);
+    }
+    /* One worker that a transport is said for is none that works alone. */
+    options = good;
+    options.workers = 0;
+    options.transport = "serial";
+    told = (struct told){0};
+    assert_ok(ps_evaluate(&options, &together, &test_error));
+    assert_true(together.loss == alone.loss);
+    assert_string_equal(told.what, "evaluating");
+
+    struct ps_predict_options predicting = {.struct_size = sizeof predicting,
+                                            .run = run_dir,
+                                            .data = data,
+                                            .device = "reference",
+                                            .path = file_join(path, made, "predicted.csv"),
+                                            .log = &log,
+                                            .workers = 2};
+    told = (struct told){0};
+    assert_ok(ps_predict(&predicting, &test_error));
+    assert_string_equal(told.what, "predicting");
+    assert_int_equal(told.ends, 1);
+    ps_network_destroy(network);
+    ps_dataset_destroy(data);
+    test_directory_remove(made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usual_optimizers),
@@ -472,6 +586,7 @@ int main(void) {
         cmocka_unit_test(test_refusals_of_evaluations),
         cmocka_unit_test(test_cut_batch),
         cmocka_unit_test(test_evaluation_refusals),
+        cmocka_unit_test(test_evaluated_together),
         cmocka_unit_test(test_learns),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -275,6 +275,43 @@ static void test_parameters(void **state) {
     free_job(&job);
 }
 
+/* Statistics are told apart from what is trained, and are where the forwards of their stage run. */
+static void test_statistics(void **state) {
+    (void)state;
+    char place[4096], plan_path[4096];
+    const struct run_case wanted = run_case_complete((struct run_case){.model = "resnet,blocks=1,input=8,classes=4",
+                                                                       .data = "synthetic:images,samples=8",
+                                                                       .workers = 3,
+                                                                       .micro_batch = 4,
+                                                                       .steps = 2});
+    const struct training training = run_case_planned(&wanted, place, plan_path);
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    int statistics = 0, moved = 0;
+    assert_ok(training_open(&training, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    for (int step = 0; step < 2; step++) {
+        for (int p = 0; p < ps_trainer_info(trainer).parameters; p++) {
+            const struct ps_parameter parameter = ps_trainer_parameter(trainer, p);
+            const bool mean = strstr(parameter.name, "running_mean") != NULL;
+            float values[64];
+            assert_int_equal(parameter.statistic, mean || strstr(parameter.name, "running_var"));
+            if (!parameter.statistic) continue;
+            assert_int_equal(parameter.rank, 1);
+            assert_ok(ps_trainer_read_parameter(trainer, parameter.name, values, (size_t)parameter.shape[0], &test_error));
+            if (step == 0) assert_true(values[0] == (mean ? 0 : 1));
+            if (step == 0) statistics++;
+            if (step == 1) moved += !(values[0] == (mean ? 0 : 1));
+        }
+        assert_ok(ps_trainer_step(trainer, 1, &test_error));
+    }
+    assert_true(statistics > 0);
+    assert_int_equal(moved, statistics);
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
+    test_directory_remove(place);
+}
+
 /* --------------------------------------------------------------------------- saving */
 
 /* Saved wherever the caller says, it goes on to the same end. */
@@ -444,6 +481,66 @@ static void test_observer(void **state) {
     free_job(&job);
 }
 
+struct followed {
+    int count, trained, evaluated, between; /* lines in all; the last step; whether the evaluation at the end has ended */
+    double share;
+};
+
+/* What a training of 12 steps says while it goes on, with an evaluation after 8 steps and one at its end. */
+static void see_progress(void *context, const char *what, double done, double total, const char *detail) {
+    struct followed *progress = context;
+    long long epoch, step;
+    double loss, accuracy, speed;
+    progress->count++;
+    if (strcmp(what, "evaluating") == 0) {
+        assert_int_equal(progress->trained, 12);
+        assert_true(done >= 0 && done <= total && progress->evaluated == 0);
+        assert_true(progress->share >= 0 || done == 0);
+        assert_true(done >= progress->share);
+        progress->share = done;
+        progress->evaluated += done >= total;
+        assert_string_equal(detail, "");
+        return;
+    }
+    assert_string_equal(what, "training");
+    assert_true(total == 12 && done >= progress->trained && progress->evaluated == 0);
+    progress->trained = (int)done;
+    if (strncmp(detail, "evaluating, ", 12) == 0) {
+        double share;
+        assert_int_equal(progress->trained, 8);
+        assert_int_equal(sscanf(detail, "evaluating, %lf%% done", &share), 1);
+        assert_true(progress->between > 0 ? share >= progress->share && share <= 100 : share == 0);
+        progress->share = share;
+        progress->between++;
+        return;
+    }
+    if (detail[0] == '\0') return;
+    assert_int_equal(sscanf(detail, "epoch %lld, step %lld: loss %lf, accuracy %lf%%; %lf samples/s", &epoch, &step, &loss,
+                            &accuracy, &speed),
+                     5);
+    assert_int_equal(step, progress->trained);
+    assert_int_equal(epoch, (step - 1) / 8 + 1);
+    assert_true(loss > 0 && accuracy >= 0 && accuracy <= 100 && speed > 0);
+    if (step == 12) progress->share = -1;
+}
+
+static void test_progress(void **state) {
+    (void)state;
+    struct job_objects job;
+    struct followed progress = {.share = -1};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &progress, .progress = see_progress};
+    struct ps_run *run;
+    make_job("1f1b", "sync", 2, &job);
+    job.options.valid = job.data;
+    job.options.log = &sink;
+    assert_ok(ps_train(&job.options, &run, &test_error));
+    assert_int_equal(progress.trained, 12);
+    assert_int_equal(progress.evaluated, 1);
+    assert_true(progress.between > 0);
+    ps_run_destroy(run);
+    free_job(&job);
+}
+
 /* ------------------------------------------------------------------------ own data */
 
 static void test_broken_data(void **state) {
@@ -596,8 +693,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_validation_without_loss),
         cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
-        cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data),
-        cmocka_unit_test(test_opened_data), cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
