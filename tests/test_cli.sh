@@ -197,6 +197,16 @@ printf 'no program' >no-program.txt
 refused 3 "no-program.txt: line 1" program --check no-program.txt
 printf 'a\000b' >zero.txt
 refused 3 "zero.txt: not a text file" program --check zero.txt
+# More than is read at a time, from a file and from a stream.
+done_by program --plan named.json --batches 2000
+mv out long.txt
+[ "$(wc -c <long.txt)" -gt 200000 ] || complain "a listing of $(wc -c <long.txt) bytes is not long"
+done_by program --check long.txt && says '^long.txt: verified: order, no deadlock, weight versions and use of blocks$'
+sed 's/^long.txt: /standard input: /; s/^-: /standard input: /' out >checked
+cat long.txt | "$PENSTOCK" program --check - >out 2>err || complain "--check -: status $?"
+sed 's/^-: /standard input: /' out | cmp -s - checked || complain "a listing on standard input: $(head -n 3 out)"
+echo 'no instruction' >>long.txt
+refused 3 "long.txt: line [0-9]+" program --check long.txt
 mkdir no-data
 refused 3 "no-data" train --model lenet5 --workers 1 --data idx:no-data --steps 1
 refused 2 "idxx.*did you mean 'idx'" train --model lenet5 --workers 1 --data idxx:no-data --steps 1

@@ -136,7 +136,7 @@ kept sgdm --model lenet5,input=12,classes=3 --data synthetic:images,samples=24,s
 begins "what training says"
 # said ARGUMENT...: a training, and what stands on standard error, without what was measured, searched or kept in between.
 said() {
-    echo "\$ penstock train $*" >>texts
+    echo "\$ penstock train --log-level $level $*" >>texts
     "$PENSTOCK" train --log-level $level "$@" >out 2>err || complain "train $*: status $?"
     grep -v 'other programs had the core\|a mini-batch every\|^debug: checkpoint [0-9]* is written\|samples/s predicted' err |
         sed -E 's/(loss|accuracy|perplexity|BLEU|than) -?[0-9][0-9.e+-]*/\1 N/g; s/[0-9.e+]+ samples\/s/N samples\/s/g
@@ -167,6 +167,10 @@ language="--model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --device refere
         complain "no profile"
     said $small --profile small.json --workers 2 --method uniform --schedule gpipe --weights sync --batch 4 --micro-batch 2 --data $images=4 \
         --steps 1 --threads 2 -o kept
+    for level in info warn error; do
+        said $small --profile small.json --workers 1 --method uniform --schedule gpipe --weights sync --batch 2 --micro-batch 2 \
+            --data $images=4 --steps 1 --threads 2
+    done
 }
 sed 's/0.0625,0.125/0.001,0.002/; /layer[456]/d' even.csv >quick.csv
 shown plan --profile quick.csv --workers 3 --method uniform --schedule 1f1b-async --weights stash -o quick.json

@@ -205,5 +205,12 @@ done_by --train --model lenet5,input=16,classes=4 --data synthetic:images,sample
     --precision f32,bf16 --wires none,int8 --batch 16 --steps 2 -q
 says '^lenet5,input=16,classes=4: 2 workers' && says '^rank +wire +precision' && narrow
 [ "$(grep -Ec '^ +[1-4] +(none|int8) +(f32|bf16) ' out)" = 4 ] || complain "not four rows: $(cat out)"
+# Each network with its own data, in each precision.
+done_by --train --model lenet5,input=16,classes=4 --model lenet5,input=16,channels=2,classes=3 --data synthetic:images,samples=64,size=16,classes=4 \
+    --data synthetic:images,samples=64,size=16,channels=2,classes=3 --workers 2 --methods uniform --schedules gpipe --precision f32,bf16 --batch 16 \
+    --steps 2 --csv - -q
+sed 's/^"\([^"]*\)".*/\1/' out | sed 1d >models
+printf '%s\n' lenet5,input=16,classes=4 lenet5,input=16,classes=4 lenet5,input=16,channels=2,classes=3 lenet5,input=16,channels=2,classes=3 |
+    cmp -s - models || complain "networks in precisions: $(cat out)"
 
 finish

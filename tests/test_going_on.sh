@@ -168,6 +168,9 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
         "$PENSTOCK" train $same $few --out never -q >out 2>err || complain "never stopped: status $?: $(cat err)"
         [ "$(sum run)" = "$(sum never)" ] || complain "other weights than never stopped"
         [ "$(sed 's/, "samples_per_s.*//' run/log.jsonl)" = "$(sed 's/, "samples_per_s.*//' never/log.jsonl)" ] || complain "another log: $(cat run/log.jsonl)"
+        # Twelve mini-batches of eight, and the seconds of training alone.
+        sed -n 's/^{"step": 12,.*"samples_per_s": \([0-9.e+-]*\),.*"training_s": \([0-9.e+-]*\).*/\1 \2/p' run/log.jsonl |
+            awk '{ off = $1 * $2 / 96 - 1; like = off < 1e-6 && off > -1e-6 } END { exit !like }' || complain "its speed: $(cat run/log.jsonl)"
         grep -q '"unevaluated"' run/checkpoints/*/state.json && complain "an evaluated step counts as not evaluated"
         rm -rf never
     done

@@ -476,6 +476,53 @@ static void test_comparison(void **state) {
     test_golden(TEST_DIRECTORY "/golden/comparison_kept.txt", text_take(&texts));
 }
 
+/* Of data the comparison keeps what they were, also where the profile alone says what the network is. */
+static void test_compared_data(void **state) {
+    (void)state;
+    static const char *const fields[] = {"data_checksum", "valid_checksum"};
+    const struct ps_plan_options planning = {.struct_size = sizeof planning, .micro_batch = 5};
+    const struct ps_compare_options compare = {.planning = &planning,
+                                               .struct_size = sizeof compare,
+                                               .methods = (const char *const[]){"uniform"},
+                                               .method_count = 1,
+                                               .schedules = (const char *const[]){"gpipe"},
+                                               .schedule_count = 1,
+                                               .workers = (const int[]){2},
+                                               .worker_count = 1};
+    struct ps_compare_options options = compare;
+    struct ps_profile *profile = measure_once("lenet5,input=32,channels=3", 5, 1);
+    struct ps_comparison *comparison;
+    struct training training;
+    char out[4096], path[4096], digits[2][32], spec[4200], part[4200];
+    ps_dataset_destroy(open_pictures(""));
+    snprintf(spec, sizeof spec, "cifar10:%s", test_directory);
+    snprintf(part, sizeof part, "%s@0-6", spec);
+    training_init(&training);
+    training.o.profile = profile;
+    training.o.device = "reference";
+    training.o.batch = 5;
+    training.o.steps = 1;
+    training.data = training.valid = spec;
+    for (int c = 0; c < 2; c++) {
+        options.out = file_join(out, test_directory, c == 0 ? "named-data" : "other-data");
+        if (c == 1) training.valid = part;
+        assert_ok(training_compare(&options, &training, &comparison, &test_error));
+        ps_comparison_destroy(comparison);
+        json_t *kept = json_load_file(file_join(path, out, "comparison.json"), 0, NULL), *network;
+        assert_non_null(kept);
+        json_unpack(kept, "{s:[o]}", "networks", &network);
+        for (int f = 0; f < 2; f++) {
+            const char *sum = json_string_value(json_object_get(network, fields[f]));
+            assert_non_null(sum);
+            assert_int_equal(strlen(sum), 16);
+            if (c == 1) assert_int_equal(strcmp(sum, digits[f]) == 0, f == 0);
+            snprintf(digits[f], sizeof digits[f], "%s", sum);
+        }
+        json_decref(kept);
+    }
+    ps_profile_destroy(profile);
+}
+
 /* ------------------------------------------------------------ the time between checkpoints */
 
 /* Weights that are not synchronous depend on where segments end: the plan's speed says how many steps come between checkpoints,
@@ -544,8 +591,8 @@ static void test_spaced(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_planned_anew), cmocka_unit_test(test_comparison),
-                                       cmocka_unit_test(test_spaced)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything),    cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_planned_anew),  cmocka_unit_test(test_comparison),
+                                       cmocka_unit_test(test_compared_data), cmocka_unit_test(test_spaced)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -278,6 +278,20 @@ static void test_perplexity(void **state) {
     assert_non_null(strstr(table, "target: validation perplexity"));
     free(table);
     ps_comparison_destroy(comparison);
+    /* Each point reaches it: the first counts. */
+    compare.target = 1e6;
+    assert_ok(training_compare(&compare, &options, &comparison, &test_error));
+    for (int r = 0; r < 2; r++) {
+        struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_int_equal(ps_run_point_count(row.run), 3);
+        assert_true(row.target == 1e6 && row.target_epoch == 1 && row.target_s == ps_run_point(row.run, 0).training_s);
+    }
+    ps_comparison_destroy(comparison);
+    /* And none reaches this one. */
+    compare.target = 1e-6;
+    assert_ok(training_compare(&compare, &options, &comparison, &test_error));
+    for (int r = 0; r < 2; r++) assert_true(isnan(ps_comparison_row(comparison, r).target_s));
+    ps_comparison_destroy(comparison);
 }
 
 struct shown {
