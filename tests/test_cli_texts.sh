@@ -174,6 +174,8 @@ language="--model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --device refere
 }
 sed 's/0.0625,0.125/0.001,0.002/; /layer[456]/d' even.csv >quick.csv
 shown plan --profile quick.csv --workers 3 --method uniform --schedule 1f1b-async --weights stash -o quick.json
+level=debug
+said --plan quick.json --profile quick.csv --device clock --steps 4
 level=info
 said --plan quick.json --profile quick.csv --device clock --steps 50 --checkpoint-minutes 0.0012 --out quick
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "comm/launch.h"
 #include "train/job_plan.h"
 
@@ -127,8 +128,8 @@ static enum ps_status take_network(struct job *job, struct ps_error *error) {
                          job->plan->model, job->graph->layer_count);
     const struct ps_profile *profile = job->profile;
     if (job->device->real && profile && (strcmp(profile->device, job->device->name) != 0 || profile->threads != job->threads))
-        log_warn("the profile was measured on %s with %d threads, this run computes on %s with %d: predictions will be off",
-                 profile->device, profile->threads, job->device->name, job->threads);
+        log_warn("the profile was measured on %s with %d thread%s, this run computes on %s with %d: predictions will be off",
+                 profile->device, profile->threads, text_plural(profile->threads), job->device->name, job->threads);
     return check_order(job->plan, job->graph, error);
 }
 

@@ -63,9 +63,10 @@ static enum ps_status write_line(struct ps_trainer *trainer, int64_t step, doubl
     struct log_entry entry = make_entry(trainer, &trainer->line, step, rate, now);
     trainer->line = (struct step_sum){0};
     trainer->line_started_s = now;
-    char accuracy[32];
-    log_debug("step %lld: loss %.4f%s, %.1f samples/s", (long long)step, entry.loss,
-              figures_accuracy_text(entry.accuracy, accuracy), rate);
+    char loss[32] = "", accuracy[32];
+    if (trainer->job.device->real) number_print(loss, sizeof loss, "loss %.4f", entry.loss);
+    log_debug("step %lld: %s%s%s%.1f samples/s", (long long)step, loss, figures_accuracy_text(entry.accuracy, accuracy),
+              loss[0] ? ", " : "", rate);
     return run_directory_log(&trainer->directory, &entry, NULL, error);
 }
 
