@@ -512,6 +512,34 @@ for threads in "" "--workers 1 --threads 2"; do
     rm -rf measured-cut repeated
 done
 
+begins "where costs are kept"
+# XDG_CACHE_HOME, HOME, OPTION, and the place where the one profile is then; none: nothing is kept. Places that are not absolute are none.
+while IFS='|' read -r cache home option place; do
+    rm -rf kept-costs && mkdir kept-costs && cd kept-costs || exit 1
+    unset_too=
+    [ "$cache" != unset ] || unset_too="-u XDG_CACHE_HOME"
+    [ "$home" != unset ] || unset_too="$unset_too -u HOME"
+    # shellcheck disable=SC2086
+    (export XDG_CACHE_HOME="$cache" HOME="$home" && exec env $unset_too "$PENSTOCK" train --model lenet5,input=12 --workers 1 --schedule 1f1b --weights sync --micro-batches 1 \
+        --batch 2 --data synthetic:images,samples=2,size=12 --steps 1 --device reference -q $option) >../out 2>../err
+    status=$?
+    cd ..
+    [ $status -eq 0 ] || complain "costs for '$cache' and '$home': status $status"
+    found=$(cd kept-costs && find . -type f | sed 's:/[^/]*$::')
+    [ "$found" = "$place" ] || complain "costs for '$cache' and '$home' $option are in '$found', not '$place'"
+done <<X
+$PWD/kept-costs/cache|$PWD/kept-costs/home||./cache/penstock
+$PWD/kept-costs/cache|$PWD/kept-costs/home|--no-cache|
+|$PWD/kept-costs/home||./home/.cache/penstock
+./cache|$PWD/kept-costs/home||./home/.cache/penstock
+cache|$PWD/kept-costs/home||./home/.cache/penstock
+cache|home||
+./cache|./home||
+unset|$PWD/kept-costs/home||./home/.cache/penstock
+unset|unset||
+|||
+X
+
 begins "progress on a narrow terminal"
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     # shellcheck disable=SC2086
