@@ -540,6 +540,61 @@ unset|unset||
 |||
 X
 
+begins "what is started again, and with what words"
+# It is as if training were lost twice, after it has ended.
+cat >record <<'X'
+workers=$1 program=$2
+shift 2
+echo "$workers: $*" >>calls
+"$program" "$@" || exit
+[ "$(wc -l <calls)" -ge 3 ] || exit 137
+X
+again="train --model lenet5,input=12 --workers 2 --method uniform --schedule gpipe --weights sync --micro-batches 2 --batch 4
+    --data synthetic:images,samples=4,size=12 --steps 1 --device reference --out again"
+# MORE|WITH RESUME: options, and those of them that a run which goes on does not know by itself
+while IFS='|' read -r more resumed; do
+    rm -rf again calls
+    # shellcheck disable=SC2086
+    done_by $again --restarts=3 $more --launch 'sh ./record %d'
+    # shellcheck disable=SC2086
+    {
+        echo "2: $(echo $again)${more:+ $more}"
+        echo "2: train --resume again${resumed:+ $resumed}"
+        echo "1: train --resume again${resumed:+ $resumed} --workers 1"
+    } | cmp -s - calls || complain "$more: other words: $(cat calls)"
+    case $more in
+    *-q*) ! grep -q warning: err || complain "a warning though -q is said" ;;
+    *)
+        grep '^warning: ' err >out
+        printf 'warning: training ended with status 137 at checkpoint 1; starting it again%s left\n' ', 2 restarts are' ' with a worker less, 1 restart is' |
+            cmp -s - out || complain "$more: other warnings"
+        ;;
+    esac
+done <<X
+|
+--json --trace --transport threads -q|--json --quiet --trace --transport threads
+--log-level debug|--log-level debug
+--log-level=error|--log-level error
+X
+[ -s again/plan.json ] || complain "no run"
+# STATUS OF THE LAUNCHER|TIMES IT IS STARTED|STATUS|WHAT IS SAID
+while IFS='|' read -r ends times wanted said; do
+    rm -rf calls never
+    echo "echo >>calls; exit $ends" >ended
+    "$PENSTOCK" train --model lenet5 --data synthetic:images --out never --restarts 2 --launch 'sh ./ended' -q >out 2>err
+    status=$?
+    [ $status -eq "$wanted" ] && [ "$(wc -l <calls)" -eq "$times" ] && [ "$(cat err)" = "$said" ] ||
+        complain "a launcher that ends with $ends: $(wc -l <calls) times, status $status"
+done <<X
+0|1|0|
+3|1|3|
+6|3|6|
+9|3|6|penstock: training ended with status 9, and no restart is left
+10|1|10|
+128|1|128|
+129|3|6|penstock: training ended with status 129, and no restart is left
+X
+
 begins "progress on a narrow terminal"
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     # shellcheck disable=SC2086

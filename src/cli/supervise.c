@@ -262,9 +262,9 @@ static const char *end_text(int status, char text[64]) {
 static void warn_of_loss(const struct supervisor *supervisor, int status, int left) {
     char what[64];
     if (supervisor->arguments->common.quiet) return;
-    fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restarts are left\n",
-            end_text(status, what), (long long)newest_checkpoint(supervisor),
-            supervisor->workers > 0 ? " with a worker less" : "", left);
+    fprintf(stderr, "warning: training %s at checkpoint %lld; starting it again%s, %d restart%s left\n", end_text(status, what),
+            (long long)newest_checkpoint(supervisor), supervisor->workers > 0 ? " with a worker less" : "", left,
+            left == 1 ? " is" : "s are");
 }
 
 /* If training is lost again without a newer checkpoint, one worker is assumed to be gone. */
