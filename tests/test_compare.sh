@@ -163,6 +163,11 @@ for run in profiled/rows/*; do cmp -s "$run/profile.json" profiled/profile-1.jso
 says 'best first by the loss' && says 'workers +rank +schedule' && narrow
 "$PENSTOCK" report profiled/rows/* -o page.html >out 2>err || complain "report of the rows"
 
+# A search that is left the size of micro-batches tries several, of which all are measured.
+done_by --train --model lenet5,input=16,classes=4 --data synthetic:images,samples=16,size=16,classes=4 --workers 2 --methods auto --schedules gpipe \
+    --device reference --batch 16 --steps 1 --out sized -q
+[ "$(grep -c '"micro_batch": ' sized/profile-1.json)" -eq 3 ] || complain "profiled for other sizes: $(grep '"micro_batch": ' sized/profile-1.json)"
+
 begins "changed data"
 awk 'BEGIN { for (i = 0; i < 48; i++) print i % 5 / 5 "," i % 7 / 7 "," i % 3 }' >numbers.csv
 cat >mlp.json <<X

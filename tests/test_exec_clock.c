@@ -115,6 +115,11 @@ static void test_run_directory(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) assert_true(file_exists(file_join(path, out, files[i])));
     assert_true(file_exists(file_join(path, out, "checkpoints/000006/state.json")));
     assert_false(file_exists(file_join(path, out, "checkpoints/000006/model.safetensors.index.json")));
+    char *log;
+    size_t size;
+    assert_ok(file_read(file_join(path, out, "log.jsonl"), 1 << 20, &log, &size, &test_error));
+    assert_non_null(strstr(log, "{\"step\": 6, \"epoch\": 1, "));
+    free(log);
     training_init(&options);
     options.o.resume = out;
     assert_ok(training_run(&options, &run, &test_error));

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "plan/plan.h"
+#include "profile/profile.h"
 #include "support.h"
 #include "training_support.h"
 
@@ -523,6 +524,146 @@ static void test_compared_data(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* What a worker was promised is what the profile says, though the network takes something else. */
+static void test_promised_memory(void **state) {
+    (void)state;
+    struct ps_profile *profile = measure_once("lenet5,input=16,classes=4", 4, 1);
+    struct training training;
+    struct ps_run *run;
+    training_init(&training);
+    training.o.profile = profile;
+    training.o.device = "reference";
+    training.o.batch = 8;
+    training.o.steps = 1;
+    training.data = "synthetic:images,samples=8";
+    training.cluster.workers = 2;
+    training.plan.method = "uniform";
+    training.plan.schedule = "gpipe";
+    training.plan.weights = "sync";
+    training.plan.micro_batch = 4;
+    for (int added = 0; added <= 4096; added += 4096) {
+        profile->tables[0].layers[0].size.parameter_bytes += added;
+        assert_ok(training_run(&training, &run, &test_error));
+        const struct ps_run_worker first = ps_run_worker(run, 0), second = ps_run_worker(run, 1);
+        assert_true(added > 0 ? first.planned_bytes >= first.measured_bytes + 2 * added
+                              : first.planned_bytes == first.measured_bytes);
+        assert_int_equal(second.planned_bytes, second.measured_bytes);
+        ps_run_destroy(run);
+    }
+    ps_profile_destroy(profile);
+}
+
+/* ------------------------------------------------------------------ what is damaged */
+
+/* A configuration in which a field is missing, or is not what it may be, is refused, and the field is named. */
+static void test_damaged(void **state) {
+    (void)state;
+    static const char csv[] =
+        "name,forward_s,backward_s,parameter_bytes,output_bytes\na,1e-6,2e-6,1000,4000\nb,2e-6,3e-6,8,0\n";
+    static const struct {
+        const char *group, *field, *value; /* NULL: of the whole; it is missing */
+    } cases[] = {
+        {NULL, "batch", NULL},
+        {NULL, "batch", "0"},
+        {NULL, "epochs", NULL},
+        {NULL, "epochs", "-1"},
+        {NULL, "steps", NULL},
+        {NULL, "steps", "0"},
+        {NULL, "evaluate_every", NULL},
+        {NULL, "evaluate_every", "-1"},
+        {NULL, "valid_bleu", "-1"},
+        {NULL, "lengths", "3"},
+        {NULL, "checkpoint_every", NULL},
+        {NULL, "checkpoint_every", "-1"},
+        {NULL, "checkpoint_minutes", "-1"},
+        {NULL, "keep_best", "3"},
+        {NULL, "best_by", "3"},
+        {NULL, "patience", "-1"},
+        {NULL, "keep_checkpoints", NULL},
+        {NULL, "keep_checkpoints", "-1"},
+        {NULL, "device", NULL},
+        {NULL, "device", "3"},
+        {NULL, "threads", NULL},
+        {NULL, "threads", "0"},
+        {NULL, "emulate", "3"},
+        {NULL, "seed", NULL},
+        {NULL, "seed", "3"},
+        {NULL, "optimizer", NULL},
+        {NULL, "lr", NULL},
+        {NULL, "lr", "-1"},
+        {NULL, "lr", "1000001"},
+        {NULL, "momentum", "-1"},
+        {NULL, "dampening", "-1"},
+        {NULL, "weight_decay", "-1"},
+        {NULL, "eps", "-1"},
+        {NULL, "betas", "[0.5]"},
+        {NULL, "lr_schedule", NULL},
+        {NULL, "lr_schedule", "3"},
+        {NULL, "warmup_steps", NULL},
+        {NULL, "warmup_steps", "-1"},
+        {NULL, "lr_per_epoch", "3"},
+        {NULL, "clip", "-1"},
+        {NULL, "label_smoothing", "-1"},
+        {NULL, "label_smoothing", "1.5"},
+        {NULL, "decay_exclude", "3"},
+        {NULL, "groups", "3"},
+        {NULL, "data", "3"},
+        {NULL, "data_part", "3"},
+        {NULL, "valid", "3"},
+        {NULL, "valid_part", "3"},
+        {NULL, "plan_options", NULL},
+        {NULL, "plan_options", "3"},
+        {NULL, "cluster_options", NULL},
+        {NULL, "cluster_options", "3"},
+        {"plan_options", "method", "3"},
+        {"plan_options", "schedule", "3"},
+        {"plan_options", "weights", "3"},
+        {"plan_options", "micro_batch", "-1"},
+        {"plan_options", "micro_batches", "-1"},
+        {"plan_options", "recompute", "3"},
+        {"plan_options", "paper_prediction", "3"},
+        {"plan_options", "replicate", "3"},
+        {"plan_options", "paper_cost", "3"},
+        {"plan_options", "wire", "3"},
+        {"cluster_options", "workers", "-1"},
+        {"cluster_options", "memory_bytes", "-1"},
+        {"cluster_options", "bandwidth_bytes_per_s", "-1"},
+        {"cluster_options", "latency_s", "-1"},
+        {"cluster_options", "overlap", "3"},
+        {"cluster_options", "streaming", "3"},
+        {"cluster_options", "cores", "-1"},
+    };
+    char profile[4096], out[4096], path[4096], part[64];
+    struct training training;
+    test_file_write(file_join(profile, test_directory, "damaged.csv"), csv, sizeof csv - 1);
+    training_init(&training);
+    training.profile_path = profile;
+    training.o.device = "clock";
+    training.o.steps = 2;
+    training.cluster.workers = 2;
+    training.o.out = file_join(out, test_directory, "damaged");
+    train(&training, NULL, NULL);
+    const struct training more = resume(out, 0);
+    train(&more, NULL, NULL);
+    json_t *config = read_config(out);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        json_t *damaged = json_deep_copy(config),
+               *value = cases[c].value ? json_loads(cases[c].value, JSON_DECODE_ANY, NULL) : NULL;
+        json_t *object = cases[c].group ? json_object_get(damaged, cases[c].group) : damaged;
+        if (value)
+            assert_int_equal(json_object_set_new(object, cases[c].field, value), 0);
+        else
+            assert_int_equal(json_object_del(object, cases[c].field), 0);
+        assert_int_equal(json_dump_file(damaged, file_join(path, out, "config.json"), 0), 0);
+        json_decref(damaged);
+        snprintf(part, sizeof part, "%s", cases[c].field);
+        assert_status(try_training(&more, NULL, NULL), PS_BAD_INPUT, part);
+    }
+    assert_int_equal(json_dump_file(config, file_join(path, out, "config.json"), 0), 0);
+    json_decref(config);
+    train(&more, NULL, NULL);
+}
+
 /* ------------------------------------------------------------ the time between checkpoints */
 
 /* Weights that are not synchronous depend on where segments end: the plan's speed says how many steps come between checkpoints,
@@ -593,6 +734,7 @@ static void test_spaced(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_everything),    cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_planned_anew),  cmocka_unit_test(test_comparison),
-                                       cmocka_unit_test(test_compared_data), cmocka_unit_test(test_spaced)};
+                                       cmocka_unit_test(test_compared_data), cmocka_unit_test(test_promised_memory),
+                                       cmocka_unit_test(test_damaged),       cmocka_unit_test(test_spaced)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
