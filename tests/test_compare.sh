@@ -181,6 +181,8 @@ set -- --train --model mlp.json --data csv:numbers.csv@0-32 --valid csv:numbers.
     --schedules gpipe,1f1b --batch 16 --steps 2 -q --out summed
 done_by "$@"
 cp out first
+network=$(sed -n 's/.*"network": "\([0-9a-f]*\)".*/\1/p' summed/comparison.json)
+grep -q "\"network\": \"${network:-none}\"" summed/rows/*gpipe*/config.json || complain "its network is '$network'"
 done_by "$@"
 cmp -s out first || complain "unchanged data: $(diff first out)"
 find summed -type f -exec cksum {} + | sort >sums

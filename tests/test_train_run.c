@@ -134,7 +134,8 @@ static void test_run_directory(void **state) {
     free(json);
     ps_run_destroy(run);
     /* What was trained is not trained over. */
-    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "holds a run already");
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
+                  "holds a run already (config.json)\nchoose another directory, or remove this one");
 }
 
 /* The checkpoint holds the weights that training ended with; evaluation, and evaluation of the export, agree with the run's. */
