@@ -112,16 +112,9 @@ static bool read_all(int fd, void *data, size_t size, double until) {
     return true;
 }
 
-static bool write_all(int fd, const void *data, size_t size, double until) {
-    for (const char *next = data; size > 0;) {
-        if (!until_ready(fd, POLLOUT, until)) return false;
-        ssize_t put = send(fd, next, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (put < 0 && errno != EAGAIN && errno != EINTR) return false;
-        if (put < 0) continue;
-        next += put;
-        size -= (size_t)put;
-    }
-    return true;
+/* As a whole: what the ends send to prove themselves fits into the buffer of a new connection. */
+static bool write_all(int fd, const void *data, size_t size) {
+    return send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
 }
 
 /* Lists this host's addresses, those of the loopback interface last. */
@@ -206,8 +199,7 @@ static bool answer_hello(const struct meeting *meeting, struct newcomer *newcome
         return false;
     const struct answer answer = {newcomer->number,
                                   proof_of(meeting->listening, false, hello->rank, hello->number, newcomer->number)};
-    /* It fits into the empty buffer of a new connection. */
-    return send(newcomer->fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+    return write_all(newcomer->fd, &answer, sizeof answer);
 }
 
 /* Whether it has proved itself and is of use: then it is one of the run. */
@@ -325,7 +317,7 @@ static enum introduced introduce(const struct listening_address *listening, int 
                                  double until) {
     struct hello hello = {.rank = rank};
     struct answer answer;
-    if (!random_number(&hello.number, sizeof hello.number) || !write_all(fd, &hello, sizeof hello, until) ||
+    if (!random_number(&hello.number, sizeof hello.number) || !write_all(fd, &hello, sizeof hello) ||
         !read_all(fd, &answer, sizeof answer, until))
         return CLOSED;
     if (answer.proof != proof_of(listening, false, rank, hello.number, answer.number)) return STRANGER;
@@ -333,7 +325,7 @@ static enum introduced introduce(const struct listening_address *listening, int 
     memset(&introduction, 0, sizeof introduction);
     introduction.proof = proof_of(listening, true, rank, hello.number, answer.number);
     introduction.info = *info;
-    return write_all(fd, &introduction, sizeof introduction, until) ? MET : CLOSED;
+    return write_all(fd, &introduction, sizeof introduction) ? MET : CLOSED;
 }
 
 enum ps_status socket_connect(const struct listening_address *listening, int rank, const struct process_info *info, int *made,
