@@ -219,14 +219,22 @@ static bool is_closed(int fd, int wait_ms) {
     return poll(&one, 1, wait_ms) > 0;
 }
 
-/* Of more strangers than the run has places for, besides its ranks, those who have waited longest are disconnected. */
+/* Of more strangers than the run has places for, besides its ranks, those who have waited longest are disconnected. Those who
+ * leave make room. */
 static void test_oldest_strangers(void **state) {
     (void)state;
-    enum { PLACES = 2 + 64, MORE = 5 };
+    enum { PLACES = 2 + 64, MORE = 5, SPARE = 3, LEAVE = 10 };
     struct meeting meeting;
     int silent[PLACES + MORE];
     begin_meeting(&meeting, 2);
-    for (int s = 0; s < PLACES + MORE; s++) silent[s] = dial(&meeting.at);
+    for (int s = 0; s < PLACES + MORE; s++) {
+        for (int l = 0; l < LEAVE && s == PLACES - SPARE; l++) {
+            const int leaves = dial(&meeting.at);
+            say(leaves, "part of a greeting", (size_t)l, 100);
+            close(leaves);
+        }
+        silent[s] = dial(&meeting.at);
+    }
     for (int s = 0; s < MORE; s++) assert_true(is_closed(silent[s], 60000));
     clock_sleep(0.05);
     for (int s = MORE; s < PLACES + MORE; s++) assert_false(is_closed(silent[s], 0));

@@ -321,10 +321,7 @@ static enum introduced introduce(const struct listening_address *listening, int 
         !read_all(fd, &answer, sizeof answer, until))
         return CLOSED;
     if (answer.proof != proof_of(listening, false, rank, hello.number, answer.number)) return STRANGER;
-    struct introduction introduction;
-    memset(&introduction, 0, sizeof introduction);
-    introduction.proof = proof_of(listening, true, rank, hello.number, answer.number);
-    introduction.info = *info;
+    const struct introduction introduction = {proof_of(listening, true, rank, hello.number, answer.number), *info};
     return write_all(fd, &introduction, sizeof introduction) ? MET : CLOSED;
 }
 
