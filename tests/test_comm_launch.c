@@ -1,5 +1,7 @@
-/* Which launcher started a process, and as which of how many: by the variables that each sets. */
+/* Which launcher started a process, and as which of how many: by the variables that each sets; which transport fits; and what a
+ * program learns of it. */
 #include "comm/launch.h"
+#include "comm/transport.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -43,6 +45,13 @@ static void test_launchers(void **state) {
         {{"x", "7", NULL, "-1", "5", "1x", "4"}, NULL, 0, 1, 0},
         {{"7", "7", NULL, "5", "2", "4", "0"}, NULL, 0, 1, 0},
         {{NULL, NULL, NULL, NULL, NULL, "0", "99999999999"}, NULL, 0, 1, 0},
+        {{NULL, NULL, NULL, NULL, NULL, "0", "16777216"}, NULL, 0, 1, 0},
+        {{NULL, NULL, NULL, "+1", "2", " 1", "4"}, NULL, 0, 1, 0},
+        {{"", "7", NULL, "1", "", ":", "4"}, NULL, 0, 1, 0},
+        /* The least and the most. */
+        {{NULL, NULL, NULL, NULL, NULL, "16777214", "16777215", "1"}, "mpirun", 16777214, 16777215, 1},
+        {{"0", "1", "0"}, "Open MPI's mpirun", 0, 1, 0},
+        {{"09", "10", "x"}, "Open MPI's mpirun", 9, 10, 0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const struct launch found = find_with(cases[c].values);
@@ -64,10 +73,102 @@ static void test_advice(void **state) {
     assert_false(launch_by_srun());
     find_with((const char *const[VARIABLES]){"0", "2"});
     assert_false(launch_by_srun());
-    assert_non_null(strstr(launch_advice(), "start it with the mpirun"));
+    assert_string_equal(launch_advice(), "start it with the mpirun of the MPI library that it was built with");
+}
+
+/* Alone a process takes the first transport of one process, as one of several the first of several. */
+static void test_transports(void **state) {
+    (void)state;
+    const struct transport_class *first[2] = {NULL}, *found;
+    for (int t = 0; transport_table[t]; t++) {
+        const bool several = transport_table[t]->processes != NULL;
+        if (!first[several]) first[several] = transport_table[t];
+    }
+    find_with((const char *const[VARIABLES]){NULL});
+    assert_ok(transport_find(NULL, &found, &test_error));
+    assert_ptr_equal(found, first[0]);
+    find_with((const char *const[VARIABLES]){"0", "1"});
+    assert_ok(transport_find(NULL, &found, &test_error));
+    assert_ptr_equal(found, first[0]);
+    find_with((const char *const[VARIABLES]){"1", "2"});
+    if (first[1]) {
+        assert_ok(transport_find(NULL, &found, &test_error));
+        assert_ptr_equal(found, first[1]);
+    } else {
+        assert_status(transport_find(NULL, &found, &test_error), PS_USAGE,
+                      "Open MPI's mpirun started 2 processes, but this program was built without MPI");
+        assert_status(transport_find("mpi", &found, &test_error), PS_USAGE, "`transport`: this program was built without MPI");
+    }
+    /* A name is taken however the process was started. */
+    assert_ok(transport_find("threads", &found, &test_error));
+    assert_string_equal(found->name, "threads");
+    assert_status(transport_find("mpj", &found, &test_error), PS_USAGE, "`transport`");
+}
+
+/* Messages of the launcher's system, none of which was sent: as many pieces as there may be, or none. */
+static void test_messages(void **state) {
+    (void)state;
+    for (int t = 0; transport_table[t]; t++) {
+        const struct processes_class *class = transport_table[t]->processes;
+        static const size_t sizes[] = {0, 1, 1 << 20, (1 << 20) + 1, 40 << 20};
+        for (size_t s = 0; class && s < sizeof sizes / sizeof *sizes; s++) {
+            struct message *message;
+            assert_ok(class->message_create(sizes[s], &message, &test_error));
+            assert_true(class->message_done(message));
+            class->message_destroy(message);
+        }
+        if (class) class->message_destroy(NULL);
+    }
+}
+
+/* A process that fails alone, or in a run of one process, tells nobody, and what it failed of stays. */
+static void test_failing_alone(void **state) {
+    (void)state;
+    struct ps_error error;
+    error_set(&error, PS_IO, "no disk");
+    find_with((const char *const[VARIABLES]){NULL});
+    assert_int_equal(launch_fail(NULL, PS_IO, &error), PS_IO);
+    find_with((const char *const[VARIABLES]){"0", "2"});
+    assert_int_equal(launch_fail("threads", PS_IO, &error), PS_IO);
+    assert_int_equal(launch_fail("serial", PS_STOPPED, &error), PS_STOPPED);
+    assert_string_equal(error.message, "no disk");
+}
+
+static enum launch_phase heard;
+static int heard_count, aborted_with;
+
+static void hear(enum launch_phase phase) {
+    heard = phase;
+    heard_count++;
+}
+
+static void take_abort(int status) { aborted_with = status; }
+
+/* Who listens hears each phase; that all have met is known for good. */
+static void test_phases(void **state) {
+    (void)state;
+    launch_tell(LAUNCH_MEETING);
+    assert_false(launch_has_met());
+    launch_set_listener(hear);
+    launch_tell(LAUNCH_MEETING);
+    assert_true(heard == LAUNCH_MEETING && heard_count == 1 && !launch_has_met());
+    launch_tell(LAUNCH_MET);
+    assert_true(heard == LAUNCH_MET && heard_count == 2 && launch_has_met());
+    launch_tell(LAUNCH_LEFT);
+    assert_true(heard == LAUNCH_LEFT && heard_count == 3 && launch_has_met());
+    launch_set_listener(NULL);
+    launch_tell(LAUNCH_LEAVING);
+    assert_int_equal(heard_count, 3);
+    launch_abort(7); /* nobody is there to abort */
+    launch_set_abort(take_abort);
+    launch_abort(9);
+    assert_int_equal(aborted_with, 9);
+    launch_set_abort(NULL);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers), cmocka_unit_test(test_advice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers),     cmocka_unit_test(test_advice),
+                                       cmocka_unit_test(test_transports),    cmocka_unit_test(test_messages),
+                                       cmocka_unit_test(test_failing_alone), cmocka_unit_test(test_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "comm/transports/between_processes.h"
+#include "comm/transports/shared_peers.h"
+#include "program/routes.h"
 #include "support.h"
 
 enum { RANKS = 2, SLOTS = 3, BYTES = 4096, WORDS = BYTES / 4, ROUNDS = 20000, LATE_EVERY = 64 };
@@ -235,7 +238,8 @@ static void wait_in_vain(struct end *end) {
     CHECK(!between_processes_wait(end->transport, own_rank, end->received, 0));
 }
 
-static int run_rank(void) {
+static int run_rank(int none) {
+    (void)none;
     /* The other one may have failed, and will not ring. */
     alarm(300);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -251,8 +255,8 @@ static int run_rank(void) {
     return 0;
 }
 
-static void test_two_ranks(void **state) {
-    (void)state;
+/* Plays both ranks, each of which ends with its result. */
+static void play(int (*run)(int), int argument) {
     pid_t children[RANKS];
     pad = mmap(NULL, sizeof *pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(pad != MAP_FAILED);
@@ -261,7 +265,7 @@ static void test_two_ranks(void **state) {
     for (own_rank = 0; own_rank < RANKS; own_rank++) {
         children[own_rank] = fork();
         assert_true(children[own_rank] >= 0);
-        if (children[own_rank] == 0) _exit(run_rank());
+        if (children[own_rank] == 0) _exit(run(argument));
     }
     bool good = true;
     for (int r = 0; r < RANKS; r++) {
@@ -278,7 +282,81 @@ static void test_two_ranks(void **state) {
     munmap(pad, sizeof *pad);
 }
 
+static void test_two_ranks(void **state) {
+    (void)state;
+    play(run_rank, 0);
+}
+
+/* What keeps the ranks of one host from sharing memory: nothing, one of them has none to share, it runs on another host, or
+ * under another kernel; it has a number by which it is not found, or by which another is. */
+enum unshared { SHARED, NO_MEMORY, NO_LEADER, NO_MACHINE, NO_PROCESS, NOT_IT, UNSHARED };
+static char lines[2048];
+
+static void take_line(void *context, enum ps_log_level level, const char *text) {
+    (void)context;
+    const size_t length = strlen(lines);
+    snprintf(lines + length, sizeof lines - length, "%d:%s\n", (int)level, text);
+}
+
+static int run_unshared(int why) {
+    alarm(300);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    static const struct stage_slots slots[RANKS] = {{.output = 1}, {.input = 1}};
+    static const struct stage_sizes sizes[RANKS] = {{.output_bytes = BYTES}, {.input_bytes = BYTES}};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .level = PS_LOG_INFO, .line = take_line};
+    struct ps_error error = {0};
+    struct processes *processes;
+    struct ps_programs *programs;
+    struct shared_block memory;
+    struct routes routes;
+    struct shared_peers *peers = (struct shared_peers *)&memory;
+    char wanted[256] = "";
+    CHECK(processes_join(&launched, &processes, &error) == PS_OK);
+    struct process_info *other = &processes->info[1];
+    if (why == NO_LEADER) other->host_leader = 1;
+    if (why == NO_MACHINE) other->machine++;
+    if (why == NO_PROCESS && own_rank == 0) other->process = INT32_MAX;
+    if (why == NOT_IT && own_rank == 0) other->process = processes->info[0].process;
+    CHECK(programs_create(RANKS, RANKS, &programs, &error) == PS_OK);
+    const struct instance parts[RANKS] = {{.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
+                                          {.stage = 1, .worker = 1, .forward = true, .backward = true, .replicas = 1}};
+    CHECK(programs_set_instances(programs, parts, RANKS, &error) == PS_OK);
+    CHECK(routes_create(programs, &routes, &error) == PS_OK);
+    /* Of the lower rank other files, so that no number is that of another's. */
+    for (int n = 0; n < 5 && own_rank == 0; n++) CHECK(dup(0) >= 0);
+    CHECK(shared_block_take(&memory, BYTES, true, "a rank", &error) == PS_OK);
+    struct transport_options options = {.programs = programs, .slots = slots, .processes = processes, .sizes = sizes};
+    if (why != NO_MEMORY || own_rank == 0) options.shared = &memory;
+    /* Lines would go to rank 0. */
+    log_forward(NULL, NULL);
+    CHECK(ps_log_to(&sink, &error) == PS_OK);
+    CHECK(shared_peers_create(&options, &routes, &peers, &error) == PS_OK);
+    CHECK((peers != NULL) == (why == SHARED));
+    for (int r = 0; r < routes.count; r++) CHECK(shared_peers_on(peers, r) == (why == SHARED));
+    /* One speaks for all of its host. */
+    if (why == SHARED && own_rank == 0)
+        snprintf(wanted, sizeof wanted, "%d:the ranks of %s share memory: blocks change places between them\n", PS_LOG_INFO,
+                 processes->info[0].host);
+    if ((why == NO_PROCESS || why == NOT_IT) && own_rank == 0)
+        snprintf(wanted, sizeof wanted,
+                 "%d:blocks between the ranks of %s go by messages: the memory of rank 1 cannot be shared: ", PS_LOG_WARN,
+                 processes->info[1].host);
+    if (wanted[0]) CHECK(strncmp(lines, wanted, strlen(wanted)) == 0);
+    if (!wanted[0] || why == SHARED) CHECK(strcmp(lines, wanted) == 0);
+    shared_peers_destroy(peers);
+    shared_block_release(&memory);
+    routes_free(&routes);
+    ps_programs_destroy(programs);
+    CHECK(processes_leave(processes, PS_OK, &error) == PS_OK);
+    return 0;
+}
+
+static void test_unshared(void **state) {
+    (void)state;
+    for (int why = 0; why < UNSHARED; why++) play(run_unshared, why);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_ranks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_ranks), cmocka_unit_test(test_unshared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

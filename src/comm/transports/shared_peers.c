@@ -70,12 +70,11 @@ static int worker_of(const struct transport_options *options, int instance) {
     return options->programs->instances[instance].worker;
 }
 
-/* An entry may be read until its own end has taken the block; until then the other end cannot post more than both have slots.
- */
+/* An entry may be read until its own end has taken the block; until then the other end posts no more than both have slots. */
 static size_t capacity_of(const struct transport_options *options, const struct route *route) {
     int senders = stage_slots_of(&options->slots[route->from], traffic_table[route->traffic].sent);
     int receivers = stage_slots_of(&options->slots[route->to], traffic_table[route->traffic].received);
-    return (size_t)(senders + receivers) + 1;
+    return (size_t)(senders + receivers);
 }
 
 static size_t list_bytes(size_t capacity) { return memory_align(sizeof(struct list) + capacity * sizeof(struct entry)); }

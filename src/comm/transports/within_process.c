@@ -85,7 +85,7 @@ static void make_channel(struct channels *channels, const struct transport_optio
     struct channel *channel = &channels->channel[route];
     int senders = stage_slots_of(&options->slots[of->from], traffic_table[of->traffic].sent);
     int receivers = stage_slots_of(&options->slots[of->to], traffic_table[of->traffic].received);
-    channel->capacity = (senders > receivers ? senders : receivers) + 1;
+    channel->capacity = senders > receivers ? senders : receivers;
     channel->queue = arena_take(&channels->arena, (size_t)channel->capacity, sizeof(*channel->queue));
 }
 
