@@ -1,5 +1,6 @@
 /* Learning-rate schedules: values against the formulas, and what is refused. */
 #include <math.h>
+#include <string.h>
 
 #include "exec/learning_rate.h"
 #include "support.h"
@@ -91,6 +92,20 @@ static void test_refusals(void **state) {
         {"", "is not known"},
         {":", "is not known"},
         {"step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17:0.1", "`lr_schedule`: 'step' takes at most 16 epochs"},
+        {"step:2,2:0.1", "'step:2,2:0.1' is not ascending"},
+        {"step:20s,2:0.1", "'step:20s,2:0.1' is not ascending"},
+        {"step:0:0.1", "'step:0:0.1' is not ascending"},
+        {"step:0s:0.1", "'step:0s:0.1' is not ascending"},
+        {"step:-1:0.1", "'step:-1:0.1' is not ascending"},
+        {"step:1000000001s:0.1", "'step:1000000001s:0.1' is not ascending"},
+        {"step:1ss:0.1", "'step:1ss:0.1' is not ascending"},
+        {"step:s:0.1", "'step:s:0.1' is not ascending"},
+        {"step:1:0", "'step:1:0' is not ascending"},
+        {"step:1 2:0.1", "'step:1 2:0.1' is not ascending"},
+        {"poly:-1", "'-1' after 'poly:' is not a power above 0"},
+        {"poly:inf", "not a power"},
+        {"poly:1,", "not a power"},
+        {"cosine:", "`lr_schedule`: 'cosine' takes no parameters, but ':' follows"},
     };
     struct learning_rate rate;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -99,11 +114,39 @@ static void test_refusals(void **state) {
                   "`lr_schedule`: 'step' counts epochs, and this run has none; steps are written as 4000s");
 }
 
+/* The least and the most that can be said, and where nothing is left to fall. */
+static void test_limits(void **state) {
+    (void)state;
+    struct learning_rate rate = parse("step:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16:0.5", 0, 1000, 10);
+    for (int64_t u = 0; u < 200; u++) assert_near(learning_rate_at(&rate, u), 0.1 * pow(0.5, fmin((double)(u / 10), 16)));
+    rate = parse("step:1s,2s,1e9s:0.5", 0, 1000, 10);
+    const double wanted[] = {0.1, 0.05, 0.025, 0.025};
+    for (int64_t u = 0; u < 4; u++) assert_near(learning_rate_at(&rate, u), wanted[u]);
+    assert_near(learning_rate_at(&rate, 999999999), 0.025);
+    assert_near(learning_rate_at(&rate, 1000000000), 0.0125);
+    rate = parse("step:0.26:0.5", 0, 1000, 10); /* 2.6 updates */
+    assert_near(learning_rate_at(&rate, 2), 0.1);
+    assert_near(learning_rate_at(&rate, 3), 0.05);
+    /* No longer than the warm-up. */
+    rate = parse("poly:1", 4, 4, 0);
+    assert_near(learning_rate_at(&rate, 0), 0.025);
+    assert_near(learning_rate_at(&rate, 9), 0.1);
+    rate = parse("poly:0.5", 0, 2, 0);
+    assert_near(learning_rate_at(&rate, 1), 0.1 * sqrt(0.5));
+    /* Some of the times are epochs, and there are none. */
+    assert_status(learning_rate_parse("step:7s,2:0.1", 0.1, 0, 10, 0, &rate, &test_error), PS_USAGE,
+                  "'step:7s,2:0.1' is not ascending");
+    char name[200];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_status(learning_rate_parse(name, 0.1, 0, 10, 0, &rate, &test_error), PS_USAGE, "is not known");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constant),         cmocka_unit_test(test_step),
         cmocka_unit_test(test_falling),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_steps_and_epochs),
+        cmocka_unit_test(test_steps_and_epochs), cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Choosing optimizer settings, and the rates and decays that predictions look ahead by. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/update_rule.h"
@@ -52,6 +53,68 @@ static void test_refusals(void **state) {
     }
 }
 
+/* Each setting's range, at both sides of its ends, and that what is given is what is taken. */
+static void test_ranges(void **state) {
+    (void)state;
+#define FIELD(name) offsetof(struct optimizer_settings, name)
+    static const struct {
+        const char *optimizer, *option;
+        size_t field;
+        double high;
+        bool from_0;
+    } cases[] = {
+        {"sgd", "lr", FIELD(lr), 1e6, false},
+        {"sgdm", "momentum", FIELD(momentum), 1, true},
+        {"sgdm", "dampening", FIELD(dampening), 1, true},
+        {"adamw", "weight_decay", FIELD(weight_decay), 1e6, true},
+        {"adam", "beta1", FIELD(beta1), 1, true},
+        {"adam", "beta2", FIELD(beta2), 1, true},
+        {"adam", "eps", FIELD(eps), 1e6, false},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const double tried[] = {nextafter(0, -1), 0, nextafter(0, 1), 0.5, nextafter(cases[c].high, 0), cases[c].high};
+        for (int t = 0; t < 6; t++) {
+            const bool taken = t > 1 ? t < 5 : t == 1 && cases[c].from_0;
+            struct update_request requested = {.optimizer = cases[c].optimizer, .settings = unsaid};
+            struct update_rule rule;
+            char wanted[128];
+            memcpy((char *)&requested.settings + cases[c].field, &tried[t], sizeof tried[t]);
+            const enum ps_status status = update_rule_choose(&requested, "sync", false, &rule, &test_error);
+            if (!taken) {
+                snprintf(wanted, sizeof wanted, "`%s`: %g is not a number %s 0 and below %g", cases[c].option, tried[t],
+                         cases[c].from_0 ? "from" : "above", cases[c].high);
+                assert_status(status, PS_USAGE, wanted);
+                continue;
+            }
+            assert_ok(status);
+            struct optimizer_settings settings = rule.optimizer->defaults;
+            memcpy((char *)&settings + cases[c].field, &tried[t], sizeof tried[t]);
+            assert_memory_equal(&rule.settings, &settings, sizeof settings);
+        }
+    }
+#undef FIELD
+}
+
+/* The names of the moments in files: a predictor's own behind those of the optimizer. */
+static void test_moment_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *optimizer, *policy, *names[4];
+    } cases[] = {{"sgdm", "sync", {"momentum_buffer"}},
+                 {"adam", "xpipe", {"exp_avg", "exp_avg_sq"}},
+                 {"sgdm", "xpipe", {"momentum_buffer", "predictor.exp_avg", "predictor.exp_avg_sq"}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct update_request requested = {.optimizer = cases[c].optimizer, .settings = unsaid};
+        struct update_rule rule;
+        char name[64];
+        int count = 0;
+        assert_ok(update_rule_choose(&requested, cases[c].policy, false, &rule, &test_error));
+        for (; cases[c].names[count]; count++)
+            assert_string_equal(update_rule_moment_name(&rule, count, name), cases[c].names[count]);
+        assert_int_equal(rule.moments, count);
+    }
+}
+
 enum { COUNT = 8 };
 
 /* A device whose update writes down what it was asked. */
@@ -60,18 +123,20 @@ struct request {
     struct optimizer_settings settings;
     struct optimizer_call call;
     bool predict_only;
+    double seconds;
 };
 static struct request requests[8];
 static int request_count;
 
 static void note(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                  const struct optimizer_call *call, bool predict_only, double seconds) {
-    (void)device, (void)seconds;
-    requests[request_count++] =
-        (struct request){.rule = rule->name, .settings = *settings, .call = *call, .predict_only = predict_only};
+    (void)device;
+    requests[request_count++] = (struct request){
+        .rule = rule->name, .settings = *settings, .call = *call, .predict_only = predict_only, .seconds = seconds};
 }
 
-static const struct device_class noting = {.name = "noting", .update = note};
+static const struct device_class noting = {.name = "noting", .update = note},
+                                 counting = {.name = "counting", .real = true, .update = note};
 
 static struct update_rule choose(const char *optimizer, const char *policy, bool paper) {
     struct update_request requested = {.optimizer = optimizer, .settings = unsaid};
@@ -142,6 +207,17 @@ static void test_paper(void **state) {
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 3);
     assert_near(requests[0].call.ahead.lr_sum, 0.3);
     assert_near(requests[0].call.ahead.decay_product, 1);
+    /* The rate of the last update, though it is lower now; before the first update there is none. */
+    request_count = 0;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 2);
+    stage.step = 4;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 2);
+    stage.step = stage.round = 1;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 2);
+    stage.done = 0;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 2);
+    static const double sums[] = {0.2, 0.02, 0.2, 0};
+    for (int r = 0; r < 4; r++) assert_near(requests[r].call.ahead.lr_sum, sums[r]);
 }
 
 /* XPipe beside sgdm: Adam's moments see the gradient before the weights change, and make the prediction after. */
@@ -242,8 +318,6 @@ static void test_groups(void **state) {
     ps_network_destroy(network);
 }
 
-static const struct device_class counting = {.name = "counting", .real = true, .update = note};
-
 /* A gradient that is too long is shortened to the norm; with half of the parameters, to the root of half of it. */
 static void test_clipping(void **state) {
     (void)state;
@@ -262,6 +336,155 @@ static void test_clipping(void **state) {
     stage.share = 0.5;
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
     assert_within(gradient[0] * gradient[0] + gradient[7] * gradient[7], 2.5 * 2.5 / 2, 1e-5);
+}
+
+/* What the update takes, by whether it is in place and predicts; of several stretches the first takes it all. */
+static void test_times(void **state) {
+    (void)state;
+    struct device device = {.type = &noting};
+    float weights[COUNT], updated[COUNT], gradient[COUNT], predicted[COUNT], moment[3][COUNT];
+    struct update_span spans[] = {{5, 1, 0.5}, {3, 2, 0}};
+    struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}, .done = 1, .round = 1};
+    stage.times.time.update_s = 1;
+    stage.times.time.update_out_of_place_s = 2;
+    stage.times.time.update_predict_s = 3;
+    stage.times.time.predict_s = 4;
+    struct update_rule rule = choose("adamw", "pipeoptim", false), beside = choose("sgdm", "xpipe", false);
+    for (int spread = 0; spread < 2; spread++) {
+        request_count = 0;
+        stage.spans = spread ? spans : NULL;
+        stage.span_count = spread ? 2 : 0;
+        update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
+        update_rule_apply(&rule, &device, &stage, weights, updated, gradient, NULL, 0);
+        update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 2);
+        update_rule_predict(&rule, &device, &stage, weights, predicted, 2);
+        assert_int_equal(request_count, 4 + 4 * spread);
+        for (int r = 0; r < request_count; r++)
+            assert_near(requests[r].seconds, r % (1 + spread) == 0 ? 1 + r / (1 + spread) : 0);
+    }
+    stage.span_count = request_count = 0;
+    update_rule_apply(&beside, &device, &stage, weights, weights, gradient, predicted, 2);
+    assert_int_equal(request_count, 3);
+    for (int r = 0; r < 3; r++) assert_near(requests[r].seconds, r == 1 ? 3 : 0);
+    /* A prediction of no update ahead takes as long; nothing is copied where nothing is computed. */
+    request_count = 0;
+    predicted[0] = 77;
+    update_rule_predict(&rule, &device, &stage, weights, predicted, 0);
+    update_rule_apply(&rule, &device, &stage, weights, weights, gradient, predicted, 0);
+    assert_int_equal(request_count, 2);
+    assert_near(requests[0].seconds, 4);
+    assert_near(requests[0].call.ahead.lr_sum, 0);
+    assert_near(requests[1].seconds, 3);
+    assert_null(requests[1].call.predicted);
+    assert_true(predicted[0] == 77);
+}
+
+/* Slots of which the first elements are f32 and the others bf16: a request for each, of the master in f32. */
+static void test_narrow(void **state) {
+    (void)state;
+    struct device device = {.type = &counting};
+    enum { WIDE = 5, BYTES = 4 * WIDE + 2 * (COUNT - WIDE) };
+    float master[COUNT] = {0}, gradient[COUNT] = {0}, moment[2][COUNT] = {{0}};
+    char slot[4 * COUNT], predicted[4 * COUNT];
+    struct update_span spans[] = {{3, 1, 0.5}, {5, 2, 0.25}};
+    struct update_state stage = {
+        .count = COUNT, .moment = {moment[0], moment[1]}, .master = master, .wide = WIDE, .done = 1, .round = 1};
+    struct update_rule rule = choose("adamw", "pipeoptim", false);
+    static const struct {
+        size_t first, count;
+        double decay;
+    } whole[] = {{0, 5, 0.5}, {5, 3, 0.5}}, spread[] = {{0, 3, 0.5}, {3, 2, 0.25}, {5, 3, 0.25}};
+    for (int by_span = 0; by_span < 2; by_span++) {
+        stage.spans = by_span ? spans : NULL;
+        stage.span_count = by_span ? 2 : 0;
+        request_count = 0;
+        update_rule_apply(&rule, &device, &stage, slot, slot, gradient, predicted, 2);
+        assert_int_equal(request_count, 2 + by_span);
+        for (int r = 0; r < request_count; r++) {
+            const struct optimizer_call *call = &requests[r].call;
+            const size_t first = by_span ? spread[r].first : whole[r].first, at = first < WIDE ? 4 * first : 4 * WIDE;
+            assert_int_equal(call->count, by_span ? spread[r].count : whole[r].count);
+            assert_near(requests[r].settings.weight_decay, by_span ? spread[r].decay : whole[r].decay);
+            assert_int_equal(call->type, first < WIDE ? TYPE_F32 : TYPE_BF16);
+            assert_ptr_equal(call->weights, master + first);
+            assert_ptr_equal(call->updated, master + first);
+            assert_ptr_equal(call->gradient, gradient + first);
+            assert_ptr_equal(call->moment[1], moment[1] + first);
+            assert_ptr_equal(call->copy, slot + at);
+            assert_ptr_equal(call->predicted, predicted + at);
+        }
+    }
+    /* All of one type. */
+    stage.span_count = 0;
+    for (size_t wide = 0; wide <= COUNT; wide += COUNT) {
+        request_count = 0;
+        stage.wide = wide;
+        update_rule_predict(&rule, &device, &stage, slot, predicted, 1);
+        assert_int_equal(request_count, 1);
+        assert_int_equal(requests[0].call.type, wide > 0 ? TYPE_F32 : TYPE_BF16);
+        assert_int_equal(requests[0].call.count, COUNT);
+        assert_ptr_equal(requests[0].call.weights, master);
+    }
+    /* No update ahead: the copy's bytes, and no more. */
+    stage.wide = WIDE;
+    for (int applies = 0; applies < 2; applies++) {
+        memset(slot, 5, sizeof slot);
+        memset(predicted, 9, sizeof predicted);
+        request_count = 0;
+        if (applies)
+            update_rule_apply(&rule, &device, &stage, slot, slot, gradient, predicted, 0);
+        else
+            update_rule_predict(&rule, &device, &stage, slot, predicted, 0);
+        assert_int_equal(request_count, applies ? 2 : 0);
+        for (int b = 0; b < 4 * COUNT; b++) assert_int_equal(predicted[b], b < BYTES ? 5 : 9);
+    }
+    stage.master = NULL;
+    memset(predicted, 9, sizeof predicted);
+    update_rule_predict(&rule, &device, &stage, slot, predicted, 0);
+    for (int b = 0; b < 4 * COUNT; b++) assert_int_equal(predicted[b], 5);
+}
+
+/* A parameter that the stage uses twice: its gradients are added up, unless other stages use it, too; it is clipped by itself,
+ * to its own share. */
+static void test_ties(void **state) {
+    (void)state;
+    struct device device = {.type = &counting}, waits = {.type = &noting};
+    float weights[COUNT] = {0}, moment[COUNT] = {0};
+    int64_t gradients[2][3] = {{2, 8, 12}, {5, 10}};
+    struct stage_tie ties[] = {{.count = 2, .gradients = gradients[0], .uses = 3},
+                               {.count = 1, .gradients = gradients[1], .uses = 2, .outside = true}};
+    double shares[] = {0.25, 0.0625};
+    struct stretch rest[3];
+    struct update_state stage = {.count = COUNT,
+                                 .moment = {moment},
+                                 .round = 1,
+                                 .share = 0.5,
+                                 .ties = ties,
+                                 .tie_count = 2,
+                                 .tied_shares = shares,
+                                 .rest = rest};
+    struct update_rule rule = choose("sgdm", "sync", false);
+    static const float given[14] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 20, 30, 40, 100, 200};
+    for (int clips = 0; clips < 2; clips++) {
+        float got[14], wanted[14];
+        memcpy(got, given, sizeof got);
+        memcpy(wanted, given, sizeof wanted);
+        wanted[2] = 113, wanted[3] = 224;
+        rule.clip = clips ? 2 : 0;
+        request_count = 0;
+        update_rule_apply(&rule, &device, &stage, weights, weights, got, NULL, 0);
+        assert_int_equal(request_count, 1);
+        const double tied = sqrt(113 * 113 + 224 * 224), own = sqrt(1 + 4 + 25 + 49 + 64);
+        for (int i = 0; i < COUNT && clips; i++)
+            wanted[i] *= (float)(2 * (i == 2 || i == 3 ? 0.5 / tied : i == 5 ? 0.25 / 6 : sqrt(0.5) / own));
+        for (int i = 0; i < 14; i++) assert_within(got[i], wanted[i], 1e-5 * fabs(wanted[i]));
+    }
+    /* Nothing is computed. */
+    float got[14];
+    memcpy(got, given, sizeof got);
+    request_count = 0;
+    update_rule_apply(&rule, &waits, &stage, weights, weights, got, NULL, 0);
+    assert_memory_equal(got, given, sizeof got);
 }
 
 /* The prediction made after update 4 for 2 updates on is held against the weights after update 6; others wait for it. */
@@ -289,6 +512,52 @@ static void test_watch(void **state) {
     assert_true(fabs(watch.size - 4 * (WATCH_FLOATS + 7)) < 1e-3);
 }
 
+/* Lines at equal distances over all elements from the first watched one on, in their type; of few elements all. */
+static void test_watched_elements(void **state) {
+    (void)state;
+    enum { ALL = 5000, FIRST = 100 };
+    static struct prediction_watch watch;
+    static float newest[ALL], predicted[ALL], came[ALL];
+    static uint16_t narrow[3][2 * FIRST + ALL];
+    const struct random_key key = test_key(1);
+    for (int i = 0; i < ALL; i++) {
+        /* bf16 holds these. */
+        newest[i] = (float)random_below(key, 3 * (uint64_t)i, 200);
+        predicted[i] = (float)random_below(key, 3 * (uint64_t)i + 1, 200);
+        came[i] = (float)random_below(key, 3 * (uint64_t)i + 2, 200);
+    }
+    float *const blocks[] = {newest, predicted, came};
+    for (int b = 0; b < 3; b++) {
+        memset(narrow[b], 0xff, sizeof narrow[b]);
+        numbers_convert(ALL - FIRST, TYPE_BF16, narrow[b] + 2 * FIRST, TYPE_F32, blocks[b] + FIRST);
+    }
+    static const size_t counts[] = {
+        1, WATCH_FLOATS - 1, WATCH_FLOATS, WATCH_FLOATS + 1, WATCH_FLOATS + 62, WATCH_FLOATS + 63, ALL - FIRST};
+    for (int type = 0; type < 2; type++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const struct watched_weights of = {.first = FIRST, .count = FIRST + counts[c], .type = type ? TYPE_BF16 : TYPE_F32};
+            const void *const at[] = {type ? (void *)narrow[0] : newest, type ? (void *)narrow[1] : predicted,
+                                      type ? (void *)narrow[2] : came};
+            double predicted_off = 0, newest_off = 0, size = 0;
+            for (size_t i = 0, count = counts[c] < WATCH_FLOATS ? counts[c] : WATCH_FLOATS; i < count; i++) {
+                const size_t apart = (counts[c] - WATCH_LINE) / (WATCH_LINES - 1);
+                const size_t e = FIRST + (counts[c] <= WATCH_FLOATS ? i : i / WATCH_LINE * apart + i % WATCH_LINE);
+                predicted_off += pow(predicted[e] - came[e], 2);
+                newest_off += pow(newest[e] - came[e], 2);
+                size += pow(came[e], 2);
+            }
+            watch = (struct prediction_watch){0};
+            prediction_watch_note(&watch, NULL, &of, at[0], at[1], 0, 2); /* nothing has been learnt yet */
+            assert_false(watch.pending);
+            prediction_watch_note(&watch, NULL, &of, at[0], at[1], 1, 2);
+            assert_true(watch.pending && watch.target == 3);
+            prediction_watch_check(&watch, NULL, &of, at[2], 4);
+            assert_true(watch.size == 0);
+            prediction_watch_check(&watch, NULL, &of, at[2], 3);
+            assert_true(watch.predicted_off == predicted_off && watch.newest_off == newest_off && watch.size == size);
+        }
+}
+
 static void test_plain_sgd(void **state) {
     (void)state;
     struct update_rule rule = choose("sgd", "pipeoptim", false);
@@ -301,10 +570,23 @@ static void test_plain_sgd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_refusals),    cmocka_unit_test(test_look_ahead),
-        cmocka_unit_test(test_paper),    cmocka_unit_test(test_adam_beside), cmocka_unit_test(test_plain_sgd),
-        cmocka_unit_test(test_spans),    cmocka_unit_test(test_groups),      cmocka_unit_test(test_clipping),
-        cmocka_unit_test(test_watch),    cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_look_ahead),
+        cmocka_unit_test(test_paper),
+        cmocka_unit_test(test_adam_beside),
+        cmocka_unit_test(test_plain_sgd),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_moment_names),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_watched_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

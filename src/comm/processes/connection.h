@@ -71,7 +71,7 @@ void connection_free(struct connection *connection);
 /* Waits while the other end does not read. False: the connection is broken, or `over` is set. */
 bool connection_send(struct connection *connection, unsigned kind, const void *data, size_t size);
 /* For frames that must not wait for the other end: waits at most `wait_s` for other writing threads. The frame may be dropped.
- * At most FRAME_SOON_MAX bytes with its head. */
+ * At most FRAME_SOON_MAX bytes with its head. Nothing happens where there is no socket. */
 void connection_send_soon(struct connection *connection, unsigned kind, const void *data, size_t size, double wait_s);
 
 /* Only one thread may read and close. Returns the next frame (free()) if it has arrived completely; else NULL, and *open says

@@ -245,8 +245,7 @@ static void send_heartbeats(struct control *control, double wait_s) {
     struct process_state state = control->states[control->rank];
     pthread_mutex_unlock(&control->lock);
     for (int rank = 0; rank < control->count; rank++)
-        if (control->peers[rank].connection.fd >= 0)
-            connection_send_soon(&control->peers[rank].connection, FRAME_HEARTBEAT, &state, sizeof state, wait_s);
+        connection_send_soon(&control->peers[rank].connection, FRAME_HEARTBEAT, &state, sizeof state, wait_s);
 }
 
 /* Whether a process of this host is running, neither stopped nor ended; false if unknown. */
