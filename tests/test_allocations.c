@@ -12,6 +12,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
+#include "comm/processes/control.h"
+#include "comm/transports/between_processes.h"
 #include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -333,6 +336,76 @@ static void make_clusters(const uint8_t *data, size_t size) {
     if (made) judge(cluster_copy(made, &copy, &error), &error);
     ps_cluster_destroy(copy);
     ps_cluster_destroy(made);
+}
+
+struct message {
+    size_t size;
+};
+
+static enum ps_status create_message(size_t bytes, struct message **message, struct ps_error *error) {
+    TRY(memory_new(message, 1, "a message", error));
+    **message = (struct message){bytes};
+    return PS_OK;
+}
+
+static void destroy_message(struct message *message) { free(message); }
+
+/* A split stage, replicas, parameters that stages share, links that are emulated and that are shared: between threads, and as
+ * each of the processes would make its end. */
+static void make_transports(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    enum { RANKS = 5, STAGES = 3, INSTANCES = 6 };
+    static const struct instance parts[INSTANCES] = {
+        {.stage = 0, .worker = 0, .forward = true, .replicas = 1},
+        {.stage = 0, .worker = 1, .backward = true, .replicas = 1},
+        {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 0, .replicas = 2},
+        {.stage = 1, .worker = 3, .forward = true, .backward = true, .replica = 1, .replicas = 2},
+        {.stage = 2, .worker = 3, .forward = true, .backward = true, .replica = 0, .replicas = 2},
+        {.stage = 2, .worker = 4, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
+    static const int stages[] = {0, 2};
+    static const struct tied_parameter tied = {.count = 10, .stages = stages, .uses = 2};
+    static const struct processes_class by_hand = {
+        .name = "test", .message_create = create_message, .message_destroy = destroy_message};
+    static const struct transport_class class = {.name = "test", .own_threads = true, .processes = &by_hand};
+    struct ps_cluster_options cluster_options = {
+        .struct_size = sizeof cluster_options, .workers = RANKS, .bandwidth_bytes_per_s = 1e9};
+    struct process_info info[RANKS] = {0};
+    struct stage_slots slots[INSTANCES] = {0};
+    struct stage_sizes sizes[STAGES] = {0};
+    struct ps_error error = {0};
+    struct ps_programs *programs = NULL;
+    struct ps_cluster *five = NULL;
+    struct control *control = NULL;
+    enum ps_status status = ps_cluster_uniform(&cluster_options, &five, &error);
+    if (status == PS_OK) status = programs_create(RANKS, STAGES, &programs, &error);
+    if (status == PS_OK) status = programs_set_instances(programs, parts, INSTANCES, &error);
+    if (status == PS_OK) status = programs_set_groups(programs, (const int[]){0, 1, 0}, &error);
+    if (status == PS_OK) status = control_create(1, RANKS, info, &control, &error);
+    control_close(control);
+    for (int s = 0; s < STAGES; s++)
+        sizes[s] = (struct stage_sizes){.parameter_bytes = 80, .input_bytes = 64, .output_bytes = 64, .stash_bytes = 64};
+    for (int i = 0; i < INSTANCES; i++)
+        for (int kind = 0; kind < BLOCK_PLACES; kind++) {
+            int *count = stage_slots_place(&slots[i], (enum block_kind)kind);
+            if (count) *count = 2;
+        }
+    for (int rank = -1; rank < RANKS && status == PS_OK; rank++) {
+        struct processes processes = {.class = &by_hand, .rank = rank, .count = RANKS, .info = info};
+        struct transport *transport;
+        const struct transport_options options = {.programs = programs,
+                                                  .tied = &tied,
+                                                  .tied_count = 1,
+                                                  .slots = slots,
+                                                  .processes = rank < 0 ? NULL : &processes,
+                                                  .sizes = sizes,
+                                                  .emulated = five,
+                                                  .cluster = five};
+        status = between_processes_create(&class, &options, &transport, &error);
+        if (status == PS_OK) between_processes_destroy(transport);
+    }
+    judge(status, &error);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(five);
 }
 
 /* A run of the fixtures, with a vocabulary, and data whose pixels are normalised in a way that is known. */
@@ -682,7 +755,8 @@ static void test_works(void **state) {
                                   {"a check", check_network, NULL, 0, true},
                                   {"classes", compute_classes, NULL, 0, true},
                                   {"translations", compute_translations, NULL, 0, true},
-                                  {"a text that is written", write_language, NULL, 0, true}};
+                                  {"a text that is written", write_language, NULL, 0, true},
+                                  {"transports", make_transports, NULL, 0, false}};
     struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform", .micro_batches = 2};
     make_networks();
     make_data();

@@ -263,11 +263,13 @@ static void *join_run(void *argument) {
     return NULL;
 }
 
-/* Answers one that joins, in pieces; returns the number that it has sent. */
-static uint64_t answer(struct joiner *joiner, int listener) {
+/* Closes the first connections of one that joins, as rank 0 does where it has no descriptor left; then answers it, in pieces;
+ * returns the number that it has sent. */
+static uint64_t answer(struct joiner *joiner, int listener, int closed) {
     struct hello hello;
     struct introduction introduction;
     assert_int_equal(pthread_create(&joiner->thread, NULL, join_run, joiner), 0);
+    for (int c = 0; c < closed; c++) close(accept(listener, NULL, NULL));
     const int fd = accept(listener, NULL, NULL);
     assert_true(fd >= 0);
     wait_at_most(fd, 60);
@@ -294,7 +296,7 @@ static void test_joining_by_hand(void **state) {
     int listener;
     struct joiner joiner = {.rank = 5, .info = info_of(5)};
     assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
-    const uint64_t first = answer(&joiner, listener), second = answer(&joiner, listener);
+    const uint64_t first = answer(&joiner, listener, 0), second = answer(&joiner, listener, 5);
     /* Neither number nor secret comes twice. */
     assert_true(first != second);
     struct listening_address other;

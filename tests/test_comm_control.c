@@ -3,6 +3,8 @@
  * failures, losses and silence, last positions, log lines; and how a run is joined and left. All processes but one are played
  * by the test.
  */
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -233,6 +235,10 @@ static void test_first_decision(void **state) {
     control_fail(control, PS_BAD_INPUT, &error);
     control_lose(control, &one);
     control_fail(control, PS_IO, &(struct ps_error){.message = "later"});
+    /* The status is the one that was said, whatever the message had. */
+    struct ps_error got;
+    assert_int_equal(control_check(control, &got), PS_BAD_INPUT);
+    assert_int_equal(got.status, PS_BAD_INPUT);
     assert_status(control_check(control, &test_error), PS_BAD_INPUT, "no disk\nbuy one");
     assert_false(control_lost(control, &loss));
     control_close(control);
@@ -283,6 +289,15 @@ struct group {
 static atomic_bool never;
 static struct group *opening;
 
+/* The library's come here, too. */
+static bool refuses, refuses_next;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
+    typedef int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    static create *next;
+    if (!next) next = (create *)dlsym(RTLD_NEXT, "pthread_create");
+    return refuses ? EAGAIN : next(thread, attributes, function, argument);
+}
+
 static void *join_run(void *argument) {
     struct played *played = argument;
     connection_init(&played->connection, &never);
@@ -295,6 +310,7 @@ static void bootstrap(void *data, size_t size) {
     memcpy(&opening->at, data, size);
     for (int r = 1; r < opening->count; r++)
         if (pthread_create(&opening->others[r].thread, NULL, join_run, &opening->others[r]) != 0) abort();
+    refuses = refuses_next;
 }
 
 static const struct processes_class meets = {.name = "test", .bootstrap = bootstrap};
@@ -492,9 +508,43 @@ static void test_heartbeats(void **state) {
     close_group(&group);
 }
 
-/* Heartbeats of another rank keep it; silence loses it, unless it runs on this host and may only be late. */
+/* A process of its own, which is stopped for a while. What the other rank has sent meanwhile has not been read when it goes on,
+ * and here comes only then. */
+static int be_stopped(int ready) {
+    struct group group;
+    prepare_group(&group, 2);
+    if (control_open(&meets, 0, 2, true, group.info, &group.control, NULL) != PS_OK) return 1;
+    wait_for_others(&group);
+    clock_sleep(0.3); /* its thread runs */
+    if (write(ready, "", 1) != 1) return 4;
+    const double began = clock_now();
+    for (double last = began, now; last < began + 4.5; last = now) {
+        const struct process_state next = {.next = 1};
+        clock_sleep(0.05);
+        now = clock_now();
+        if (now - last > 1) clock_sleep(0.4);
+        if (!connection_send(&group.others[1].connection, HEARTBEAT, &next, sizeof next)) return 2;
+    }
+    return control_check(group.control, NULL) == PS_OK ? 0 : 3;
+}
+
+/* Heartbeats of another rank keep it; silence loses it, unless it runs on this host and may only be late, or nobody could hear
+ * it. */
 static void test_silence(void **state) {
     (void)state;
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t sleeper = fork();
+    assert_true(sleeper >= 0);
+    if (sleeper == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(be_stopped(ready[1]));
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    for (int r = 0; r < 2; r++) close(ready[r]);
+    assert_int_equal(kill(sleeper, SIGSTOP), 0);
+    const double stopped_at = clock_now();
     enum { ELSEWHERE, STOPPED, GONE, RUNS, BEATS, GROUPS };
     struct group groups[GROUPS];
     const pid_t child = fork();
@@ -541,9 +591,33 @@ static void test_silence(void **state) {
         }
         close_group(&groups[g]);
     }
+    if (clock_now() - stopped_at < 4.4) clock_sleep(stopped_at + 4.4 - clock_now());
+    assert_int_equal(kill(sleeper, SIGCONT), 0);
+    int status = -1;
+    assert_int_equal(waitpid(sleeper, &status, 0), sleeper);
+    assert_int_equal(status, 0);
     kill(child, SIGKILL);
     kill(stopped, SIGKILL);
     for (int c = 0; c < 2; c++) waitpid(c ? child : stopped, NULL, 0);
+}
+
+/* Where no thread can read the connections, the others are told why they end. */
+static void test_no_thread(void **state) {
+    (void)state;
+    static const char text[] = "cannot start the thread that reads the connections: Resource temporarily unavailable";
+    struct group group;
+    prepare_group(&group, RANKS);
+    refuses_next = true;
+    const enum ps_status status = control_open(&meets, 0, RANKS, true, group.info, &group.control, &test_error);
+    refuses = refuses_next = false;
+    assert_status(status, PS_FAILED, text);
+    wait_for_others(&group);
+    assert_null(group.control);
+    for (int r = 1; r < RANKS; r++) {
+        assert_gets_failure(&group, r, PS_FAILED, text, "");
+        assert_null(next_frame(&group, r));
+    }
+    close_group(&group);
 }
 
 /* Waits for all but one to leave, and not for ever. */
@@ -748,8 +822,8 @@ static void test_together(void **state) {
     }
     void *data;
     size_t size;
-    say(&group, 2, FRAME_HANDED_IN, "text", 4);
-    assert_ok(processes_send_to_rank_0(processes, 2, &data, &size, &test_error));
+    say(&group, 1, FRAME_HANDED_IN, "text", 4);
+    assert_ok(processes_send_to_rank_0(processes, 1, &data, &size, &test_error));
     assert_int_equal(size, 4);
     assert_string_equal(data, "text"); /* with its end */
     free(data);
@@ -1009,7 +1083,7 @@ int main(void) {
         cmocka_unit_test(test_drain),          cmocka_unit_test(test_alone),         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_together),       cmocka_unit_test(test_failing),       cmocka_unit_test(test_rank_1),
         cmocka_unit_test(test_speaking),       cmocka_unit_test(test_other_version), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_moves),          cmocka_unit_test(test_no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

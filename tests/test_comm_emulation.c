@@ -1,5 +1,7 @@
 /* Emulated clusters: when transfers are over by the rule of the links, that training computes the same, and what is refused. */
+#include "base/clock.h"
 #include "comm/emulation.h"
+#include "comm/transport.h"
 #include "program_support.h"
 #include "run_support.h"
 #include "within.h"
@@ -53,6 +55,49 @@ static void test_links(void **state) {
     assert_within(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 10.75, 1e-12);
     emulation_destroy(emulation);
     routes_free(&routes);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
+/* Between threads a block is there, for both ends, when its time has come; the next one on the link comes after it. */
+static void test_waits(void **state) {
+    (void)state;
+    enum { SLOTS = 2 };
+    static const struct stage_slots slots[2] = {{.output = SLOTS}, {.input = SLOTS}};
+    static const struct stage_sizes sizes[2] = {{.output_bytes = 1000}, {.input_bytes = 1000}};
+    const struct transport_class *class;
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct transport *transport;
+    float blocks[2][SLOTS], *entries[2][SLOTS];
+    write_cluster("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], "
+                  "\"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 10000, \"latency_s\": 0.1}]}");
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", 2, 1, 4, &programs));
+    assert_ok(transport_find("threads", &class, &test_error));
+    const struct transport_options options = {.programs = programs, .slots = slots, .sizes = sizes, .emulated = cluster};
+    assert_ok(class->create(class, &options, &transport, &test_error));
+    const double began = clock_now();
+    for (int s = 0; s < SLOTS; s++)
+        for (int end = 0; end < 2; end++) {
+            entries[end][s] = &blocks[end][s];
+            class->post(transport, end, end ? BLOCK_INPUT : BLOCK_OUTPUT, s, 1 - end, &entries[end][s],
+                        &(struct moment){.time = began + (end ? 0 : 0.05)});
+        }
+    for (int s = 0; s < SLOTS; s++) {
+        const double there = began + 0.05 + 0.2 * (s + 1);
+        for (int end = 0; end < 2; end++) {
+            const enum block_kind kind = end ? BLOCK_INPUT : BLOCK_OUTPUT;
+            const bool settled = class->settled(transport, end, kind, s);
+            assert_true(!settled || clock_now() >= there);
+            assert_true(class->wait(transport, end, kind, s));
+            assert_true(clock_now() >= there - 1e-3);
+            assert_within(class->settled_at(transport, end, kind, s).time, there, 1e-9);
+        }
+        assert_true(class->settled(transport, 0, BLOCK_OUTPUT, s));
+        assert_ptr_equal(entries[1][s], &blocks[0][s]);
+    }
+    class->destroy(transport);
     ps_programs_destroy(programs);
     ps_cluster_destroy(cluster);
 }
@@ -115,6 +160,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_waits),
         cmocka_unit_test(test_same_loss),
         cmocka_unit_test(test_refusals),
     };

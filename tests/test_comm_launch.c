@@ -4,8 +4,11 @@
 #include "comm/transport.h"
 #include "support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { VARIABLES = 8 };
 static const char *const names[VARIABLES] = {"OMPI_COMM_WORLD_RANK",
@@ -121,6 +124,94 @@ static void test_messages(void **state) {
     }
 }
 
+/* In a process of its own, which is the only one of its run: what it sends to itself comes, in pieces, whole. Those that are
+ * started first wait for their other end. */
+static int send_to_itself(const struct processes_class *class) {
+    enum { PIECE = 1 << 20, MOST = 3 * PIECE + 77, SIZES = 7 };
+    static const size_t sizes[SIZES] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, MOST};
+    static char sent[SIZES][MOST + 1], got[SIZES][MOST + 1];
+    struct message *out[SIZES], *in[SIZES];
+    int rank = -1, count = 0, leader = -1;
+    bool same = false;
+    struct ps_error error;
+    alarm(100);
+    if (class->start(7, &rank, &count, &leader, &same, &error) != PS_OK) return 77;
+    if (rank != 0 || count != 1 || leader != 0 || !same) return 1;
+    class->bootstrap(&count, sizeof count);
+    if (count != 1) return 2;
+    for (int s = 0; s < SIZES; s++) {
+        memset(got[s], 9, sizeof got[s]);
+        for (size_t i = 0; i < sizeof sent[s]; i++) sent[s][i] = (char)(i * 7 + i / 1000 + (size_t)s);
+        if (class->message_create(sizes[s], &out[s], &error) != PS_OK) return 3;
+        if (class->message_create(sizes[s], &in[s], &error) != PS_OK) return 4;
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int s = 0; s < SIZES; s++) class->message_start(in[s], 0, 3 + s, false, got[s], sizes[s]);
+        for (int s = 1; s < SIZES; s++)
+            if (class->message_done(in[s])) return 5;
+        for (int s = 0; s < SIZES; s++) class->message_start(out[s], 0, 3 + s, true, sent[s], sizes[s]);
+        for (int s = 0; s < SIZES; s++) {
+            while (!class->message_done(in[s]) || !class->message_done(out[s]))
+                if (class->failure()) return 6;
+            if (memcmp(got[s], sent[s], sizes[s]) != 0 || got[s][sizes[s]] != 9) return 7;
+            memset(got[s], 9, sizes[s]);
+        }
+    }
+    /* With less in it than it was made for. */
+    class->message_start(in[SIZES - 1], 0, 1, false, got[0], 5);
+    class->message_start(out[SIZES - 1], 0, 1, true, sent[1], 5);
+    while (!class->message_done(in[SIZES - 1]) || !class->message_done(out[SIZES - 1])) continue;
+    if (memcmp(got[0], sent[1], 5) != 0 || got[0][5] != 9) return 8;
+    for (int s = 0; s < SIZES; s++) {
+        class->message_destroy(out[s]);
+        class->message_destroy(in[s]);
+    }
+    if (class->failure()) return 9;
+    /* It can be started only once. */
+    if (class->start(7, &rank, &count, &leader, &same, &error) != PS_USAGE) return 10;
+    class->end();
+    return 0;
+}
+
+/* A launcher has started two, of which the library knows nothing. */
+static int be_misled(const struct processes_class *class) {
+    int rank, count, leader;
+    bool same;
+    struct ps_error error = {0};
+    alarm(100);
+    find_with((const char *const[VARIABLES]){NULL, NULL, NULL, "0", "2"});
+    const enum ps_status status = class->start(7, &rank, &count, &leader, &same, &error);
+    if (status != PS_USAGE) return status == PS_OK ? 1 : 77;
+    if (strncmp(error.message, "srun started 2 processes, but the MPI library of this program (", 63) != 0) return 2;
+    if (!strstr(error.message, ") knows of 1")) return 3;
+    return strcmp(error.hint, launch_advice()) == 0 ? 0 : 4;
+}
+
+static void play_alone(int (*play)(const struct processes_class *class)) {
+    const struct transport_class *mpi = transport_table[0];
+    for (int t = 0; transport_table[t]; t++) mpi = transport_table[t]->processes ? transport_table[t] : mpi;
+    if (!mpi->processes) skip();
+    find_with((const char *const[VARIABLES]){NULL});
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(play(mpi->processes));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
+    assert_int_equal(status, 0);
+}
+
+static void test_mpi_alone(void **state) {
+    (void)state;
+    play_alone(send_to_itself);
+}
+
+static void test_mpi_misled(void **state) {
+    (void)state;
+    play_alone(be_misled);
+}
+
 /* A process that fails alone, or in a run of one process, tells nobody, and what it failed of stays. */
 static void test_failing_alone(void **state) {
     (void)state;
@@ -169,6 +260,7 @@ static void test_phases(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers),     cmocka_unit_test(test_advice),
                                        cmocka_unit_test(test_transports),    cmocka_unit_test(test_messages),
-                                       cmocka_unit_test(test_failing_alone), cmocka_unit_test(test_phases)};
+                                       cmocka_unit_test(test_failing_alone), cmocka_unit_test(test_mpi_alone),
+                                       cmocka_unit_test(test_mpi_misled),    cmocka_unit_test(test_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

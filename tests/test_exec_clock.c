@@ -2,8 +2,15 @@
  * The clock device: real programs over real transports that only wait. Here is tested that such runs do everything but compute;
  * that they take as long as simulated is measured elsewhere (bench/clock.sh), where a busy machine may spoil it.
  */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "report/report.h"
 #include "run_support.h"
+#include "within.h"
 
 static char profile_path[4096];
 
@@ -66,6 +73,20 @@ static void test_trace_of_replicas(void **state) {
     int sums = 0;
     for (const char *at = text; (at = strstr(at, "\"cat\":\"all-reduce\"")); at++) sums++;
     assert_int_equal(sums, 2 * options.o.steps);
+    struct timeline timeline;
+    assert_ok(report_trace_read(path, &timeline, &test_error));
+    int of_update[2] = {0};
+    for (int t = 0; t < timeline.transfer_count; t++) {
+        const struct timeline_transfer *one = &timeline.transfers[t];
+        if (one->traffic != TRAFFIC_SUM) continue;
+        /* Around the ring, each half of all parameters twice. */
+        assert_int_equal(one->to, 1 - one->from);
+        assert_in_range(one->bytes, 4010, 4010 + 4 * 64); /* with what aligns them */
+        assert_int_equal(one->micro_batch, of_update[one->from]++);
+        assert_true(one->end_s >= one->start_s && one->start_s >= 0);
+    }
+    assert_true(of_update[0] == options.o.steps && of_update[1] == options.o.steps);
+    timeline_free(&timeline);
     char memory[96];
     snprintf(memory, sizeof memory, "\"memory_bytes\":[%lld,%lld]", (long long)ps_run_worker(run, 0).measured_bytes,
              (long long)ps_run_worker(run, 1).measured_bytes);
@@ -99,6 +120,99 @@ static void test_trace_of_transfers(void **state) {
     assert_int_equal(timeline.transfer_count, 2);
     for (int t = 0; t < 2; t++) assert_true(timeline.transfers[t].start_s >= 0.1);
     timeline_free(&timeline);
+}
+
+static const struct timeline_event *find_event(const struct timeline *timeline, enum opcode op, int stage, int micro_batch) {
+    for (int e = 0; e < timeline->event_count; e++) {
+        const struct instruction *instruction = &timeline->events[e].instruction;
+        if (instruction->op == op && instruction->stage == stage && instruction->micro_batch == micro_batch)
+            return &timeline->events[e];
+    }
+    fail_msg("no event of operator %d, stage %d, micro-batch %d", (int)op, stage, micro_batch);
+    return NULL;
+}
+
+/* Over an emulated link each transfer takes what the link says, after the computation that made the block and the transfer before it,
+ * and before the computation that reads it. */
+static void test_trace_of_links(void **state) {
+    (void)state;
+    static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
+                              "a,0.004,0.006,1000,4096,4000\nb,0.003,0.005,10,0,4000\n";
+    static const char links[] =
+        "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"links\": "
+        "[{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 409600, \"latency_s\": 0.01}]}";
+    enum { MICRO_BATCHES = 4, STEPS = 2, ALL = MICRO_BATCHES * STEPS };
+    struct training options = clock_options(2);
+    char out[4096], path[4096], profile[4096], cluster[4096];
+    test_file_write(file_join(profile, test_directory, "links.csv"), csv, sizeof csv - 1);
+    test_file_write(file_join(cluster, test_directory, "links.json"), links, sizeof links - 1);
+    options.profile_path = profile;
+    options.cluster_path = cluster;
+    options.o.emulate = true;
+    options.o.out = file_join(out, test_directory, "links");
+    options.plan.micro_batches = MICRO_BATCHES;
+    options.plan.method = "uniform";
+    options.plan.schedule = "gpipe";
+    options.plan.weights = "sync";
+    options.o.steps = STEPS;
+    options.o.trace = true;
+    struct ps_run *run;
+    struct timeline timeline;
+    assert_ok(training_run(&options, &run, &test_error));
+    ps_run_destroy(run);
+    assert_ok(report_trace_read(file_join(path, out, "trace.json"), &timeline, &test_error));
+    assert_true(timeline.workers == 2 && timeline.batches == STEPS && timeline.micro_batches == MICRO_BATCHES);
+    assert_int_equal(timeline.event_count, 2 * 2 * ALL + 2 * STEPS);
+    assert_int_equal(timeline.transfer_count, 2 * ALL);
+    static const double takes_s[2] = {0.003, 0.006}; /* of who reads them */
+    double last[2] = {0, 0};
+    bool seen[2][ALL] = {{false}};
+    for (int t = 0; t < 2 * ALL; t++) {
+        const struct timeline_transfer *one = &timeline.transfers[t];
+        const bool back = one->from == 1;
+        assert_int_equal(one->to, 1 - one->from);
+        assert_int_equal(one->stage, one->from);
+        assert_int_equal(one->traffic, back ? TRAFFIC_GRADIENT : TRAFFIC_ACTIVATION);
+        assert_int_equal(one->bytes, 4096);
+        assert_in_range(one->micro_batch, 0, ALL - 1);
+        assert_false(seen[back][one->micro_batch]);
+        seen[back][one->micro_batch] = true;
+        assert_within(one->end_s - one->start_s, 0.02, 1e-5);
+        assert_true(one->start_s >= last[back] - 1e-5);
+        last[back] = one->end_s;
+        /* The receiver computes when it has the block, and is seen to be done no earlier; the first mini-batch's blocks are made one
+         * after the other. */
+        const struct timeline_event *reads = find_event(&timeline, back ? OP_B : OP_F, one->to, one->micro_batch);
+        assert_int_equal(reads->worker, one->to);
+        assert_true(reads->end_s >= one->end_s + takes_s[back] - 1e-5);
+        if (!back && one->micro_batch < MICRO_BATCHES)
+            assert_true(one->start_s >= 0.004 * (one->micro_batch + 1) - 1e-5);
+    }
+    timeline_free(&timeline);
+}
+
+/* The library's come here, too. */
+static atomic_int left = INT_MAX;
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
+    typedef int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    create *next = (create *)dlsym(RTLD_NEXT, "pthread_create");
+    return atomic_fetch_sub(&left, 1) > 0 ? next(thread, attributes, function, argument) : EAGAIN;
+}
+
+/* Where a worker gets no thread, those that have one end. */
+static void test_no_thread(void **state) {
+    (void)state;
+    for (int worker = 0; worker < 3; worker++) {
+        struct training options = clock_options(3);
+        struct ps_run *run;
+        char wanted[96];
+        options.o.transport = "threads";
+        atomic_store(&left, worker);
+        const enum ps_status status = training_run(&options, &run, &test_error);
+        atomic_store(&left, INT_MAX);
+        snprintf(wanted, sizeof wanted, "cannot start a thread for worker %d: Resource temporarily unavailable", worker);
+        assert_status(status, PS_FAILED, wanted);
+    }
 }
 
 /* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
@@ -296,6 +410,8 @@ int main(void) {
         cmocka_unit_test(test_every_policy),
         cmocka_unit_test(test_trace_of_replicas),
         cmocka_unit_test(test_trace_of_transfers),
+        cmocka_unit_test(test_trace_of_links),
+        cmocka_unit_test(test_no_thread),
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_played),
         cmocka_unit_test(test_prediction),

@@ -127,6 +127,8 @@ static void test_limits(void **state) {
     rate = parse("step:0.26:0.5", 0, 1000, 10); /* 2.6 updates */
     assert_near(learning_rate_at(&rate, 2), 0.1);
     assert_near(learning_rate_at(&rate, 3), 0.05);
+    rate = parse("step:0.01:0.5", 0, 1000, 10); /* before the first */
+    assert_near(learning_rate_at(&rate, 0), 0.05);
     /* No longer than the warm-up. */
     rate = parse("poly:1", 4, 4, 0);
     assert_near(learning_rate_at(&rate, 0), 0.025);

@@ -316,6 +316,17 @@ static void test_groups(void **state) {
     assert_status(update_groups_check(&rule, network->graph, &test_error), PS_USAGE,
                   "the trained parameters of 'fc1.bias' are all in groups before it");
     ps_network_destroy(network);
+    /* What is left of the last pattern are statistics, which are not trained. */
+    assert_ok(ps_network_open("resnet,input=16,classes=4", &network, &test_error));
+    assert_ok(update_groups_parse("*.weight:lr=1;*:lr=2", &rule, &test_error));
+    assert_ok(update_groups_check(&rule, network->graph, &test_error));
+    assert_ok(update_groups_parse("*.weight:lr=1;*.bias:lr=1;*:lr=2", &rule, &test_error));
+    assert_status(update_groups_check(&rule, network->graph, &test_error), PS_USAGE,
+                  "the trained parameters of '*' are all in groups before it");
+    assert_ok(update_groups_parse("*.running_mean:lr=2", &rule, &test_error));
+    assert_int_equal(update_groups_check(&rule, network->graph, &test_error), PS_USAGE);
+    test_error = (struct ps_error){0};
+    ps_network_destroy(network);
 }
 
 /* A gradient that is too long is shortened to the norm; with half of the parameters, to the root of half of it. */

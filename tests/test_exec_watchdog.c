@@ -98,6 +98,40 @@ static void test_busy(void **state) {
     }
 }
 
+/* How much the other threads must have done not to be held for stalled: each of these by itself, and where it begins. */
+static void test_effort(void **state) {
+    (void)state;
+    static const struct {
+        double computed_s;
+        int64_t read_bytes, page_faults;
+        int ready;
+        bool stalled;
+    } cases[] = {{0, 0, 0, 0, true},        {0.05, 0, 0, 0, false},    {0, 64 << 10, 0, 0, true},
+                 {0, 65 << 10, 0, 0, false}, {0, 0, 1, 0, false},       {0, 0, 0, 10, true},
+                 {0, 0, 0, 11, false},       {-0.05, -9999, -1, 0, true}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct watchdog watchdog;
+        place_all(PROGRESS_WORKING, PROGRESS_WAITING);
+        assert_ok(watchdog_create(WORKERS, PATIENCE_S, &watchdog, &test_error));
+        watchdog_start(&watchdog);
+        for (int look = 0; look < 2; look++) {
+            clock_sleep(0.001);
+            assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), -1);
+        }
+        /* As if it had looked until the patience is about to end, and the others had begun with less. */
+        watchdog.still_s = PATIENCE_S;
+        watchdog.samples = 20;
+        watchdog.ready = cases[c].ready;
+        watchdog.effort.computed_s -= cases[c].computed_s;
+        watchdog.effort.read_bytes -= cases[c].read_bytes;
+        watchdog.effort.page_faults -= cases[c].page_faults;
+        watchdog.looked_at = clock_now();
+        assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), cases[c].stalled ? 1 : -1);
+        assert_true((watchdog.still_s == 0) == !cases[c].stalled);
+        watchdog_free(&watchdog);
+    }
+}
+
 /* Nobody looked: the process itself was stopped. */
 static void test_stopped_itself(void **state) {
     (void)state;
@@ -144,6 +178,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hanging),
         cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_effort),
         cmocka_unit_test(test_stopped_itself),
         cmocka_unit_test(test_slow_layers),
     };

@@ -296,7 +296,7 @@ static enum ps_status carve_stage(struct worker *worker, struct worker_stage *st
 static enum ps_status make_staging(struct worker *worker, struct ps_error *error) {
     for (int i = 0; i < worker->stage_count && !device_in_host(worker->device); i++) {
         if (worker->stages[i].number > 0) continue;
-        worker->staging = arena_take(&worker->arena, (size_t)worker->stages[i].sizes.input_bytes + 1, 1);
+        worker->staging = arena_take(&worker->arena, (size_t)worker->stages[i].sizes.input_bytes, 1);
         TRY(arena_status(&worker->arena, "staged input", error));
     }
     return PS_OK;

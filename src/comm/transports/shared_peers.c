@@ -14,6 +14,9 @@
 #include "base/memory.h"
 #include "base/shared_block.h"
 
+/* Who would sleep without a limit wakes up once in so many seconds. */
+#define SLEEP_MOST_S 1e6
+
 /* A post: a block by the rank whose memory it lies in, and where there. */
 struct entry {
     uint64_t rank, offset;
@@ -330,11 +333,7 @@ void shared_peers_forget(struct shared_peers *peers) {
 }
 
 void shared_peers_sleep(struct shared_peers *peers, double seconds) {
-    if (isinf(seconds)) {
-        sem_wait(own_doorbell(peers));
-        return;
-    }
-    double until = clock_now() + seconds;
+    double until = clock_now() + fmin(seconds, SLEEP_MOST_S);
     struct timespec time = {.tv_sec = (time_t)until};
     time.tv_nsec = (long)((until - (double)time.tv_sec) * 1e9);
     sem_clockwait(own_doorbell(peers), CLOCK_MONOTONIC, &time);
