@@ -147,11 +147,58 @@ static void test_done(void **state) {
     }
 }
 
+/* Which runs take turns: those with more workers than cores, on threads of one process that compute in their own time. Others
+ * have a thread for each worker, who spins where it has a core of its own, or one for all. */
+static void test_who_takes_turns(void **state) {
+    (void)state;
+    static const struct {
+        int cores, workers, threads_each;
+        const char *transport;
+        bool emulate, turns, spins;
+        int threads;
+    } cases[] = {{1, 1, 1, "threads", false, false, true, 1}, {1, 2, 1, "threads", false, true, false, 1},
+                 {1, 2, 1, "serial", false, false, false, 0}, {1, 2, 1, "threads", true, false, false, 2},
+                 {2, 2, 1, "threads", false, false, true, 2}, {2, 3, 1, "threads", false, true, false, 2},
+                 {2, 2, 2, "threads", false, true, false, 1}, {2, 1, 2, "threads", false, false, true, 1},
+                 {1, 3, 2, "threads", false, true, false, 1}, {2, 2, 1, "threads", true, false, true, 2}};
+    static const char cluster[] = "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, "
+                                  "{\"name\": \"b\", \"speed\": 0.5}]}";
+    cpu_set_t usable;
+    assert_int_equal(sched_getaffinity(0, sizeof usable, &usable), 0);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char directory[4096], plan_path[4096], cluster_path[4096];
+        if (CPU_COUNT(&usable) < cases[c].cores) continue;
+        struct run_case wanted = run_case_complete(
+            (struct run_case){.workers = cases[c].workers, .steps = 1, .transport = cases[c].transport, .device = "reference"});
+        struct training options = run_case_planned(&wanted, directory, plan_path);
+        struct training_objects objects;
+        struct ps_trainer *trainer;
+        options.o.threads = cases[c].threads_each;
+        if (cases[c].emulate) {
+            options.o.emulate = true;
+            options.cluster_path = file_join(cluster_path, directory, "cluster.json");
+            test_file_write(cluster_path, cluster, sizeof cluster - 1);
+        }
+        bind_to(&usable, cases[c].cores);
+        assert_ok(training_open(&options, &objects, &test_error));
+        assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+        assert_int_equal(sched_setaffinity(0, sizeof usable, &usable), 0);
+        const struct executor *executor = trainer->executor;
+        assert_true((executor->turns != NULL) == cases[c].turns);
+        assert_true(executor->spins == cases[c].spins);
+        assert_int_equal(executor->threads, cases[c].threads);
+        ps_trainer_destroy(trainer);
+        training_close(&objects);
+        test_directory_remove(directory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_waiting), cmocka_unit_test(test_missed),
-        cmocka_unit_test(test_stopped), cmocka_unit_test(test_runs),    cmocka_unit_test(test_split),
-        cmocka_unit_test(test_done),
+        cmocka_unit_test(test_order),  cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_missed), cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_runs),   cmocka_unit_test(test_split),
+        cmocka_unit_test(test_done),   cmocka_unit_test(test_who_takes_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,6 +276,13 @@ static void test_spans(void **state) {
     assert_ok(decay_exclusion_parse("norms,biases", &excluded, &test_error));
     assert_int_equal(excluded, WITHOUT_BIASES | WITHOUT_NORMS);
     assert_status(decay_exclusion_parse("norm", &excluded, &test_error), PS_USAGE, "did you mean 'norms'");
+    assert_status(decay_exclusion_parse("norms,bias,norms", &excluded, &test_error), PS_USAGE,
+                  "`decay_exclude`: 'bias' is not known; did you mean 'biases'?");
+    assert_int_equal(excluded, WITHOUT_BIASES | WITHOUT_NORMS);
+    assert_ok(decay_exclusion_parse("biases", &excluded, &test_error));
+    assert_int_equal(excluded, WITHOUT_BIASES);
+    assert_ok(decay_exclusion_parse("norms,", &excluded, &test_error));
+    assert_int_equal(excluded, WITHOUT_NORMS);
 }
 
 static void test_groups(void **state) {

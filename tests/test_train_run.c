@@ -239,7 +239,15 @@ static void test_loss_not_a_number(void **state) {
                                           "nan.json", plan_path);
         options.o.out = file_join(out, test_directory, t ? "nan_serial" : "nan_threads");
         struct ps_run *run;
-        assert_status(training_run(&options, &run, &test_error), PS_FAILED, "the loss became");
+        struct ps_error error;
+        int step = 0, said = 0;
+        assert_int_equal(training_run(&options, &run, &error), PS_FAILED);
+        const bool nan = strstr(error.message, "not a number") != NULL;
+        assert_int_equal(sscanf(error.message, nan ? "step %d: the loss became not a number%n" : "step %d: the loss became infinite%n",
+                                &step, &said),
+                         1);
+        assert_true(step > 0 && step < 200 && said > 0 && error.message[said] == '\0');
+        assert_string_equal(error.hint, "a smaller learning rate (`lr`) or a warm-up (`warmup_steps`) may help");
         assert_false(file_exists(file_join(path, out, "summary.json")));
     }
 }
