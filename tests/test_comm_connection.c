@@ -377,6 +377,80 @@ static void test_no_descriptor(void **state) {
     close(listener);
 }
 
+/* ------------------------------------------------------------------- patience */
+
+/* What takes 20 s, beside the other tests: how long one tries to join whose connections are closed, and how long rank 0 waits
+ * for one that says nothing, or part of a greeting. */
+static struct patient {
+    struct joiner joiner;
+    struct meeting meeting;
+    int closing, silent[2];
+    atomic_bool over;
+    double joined_s, waited_s[2];
+    pthread_t joins, closes, waits[2];
+} patient;
+
+static double since(double began) { return clock_now() - began; }
+
+static void *join_in_vain(void *argument) {
+    const double began = clock_now();
+    join_run(&patient.joiner);
+    patient.joined_s = since(began);
+    return argument;
+}
+
+static void *close_all(void *argument) {
+    while (!atomic_load(&patient.over)) {
+        struct pollfd one = {.fd = patient.closing, .events = POLLIN};
+        if (poll(&one, 1, 100) > 0) close(accept(patient.closing, NULL, NULL));
+    }
+    return argument;
+}
+
+static void *wait_in_silence(void *argument) {
+    const double began = clock_now();
+    char byte;
+    double *waited_s = argument;
+    const ssize_t got = recv(patient.silent[waited_s - patient.waited_s], &byte, 1, 0);
+    *waited_s = got == 0 || (got < 0 && errno == ECONNRESET) ? since(began) : -1;
+    return argument;
+}
+
+static int begin_patience(void **state) {
+    (void)state;
+    patient.joiner = (struct joiner){.rank = 1, .info = info_of(1)};
+    assert_ok(socket_listen(true, &patient.joiner.at, &patient.closing, &test_error));
+    begin_meeting(&patient.meeting, 2);
+    for (int s = 0; s < 2; s++) {
+        patient.silent[s] = dial(&patient.meeting.at);
+        if (s == 1) say(patient.silent[s], "part", 4, 4);
+    }
+    return pthread_create(&patient.closes, NULL, close_all, NULL) || pthread_create(&patient.joins, NULL, join_in_vain, NULL) ||
+           pthread_create(&patient.waits[0], NULL, wait_in_silence, &patient.waited_s[0]) ||
+           pthread_create(&patient.waits[1], NULL, wait_in_silence, &patient.waited_s[1]);
+}
+
+static void test_patience(void **state) {
+    (void)state;
+    pthread_join(patient.joins, NULL);
+    atomic_store(&patient.over, true);
+    pthread_join(patient.closes, NULL);
+    assert_int_equal(patient.joiner.status, PS_FAILED);
+    assert_true(patient.joined_s > 19.9 && patient.joined_s < 50);
+    for (int s = 0; s < 2; s++) {
+        pthread_join(patient.waits[s], NULL);
+        assert_true(patient.waited_s[s] > 19.8 && patient.waited_s[s] < 50);
+        close(patient.silent[s]);
+    }
+    /* Those of the run may still come. */
+    const struct process_info info = info_of(1);
+    const int fd = introduce(&patient.meeting.at, 1, &info, 0, 1000);
+    end_meeting(&patient.meeting);
+    close(patient.meeting.sockets[1]);
+    close(patient.closing);
+    close(fd);
+}
+
 /* --------------------------------------------------------------------- frames */
 
 static atomic_bool over;
@@ -610,6 +684,7 @@ int main(void) {
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_soon),
         cmocka_unit_test(test_over),
+        cmocka_unit_test(test_patience),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin_patience, NULL);
 }
