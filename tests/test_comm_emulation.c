@@ -59,6 +59,44 @@ static void test_links(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* What is encoded takes as long as its bytes do, whichever end's sizes are known; cables are shared by name. */
+static void test_encoded_links(void **state) {
+    (void)state;
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct routes routes;
+    struct emulation *emulation;
+    struct stage_sizes sizes[2] = {{.output_bytes = 1000}, {.input_bytes = 1000}};
+    sizes[0].wire_bytes[WIRE_ACTIVATION_SENT] = sizes[1].wire_bytes[WIRE_ACTIVATION_RECEIVED] = 250;
+    sizes[1].wire_bytes[WIRE_GRADIENT_SENT] = sizes[0].wire_bytes[WIRE_GRADIENT_RECEIVED] = 500;
+    write_cluster("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], "
+                  "\"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1000, \"shared_link\": \"one\"}]}");
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", 2, 1, 4, &programs));
+    programs->wire[0].activation.codec = programs->wire[0].gradient.codec = WIRE_INT8;
+    assert_ok(routes_create(programs, &routes, &test_error));
+    const struct stage_sizes none = {0};
+    for (int known = 1; known <= 3; known++) {
+        const struct stage_sizes here[2] = {known & 1 ? sizes[0] : none, known & 2 ? sizes[1] : none};
+        assert_ok(emulation_create(cluster, programs, &routes, here, &emulation, &test_error));
+        assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ENCODED_ACTIVATION, 10), 10.25, 1e-12);
+        assert_within(carry_between(emulation, &routes, 1, 0, TRAFFIC_ENCODED_GRADIENT, 10), 10.75, 1e-12);
+        assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11.75, 1e-12);
+        assert_within(carry_between(emulation, &routes, 1, 0, TRAFFIC_GRADIENT, 20), 21, 1e-12);
+        emulation_destroy(emulation);
+    }
+    /* What has no size takes no time, and waits for nothing. */
+    const struct stage_sizes nothing[2] = {{.output_bytes = 1000}, {.input_bytes = 1000}};
+    assert_ok(emulation_create(cluster, programs, &routes, nothing, &emulation, &test_error));
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ENCODED_ACTIVATION, 10.5), 10.5, 0);
+    emulation_destroy(emulation);
+    emulation_destroy(NULL);
+    routes_free(&routes);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
 /* Between threads a block is there, for both ends, when its time has come; the next one on the link comes after it. */
 static void test_waits(void **state) {
     (void)state;
@@ -159,10 +197,8 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_same_loss),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_links),     cmocka_unit_test(test_encoded_links), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_same_loss), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

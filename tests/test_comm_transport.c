@@ -80,6 +80,79 @@ static void test_gradients_go_back(void **state) {
     }
 }
 
+/* Each end learns when both had posted, and for which work of the other's device its own must wait. */
+static void test_moments(void **state) {
+    (void)state;
+    static struct device devices[2]; /* of which nothing is asked */
+    for (int t = 0; transport_table[t]; t++)
+        for (int first = 0; first < 2; first++)
+            for (int late = 0; late < 2; late++) {
+                const struct transport_class *class = transport_table[t];
+                struct transport *transport = create(class);
+                float full = 1, empty = 2, *entries[2] = {&full, &empty};
+                struct moment when[2];
+                assert_true(class->settled_at(transport, 0, BLOCK_OUTPUT, 0).device == NULL);
+                for (int e = 0; e < 2; e++)
+                    when[e] = (struct moment){.time = e == late ? 7 : 5, .device = &devices[e], .work = 10 + (uint64_t)e};
+                for (int n = 0; n < 2; n++) {
+                    const int e = n ? 1 - first : first;
+                    class->post(transport, e, e ? BLOCK_INPUT : BLOCK_OUTPUT, 1, 1 - e, &entries[e], &when[e]);
+                }
+                for (int e = 0; e < 2; e++) {
+                    const struct moment at = class->settled_at(transport, e, e ? BLOCK_INPUT : BLOCK_OUTPUT, 1);
+                    assert_true(at.time == 7);
+                    assert_ptr_equal(at.device, &devices[1 - e]);
+                    assert_int_equal(at.work, 10 + 1 - e);
+                }
+                assert_true(entries[0] == &empty && entries[1] == &full);
+                class->destroy(transport);
+            }
+}
+
+/* A sum is done when the last share had come, and it has taken its time; one alone is done at once. */
+static void test_moments_of_sums(void **state) {
+    (void)state;
+    enum { SUMS = 3 };
+    static const struct instance parts[] = {
+        {.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
+        {.stage = 1, .worker = 1, .forward = true, .backward = true, .replica = 0, .replicas = 2},
+        {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
+    for (int t = 0; transport_table[t]; t++) {
+        const struct transport_class *class = transport_table[t];
+        struct ps_programs *programs;
+        struct transport *transport;
+        assert_ok(programs_create(3, 2, &programs, &test_error));
+        assert_ok(programs_set_instances(programs, parts, 3, &test_error));
+        const struct transport_options options = {.programs = programs, .slots = slots};
+        assert_ok(class->create(class, &options, &transport, &test_error));
+        assert_true(class->settled(transport, 0, BLOCK_WEIGHT_GRADIENTS, 0));
+        for (int sum = 0; sum < SUMS; sum++) {
+            float gradients[2] = {1, 2}, statistics[2] = {4, 8};
+            for (int n = 0; n < 2; n++) {
+                const int replica = (n + sum) % 2;
+                class->reduce(transport, 1 + replica,
+                              &(struct transport_share){.when = {.time = 10 * sum + (replica ? 9 : 3)},
+                                                        .gradients = &gradients[replica],
+                                                        .gradient_count = 1,
+                                                        .empty = sum == 2 && replica == 0,
+                                                        .scale = 0.5f,
+                                                        .statistics = &statistics[replica],
+                                                        .statistics_count = 1,
+                                                        .takes_s = 2});
+                assert_true(class->settled(transport, 1 + replica, BLOCK_WEIGHT_GRADIENTS, 0) == (n == 1));
+            }
+            for (int replica = 0; replica < 2; replica++) {
+                assert_true(class->settled(transport, 1 + replica, BLOCK_WEIGHT_GRADIENTS, 0));
+                assert_true(class->settled_at(transport, 1 + replica, BLOCK_WEIGHT_GRADIENTS, 0).time == 10 * sum + 11);
+                assert_true(gradients[replica] == (sum == 2 ? 1 : 1.5f) && statistics[replica] == 6);
+                if (class->wait) assert_true(class->wait(transport, 1 + replica, BLOCK_WEIGHT_GRADIENTS, 0));
+            }
+        }
+        class->destroy(transport);
+        ps_programs_destroy(programs);
+    }
+}
+
 /* ------------------------------------------------------------------- with threads */
 
 enum { MESSAGES = 20000 };
@@ -221,6 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),      cmocka_unit_test(test_gradients_go_back), cmocka_unit_test(test_between_threads),
         cmocka_unit_test(test_stop_wakes), cmocka_unit_test(test_stop_ends_sums),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_moments),    cmocka_unit_test(test_moments_of_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
