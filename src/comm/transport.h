@@ -94,8 +94,7 @@ struct transport_class {
      * each block holds the sum, added in the order of the replicas. The gradients of the uses of a parameter that several
      * stages share are then added in their order, and the first use of every instance gets the sum. All call it in the same
      * order, and again only when the previous sum is settled (BLOCK_WEIGHT_GRADIENTS, slot 0). `share` is copied; what it
-     * points to belongs to the transport until then. Never blocks for others. NULL: the transport cannot, and plans with
-     * replicas are refused. */
+     * points to belongs to the transport until then. Never blocks for others. */
     void (*reduce)(struct transport *transport, int instance, const struct transport_share *share);
     /* Is the block's last post complete (or was there none)? Called by the worker that posts it. Never blocks; takes the
      * channel's lock, so that after the result true, all that the other end wrote before its post can be read. */

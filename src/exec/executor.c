@@ -195,10 +195,6 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
     const struct worker *here = &executor->workers[executor->first_here];
     options.device = here->device;
     if (here->shared.memory.base) options.shared = &here->shared;
-    for (int stage = 0; stage < worker->programs->stages; stage++)
-        if (programs_sums(worker->programs, stage) && !executor->transport_class->reduce)
-            return error_set(error, PS_USAGE, "`transport`: %s cannot add up the gradients of stage %d over %d workers",
-                             executor->transport_class->name, stage, programs_sum_group(worker->programs, stage).size);
     TRY(executor->transport_class->create(executor->transport_class, &options, &executor->transport, error));
     executor->environment = executor_environment(executor);
     return executor->transport_class->own_threads ? start_threads(executor, error) : PS_OK;

@@ -1,0 +1,187 @@
+/*
+ * The memory of workers: every block is there, as large as it must be and apart from all others; those that travel, and no
+ * others, lie in memory that other processes can open. And networks of shorter lengths that do not fit the blocks of the whole
+ * one.
+ */
+#include "exec/program_set.h"
+#include "exec/worker.h"
+#include "graph/network.h"
+#include "run_support.h"
+
+enum { PIECES = 400 };
+
+/* What lies in a worker's memory. */
+struct pieces {
+    struct piece {
+        const char *at;
+        size_t bytes;
+        bool shared;
+    } list[PIECES];
+    int count;
+};
+
+static void add(struct pieces *pieces, const void *at, int64_t bytes, bool shared) {
+    assert_non_null(at);
+    assert_int_equal((uintptr_t)at % MEMORY_ALIGNMENT, 0);
+    assert_true(pieces->count < PIECES);
+    pieces->list[pieces->count++] = (struct piece){at, (size_t)bytes, shared};
+}
+
+static int by_place(const void *a, const void *b) {
+    const struct piece *one = a, *other = b;
+    return one->at < other->at ? -1 : one->at > other->at;
+}
+
+/* A plan of the case, and what its workers are made from. */
+struct made {
+    struct ps_plan *plan;
+    struct ps_network *network;
+    struct program_set set;
+    struct worker_options options;
+};
+
+static void make(struct made *made, struct run_case wanted) {
+    wanted = run_case_complete(wanted);
+    const struct segment_lengths lengths = {.steps = 3, .micro_batches = wanted.micro_batches};
+    *made = (struct made){.plan = run_case_plan(&wanted)};
+    assert_ok(ps_network_open(wanted.model, &made->network, &test_error));
+    assert_ok(program_set_create(made->plan, &lengths, 0, 0, &made->set, &test_error));
+    struct worker_options *options = &made->options;
+    *options = (struct worker_options){.threads = 1,
+                                       .graph = made->network->graph,
+                                       .plan = made->plan,
+                                       .samples = wanted.micro_batch,
+                                       .slots = made->set.slots,
+                                       .programs = made->set.entries[0].programs,
+                                       .record = 3};
+    assert_ok(device_find("reference", &options->device, &test_error));
+    assert_ok(plan_moments(made->plan, &options->moments, &test_error));
+}
+
+static void forget(struct made *made) {
+    program_set_free(&made->set);
+    ps_network_destroy(made->network);
+    ps_plan_destroy(made->plan);
+}
+
+static void list_stage(const struct made *made, const struct worker_stage *stage, struct pieces *pieces) {
+    const struct ps_programs *programs = made->options.programs;
+    const struct stage_sizes *sizes = &stage->sizes;
+    const bool split = programs_split(programs, stage->number), shared = made->options.shared;
+    const bool replicas = programs_replicas(programs, stage->number) > 1, updates = !stage->slots.forward_only;
+    for (int slot = 0; slot < stage->slots.weights; slot++)
+        add(pieces, stage->weights[slot], stage_copy_bytes(sizes), shared && split);
+    assert_true((stage->gradients != NULL) == updates);
+    if (updates) add(pieces, stage->gradients, stage_gradient_bytes(sizes), shared && replicas);
+    for (int m = 0; m < UPDATE_MOMENTS_MAX; m++) {
+        assert_true((stage->update.moment[m] != NULL) == (updates && m < made->options.moments));
+        if (stage->update.moment[m]) add(pieces, stage->update.moment[m], sizes->parameter_bytes, false);
+    }
+    assert_true((stage->update.master != NULL) == (updates && sizes->narrow_bytes > 0));
+    if (stage->update.master) add(pieces, stage->update.master, sizes->parameter_bytes, false);
+    add(pieces, stage->statistics, stage_unchanged_bytes(sizes), shared && replicas);
+    for (int kind = 0; kind < BLOCK_KINDS; kind++)
+        for (int slot = 0; slot < stage_slots_of(&stage->slots, (enum block_kind)kind); slot++)
+            add(pieces, stage->block[kind][slot], stage_block_bytes(sizes, (enum block_kind)kind),
+                shared && kind != BLOCK_DELTA && (kind != BLOCK_STASH || split));
+    for (int c = 0; c < WIRE_CODED; c++) {
+        assert_true((stage->feedback[c] != NULL) == (worker_feedback_bytes(stage, c) > 0));
+        if (stage->feedback[c]) add(pieces, stage->feedback[c], (int64_t)worker_feedback_bytes(stage, c), false);
+    }
+    const bool last = stage->number == programs->stages - 1;
+    assert_true((stage->targets != NULL) == last && (stage->loss_scale != NULL) == last);
+}
+
+static bool lies_in(const struct memory_block *block, const struct piece *piece) {
+    return block->base && piece->at >= block->base && piece->at + piece->bytes <= block->base + block->size;
+}
+
+static void check(struct run_case wanted, bool shared) {
+    struct made made;
+    make(&made, wanted);
+    made.options.shared = shared;
+    for (int number = 0; number < made.plan->workers; number++) {
+        struct worker worker;
+        struct pieces pieces = {.count = 0};
+        made.options.number = number;
+        assert_ok(worker_create(&made.options, &worker, &test_error));
+        assert_int_equal(worker.number, number);
+        const struct worker_memory needed = worker_memory_needed(&worker, made.options.moments);
+        assert_ok(worker_take_memory(&worker, &made.options, &test_error));
+        for (int s = 0; s < worker.stage_count; s++) list_stage(&made, &worker.stages[s], &pieces);
+        add(&pieces, worker.workspace, needed.workspace, false);
+        qsort(pieces.list, (size_t)pieces.count, sizeof *pieces.list, by_place);
+        size_t bytes = 0;
+        for (int p = 0; p < pieces.count; p++) {
+            const struct piece *piece = &pieces.list[p];
+            bytes += memory_align(piece->bytes);
+            if (p > 0) assert_true(piece[-1].at + piece[-1].bytes <= piece->at);
+            assert_true(lies_in(piece->shared ? &worker.shared.memory : &worker.memory, piece));
+        }
+        /* No more is taken than that. */
+        assert_int_equal(worker_memory_total(&needed), bytes);
+        assert_int_equal(worker.memory.size + worker.shared.memory.size, bytes);
+        assert_null(worker.staging);
+        assert_true(worker.recorder.capacity == 3 && worker.recorder.transfer_capacity > 3);
+        worker_destroy(&worker);
+        assert_int_equal(worker.stage_count, 0);
+    }
+    forget(&made);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    const struct split_case split = {
+        .layers = 7, .workers = 3, .forward = {0, 0, 1, 1, 1, 2, 2}, .backward = {0, 1, 1, 1, 2, 2, 2}};
+    const struct run_case cases[] = {
+        {.workers = 3, .schedule = "1f1b-async", .weights = "stash"},
+        {.workers = 2, .schedule = "1f1b-async", .weights = "pipeoptim", .optimizer = "adam", .micro_batches = 2},
+        {.split = &split, .schedule = "1f1b-async", .weights = "pipeoptim", .micro_batches = 2},
+        {.replicas = {2, 1}, .schedule = "1f1b-async", .weights = "stash"},
+        {.workers = 2, .schedule = "zb-h1", .micro_batches = 4},
+        {.workers = 2, .schedule = "interleaved", .micro_batches = 2},
+        {.workers = 2, .wire = "topk:0.2", .schedule = "1f1b-async", .weights = "latest"},
+        {.workers = 2, .model = "lenet5,input=16,classes=4,precision=bf16", .optimizer = "adam"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int shared = 0; shared < 2; shared++) check(cases[c], shared);
+}
+
+/* A network that is to be shorter, and fits; is longer; has other weights. What was made until then is given back. */
+static void test_shorter(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *message;
+    } cases[] = {
+        {"gnmt-l,layers=4,seq=3,target=3,hidden=8,vocab=12,dropout=0", NULL},
+        {"gnmt-l,layers=4,seq=5,target=5,hidden=8,vocab=12,dropout=0",
+         "`lengths`: at a shorter length the input of stage 0 takes "},
+        {"gnmt-l,layers=4,seq=3,target=3,hidden=4,vocab=12,dropout=0",
+         "`lengths`: at a shorter length the weights of stage 0 lie elsewhere"},
+    };
+    struct made made;
+    make(&made, (struct run_case){.model = "gnmt-l,layers=4,seq=4,target=4,hidden=8,vocab=12,dropout=0", .workers = 2});
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int second = 0; second < 2; second++) {
+            struct ps_network *networks[2];
+            struct worker worker;
+            assert_ok(ps_network_open(run_case_model(cases[second ? 0 : c].model), &networks[0], &test_error));
+            assert_ok(ps_network_open(run_case_model(cases[c].model), &networks[1], &test_error));
+            for (int n = 0; n < 2; n++) made.options.shorter[n] = networks[n]->graph;
+            const enum ps_status status = worker_create(&made.options, &worker, &test_error);
+            if (cases[c].message)
+                assert_status(status, PS_USAGE, cases[c].message);
+            else
+                assert_ok(status);
+            if (status == PS_OK) {
+                assert_true(worker.stages[0].shorter[0] && worker.stages[0].shorter[1] && !worker.stages[0].shorter[2]);
+                worker_destroy(&worker);
+            }
+            for (int n = 0; n < 2; n++) ps_network_destroy(networks[n]);
+        }
+    forget(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory), cmocka_unit_test(test_shorter)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
