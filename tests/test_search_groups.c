@@ -236,6 +236,86 @@ static void cheapest_cuts(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* A chain of which the first half, but for one figure of its layers, is as the second. */
+static struct ps_profile *halves(int layers, int figure) {
+    struct ps_profile *profile = chain(test_key(0), layers);
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        const bool more = l < layers / 2;
+        layer->time = (struct layer_times){.forward_s = more && figure == 0 ? 9e-3 : 1e-3,
+                                           .backward_input_s = more && figure == 1 ? 9e-3 : 1e-3,
+                                           .backward_weight_s = more && figure == 2 ? 9e-3 : 1e-3,
+                                           .update_s = more ? 1 : 0};
+        layer->size = (struct layer_sizes){.parameter_bytes = more && figure == 3 ? 320 : 64,
+                                           .stash_bytes = more && figure == 4 ? 320 : 64,
+                                           .output_bytes = l + 1 < layers ? 64 : 0,
+                                           .workspace_bytes = more ? 6400 : 0};
+    }
+    return profile;
+}
+
+/* Groups share the time of forward and backward evenly; with limits of memory half of that and half of what parameters and
+ * stashes take. */
+static void what_groups_share(void **state) {
+    (void)state;
+    enum { LAYERS = 4000, GROUPS = 512, TIMES = 3, FIGURES = 5 };
+    for (int figure = 0; figure < FIGURES; figure++)
+        for (int limited = 0; limited < 2; limited++) {
+            struct ps_profile *profile = halves(LAYERS, figure), *grouped;
+            struct ps_cluster *cluster = make_cluster(4, 0, 0);
+            /* 11 of 14 parts of the time, or 6 of 8 of the memory, are in the first half. */
+            const double time = figure < TIMES ? 11.0 / 14 : 0.5, memory = figure < TIMES ? 0.5 : 0.75;
+            const double share = limited ? (time + memory) / 2 : time;
+            int first = 0;
+            cluster->devices[3].memory_bytes = limited ? (int64_t)1 << 30 : 0;
+            assert_ok(search_group(profile, cluster, 0, NULL, &grouped, &test_error));
+            const struct cost_table *table = &grouped->tables[0];
+            assert_in_range(table->layer_count, GROUPS - 3, GROUPS);
+            while (cost_table_last(table, first) < LAYERS / 2) first++;
+            if (fabs(first - share * table->layer_count) > 4)
+                fail_msg("figure %d%s: %d of %d groups in the first half, not %.0f", figure, limited ? ", limited" : "", first,
+                         table->layer_count, share * table->layer_count);
+            ps_profile_destroy(grouped);
+            ps_cluster_destroy(cluster);
+            ps_profile_destroy(profile);
+        }
+}
+
+/* The second time groups are sixteen times smaller within a 32nd of a stage on either side of the first plan's cuts, and alike
+ * everywhere else, at both ends, too. */
+static void neighbourhoods(void **state) {
+    (void)state;
+    enum { LAYERS = 6400, CUTS = 2, REACH = LAYERS / (CUTS + 1) / 32 };
+    static const int cuts[CUTS] = {1600, 4000}; /* layers before the cut */
+    struct plan_stage stages[] = {
+        {.last = cuts[0] - 1}, {.first = cuts[0], .last = cuts[1] - 1}, {.first = cuts[1], .last = LAYERS - 1}};
+    const struct ps_plan near = {.stage_count = CUTS + 1, .stages = stages};
+    const double length = LAYERS + 15.0 * CUTS * (2 * REACH + 1);
+    struct ps_cluster *cluster = make_cluster(CUTS + 1, 0, 0);
+    struct ps_profile *profile = halves(LAYERS, -1), *grouped;
+    assert_ok(search_group(profile, cluster, 0, &near, &grouped, &test_error));
+    const struct cost_table *table = &grouped->tables[0];
+    const double usual = length / table->layer_count;
+    int found = 0;
+    assert_in_range(table->layer_count, 500, 512);
+    for (int g = 0; g < table->layer_count; g++) {
+        const int first = cost_table_first(table, g), last = cost_table_last(table, g);
+        bool within = false, far = true;
+        for (int c = 0; c < CUTS; c++) {
+            within = within || (first + 1 >= cuts[c] - REACH && last + 1 <= cuts[c] + REACH);
+            far = far && (last + 1 < cuts[c] - REACH - usual || first + 1 > cuts[c] + REACH + usual);
+            found += last + 1 == cuts[c];
+        }
+        if (within) assert_in_range(last - first, 0, 1);
+        if (far && g + 1 < table->layer_count && fabs(last + 1 - first - usual) > 1.5)
+            fail_msg("layers %d to %d are a group, not some %.1f", first, last, usual);
+    }
+    assert_int_equal(found, CUTS);
+    ps_profile_destroy(grouped);
+    ps_profile_destroy(profile);
+    ps_cluster_destroy(cluster);
+}
+
 /* A refusal names layers, not groups. */
 static void refusals_name_layers(void **state) {
     (void)state;
@@ -292,9 +372,9 @@ static void between_modules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good), cmocka_unit_test(every_method),
-        cmocka_unit_test(how_many),         cmocka_unit_test(cheapest_cuts),  cmocka_unit_test(refusals_name_layers),
-        cmocka_unit_test(between_modules),
+        cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good),    cmocka_unit_test(every_method),
+        cmocka_unit_test(how_many),         cmocka_unit_test(cheapest_cuts),     cmocka_unit_test(refusals_name_layers),
+        cmocka_unit_test(between_modules),  cmocka_unit_test(what_groups_share), cmocka_unit_test(neighbourhoods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
