@@ -1,4 +1,5 @@
 /* ps_plan_find: what it chooses where the options leave it open, that it is the best of its methods, and how it refuses. */
+#include "base/text.h"
 #include "plan/partitioner.h"
 #include "program/lower.h"
 #include "search/search.h"
@@ -312,9 +313,59 @@ static void test_several_stages(void **state) {
     ps_profile_destroy(profile);
 }
 
+static void add_line(void *text, enum ps_log_level level, const char *said) {
+    if (level == PS_LOG_DEBUG) text_add(text, "%s\n", said);
+}
+
+/* What is tried is said line by line, to those who want to know. */
+static void test_what_is_tried(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *weights;
+        int workers;
+        bool replicate;
+        const char *said;
+    } cases[] = {
+        {"uniform", NULL, 2, false,
+         "uniform, 1f1b-async, pipeoptim, 2 stages, 1 micro-batch: a mini-batch every 12.0 ms (objective 12.0 ms)\n"},
+        {"uniform", "stash", 1, false,
+         "uniform, 1f1b-async, stash, 1 stage, 1 micro-batch: a mini-batch every 24.0 ms (objective 24.0 ms)\n"},
+        {"pipedream", "sync", 2, false,
+         "pipedream, 1f1b, sync, 2 stages, 4 micro-batches: a mini-batch every 60.0 ms (objective 12.0 ms)\n"},
+        {NULL, "stash", 3, true,
+         "pipedream, 1f1b-async, stash, 3 stages, 1 micro-batch: a mini-batch every 9.00 ms (objective 9.00 ms)\n"
+         "bapipe, 1f1b-async, stash, 3 stages, 1 micro-batch: a mini-batch every 9.00 ms (objective 9.00 ms)\n"
+         "uniform, 1f1b-async, stash, 3 stages, 1 micro-batch: a mini-batch every 9.00 ms (objective 9.00 ms)\n"
+         "pipedream: 125 samples/s\n"
+         "pipedream, 1f1b-async, stash, 3 stages, 1 micro-batch: a mini-batch every 9.00 ms (objective 9.00 ms)\n"
+         "pipedream, 1f1b-async, stash, 3 stages, 1 micro-batch: a mini-batch every 9.00 ms (objective 9.00 ms)\n"
+         "the first phase promises a period of 0.024 s\n"},
+    };
+    struct ps_profile *profile = even_profile();
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct text text = {0};
+        const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &text, .level = PS_LOG_DEBUG, .line = add_line};
+        struct ps_plan_options options = {.struct_size = sizeof options,
+                                          .method = cases[c].method,
+                                          .weights = cases[c].weights,
+                                          .replicate = cases[c].replicate,
+                                          .log = &sink};
+        struct ps_cluster *cluster = make_cluster(cases[c].workers, 0, 0);
+        struct ps_plan *plan;
+        assert_ok(search_find_plan(profile, cluster, &options, &plan, &test_error));
+        char *said = text_take(&text);
+        assert_string_equal(said, cases[c].said);
+        free(said);
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_what_is_tried),
         cmocka_unit_test(test_several_stages),
         cmocka_unit_test(test_best_of_its_methods),
         cmocka_unit_test(test_memory_limits),

@@ -115,9 +115,12 @@ static void test_directions_do_not_wait_for_each_other(void **state) {
         const int stages = 2 + (int)random_below(key, 0, 4), micro_batches = 4;
         struct stage_cost costs[MOST] = {0};
         struct ps_cluster_options options = {.struct_size = sizeof options, .workers = stages, .streaming = true};
-        for (int s = 0; s < stages; s++)
+        if (round % 2) options.latency_s = 0.1 * (double)random_uniform(key, 100);
+        for (int s = 0; s < stages; s++) {
             costs[s].time = (struct layer_times){.forward_s = 0.1 + random_uniform(key, 2 * (uint64_t)s + 2),
                                                  .backward_input_s = 0.1 + random_uniform(key, 2 * (uint64_t)s + 3)};
+            costs[s].size = (struct stage_sizes){.input_bytes = BLOCK_BYTES, .output_bytes = BLOCK_BYTES};
+        }
         struct ps_simulation *simulation = simulate_stages("fbp-as", micro_batches, costs, &options);
         const struct timeline *timeline = &simulation->timeline;
         for (int s = 0; s < stages; s++)

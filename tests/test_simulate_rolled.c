@@ -140,6 +140,11 @@ static void assert_same_simulation(const struct ps_programs *programs, const str
 
 static void check(struct pipe_run *run, uint64_t round) {
     struct ps_programs *programs;
+    if (run->split || run->replicas[0]) {
+        struct ps_plan *plan = plan_of(run, run->micro_batches);
+        assert_int_equal(simulate_plan_period(plan), run->period);
+        ps_plan_destroy(plan);
+    }
     assert_ok(lower(run, run->micro_batches, run->batches, &programs, &test_error));
     struct rolled_programs *rolled = roll(run);
     if (!rolled)

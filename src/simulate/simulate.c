@@ -221,9 +221,7 @@ static enum ps_status lower_length(void *context, int micro_batches, int batches
     return lower_plan(&plan, batches, programs, error);
 }
 
-/* Micro-batches (without flush mini-batches) after which all replicas have been used equally often; transferred weights
- * alternate between two blocks. */
-static int plan_period(const struct ps_plan *plan) {
+int simulate_plan_period(const struct ps_plan *plan) {
     int period = plan_is_split(plan) ? 2 : 1;
     for (int s = 0; s < plan->stage_count; s++) period = number_common_multiple(period, plan->stages[s].forward_count);
     return period;
@@ -243,7 +241,7 @@ static enum ps_status lower(const struct ps_plan *plan, const struct ps_profile 
                                      .workers = plan->workers,
                                      .micro_batches = plan->micro_batches,
                                      .batches = batches,
-                                     .period = plan_period(plan)};
+                                     .period = simulate_plan_period(plan)};
         TRY(rolled_create(lower_length, &shared, &shape, &lowered->rolled, error));
     }
     return lowered->rolled ? PS_OK : lower_plan(plan, batches, &lowered->programs, error);

@@ -175,5 +175,8 @@ enum ps_status advice_find(const struct ps_plan *plan, const struct cost_table *
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches);
 /* The same for a plan, which may have more stages than workers. */
 int simulate_plan_batches(const struct ps_plan *plan);
+/* Micro-batches (without flush mini-batches) after which all replicas have been used equally often; transferred weights
+ * alternate between two blocks. */
+int simulate_plan_period(const struct ps_plan *plan);
 
 #endif
