@@ -147,6 +147,31 @@ static void test_part(void **state) {
     work_free(&work);
 }
 
+/* Nine computations that were predicted to take 1 to 9 % too long, and as much of the period too late, in no order. */
+static void test_quantiles(void **state) {
+    (void)state;
+    enum { COUNT = 9 };
+    struct timeline_event predicted_events[COUNT] = {0}, measured_events[COUNT] = {0};
+    struct timeline predicted = {.events = predicted_events, .event_count = COUNT, .workers = 1, .batches = 1},
+                    measured = predicted;
+    struct against against;
+    measured.events = measured_events;
+    for (int i = 0; i < COUNT; i++) {
+        const double percent = 1 + (4 * i + 1) % COUNT;
+        predicted_events[i].instruction = measured_events[i].instruction = instruction_make(OP_F, 0, i);
+        predicted_events[i].start_s = 2 * i;
+        predicted_events[i].end_s = 2 * i + 1;
+        measured_events[i].start_s = 2 * i - percent / 100 * 16;
+        measured_events[i].end_s = measured_events[i].start_s + 1 / (1 + percent / 100);
+    }
+    assert_ok(against_compare(&predicted, &measured, true, &against, &test_error));
+    static const double wanted[AGAINST_QUANTILES] = {0.05, 0.09, 0.09, 0.09};
+    for (int q = 0; q < AGAINST_QUANTILES; q++) {
+        assert_near(against.duration_error[q], wanted[q]);
+        assert_near(against.start_error[q], wanted[q] * 16 / against.measured_makespan_s);
+    }
+}
+
 /* Each worker's blocks, where the trace says what they took. */
 static void test_memory(void **state) {
     (void)state;
@@ -366,9 +391,9 @@ static void test_fields(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_itself), cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_shown),  cmocka_unit_test(test_refused),   cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_fields), cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_itself),    cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
+        cmocka_unit_test(test_quantiles), cmocka_unit_test(test_shown),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),    cmocka_unit_test(test_fields),    cmocka_unit_test(test_unmatched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

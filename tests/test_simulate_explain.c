@@ -18,6 +18,7 @@ static double path_seconds(const struct critical_path *path, int workers) {
 /* Any schedule, costs, links and number of cores: each step of the path ends where the next begins, from 0 to the end. */
 static void test_path_adds_up(void **state) {
     (void)state;
+    double other_s = 0;
     for (uint64_t round = 0; round < 300; round++) {
         if (!test_takes((size_t)round, 10)) continue;
         struct random_key key = test_key(round);
@@ -29,6 +30,7 @@ static void test_path_adds_up(void **state) {
                                              .workers = stages,
                                              .bandwidth_bytes_per_s = 1e6 + 1e8 * (double)random_uniform(key, 4),
                                              .latency_s = 1e-3 * (double)random_uniform(key, 6),
+                                             .no_overlap = round % 4 == 3,
                                              .cores = (int)random_below(key, 8, 4)};
         struct ps_cluster *cluster;
         struct ps_programs *programs;
@@ -47,13 +49,15 @@ static void test_path_adds_up(void **state) {
         assert_ok(simulate_programs(&work, &simulation, &test_error));
         assert_ok(critical_path_find(&simulation->timeline, &arena, &path, &test_error));
         double sum_s = path_seconds(&path, stages), makespan_s = simulation->info.makespan_s;
-        if (!(fabs(sum_s - makespan_s) <= 1e-9 * makespan_s) || path.other_s != 0)
+        if (!(fabs(sum_s - makespan_s) <= 1e-9 * makespan_s) || (path.other_s != 0 && !options.no_overlap))
             fail_msg("round %d: the path takes %.9g s, the run %.9g s", (int)round, sum_s, makespan_s);
+        other_s += path.other_s;
         arena_release(&arena);
         ps_simulation_destroy(simulation);
         ps_programs_destroy(programs);
         ps_cluster_destroy(cluster);
     }
+    assert_true(test_slow() || other_s > 0);
 }
 
 /* Six equal layers, cut after `first_cut` and `second_cut`. */

@@ -77,6 +77,14 @@ static void test_figures(void **state) {
     }
     ps_simulation_destroy(simulation);
 
+    /* The last stage on the first worker. */
+    for (int s = 0; s < 3; s++)
+        assert_ok(plan_stage_set(plan, s, plan->stages[s].first, plan->stages[s].last, 2 - s, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    for (int w = 0; w < 3; w++) assert_int_equal(ps_simulation_worker(simulation, w).weight_copies, copies[2 - w]);
+    ps_simulation_destroy(simulation);
+    for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(plan, s, plan->stages[s].first, plan->stages[s].last, s, &test_error));
+
     /* Adam has two moments; recomputation runs every forward twice. */
     strcpy(plan->optimizer, "adam");
     for (int s = 0; s < 3; s++) plan->stages[s].recompute = true;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/plan.h"
 #include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -46,17 +47,21 @@ static void pipeline_free(struct pipeline *pipeline) {
     ps_cluster_destroy(pipeline->cluster);
 }
 
-static void assert_start(const struct pipeline *pipeline, enum opcode op, int stage, int micro_batch, double start_s) {
+static const struct timeline_event *event_of(const struct pipeline *pipeline, enum opcode op, int stage, int micro_batch) {
     const struct timeline *timeline = &pipeline->simulation->timeline;
     for (int i = 0; i < timeline->event_count; i++) {
         const struct instruction *instruction = &timeline->events[i].instruction;
-        if (instruction->op != op || instruction->stage != stage || instruction->micro_batch != micro_batch) continue;
-        if (timeline->events[i].start_s != start_s)
-            fail_msg("%d%s%d starts at %g s, not at %g s", stage, opcode_table[op].text, micro_batch,
-                     timeline->events[i].start_s, start_s);
-        return;
+        if (instruction->op == op && instruction->stage == stage && instruction->micro_batch == micro_batch)
+            return &timeline->events[i];
     }
     fail_msg("%d%s%d is not in the timeline", stage, opcode_table[op].text, micro_batch);
+    return NULL;
+}
+
+static void assert_start(const struct pipeline *pipeline, enum opcode op, int stage, int micro_batch, double start_s) {
+    const struct timeline_event *event = event_of(pipeline, op, stage, micro_batch);
+    if (event->start_s != start_s)
+        fail_msg("%d%s%d starts at %g s, not at %g s", stage, opcode_table[op].text, micro_batch, event->start_s, start_s);
 }
 
 static void assert_transfer(const struct pipeline *pipeline, int stage, bool gradient, int micro_batch, double start_s,
@@ -345,6 +350,109 @@ static void test_core_queue(void **state) {
     pipeline_free(&pipeline);
 }
 
+/* What a computation waits for: whose end, since when, and what then. */
+struct expected_wait {
+    enum opcode op;
+    int stage, micro_batch;
+    double since_s, input_s;
+    enum opcode maker_op; /* OPCODE_COUNT: nothing of another worker */
+    int maker_stage;
+    enum wait_cause rest;
+};
+
+static void assert_waits(const struct pipeline *pipeline, const struct expected_wait *expected, size_t count) {
+    const struct timeline *timeline = &pipeline->simulation->timeline;
+    struct arena arena = {0};
+    struct timeline_wait *waits;
+    assert_ok(timeline_find_waits(timeline, &arena, &waits, &test_error));
+    for (size_t e = 0; e < count; e++) {
+        const struct expected_wait *wanted = &expected[e];
+        const struct timeline_wait *wait =
+            &waits[event_of(pipeline, wanted->op, wanted->stage, wanted->micro_batch) - timeline->events];
+        const int maker =
+            wanted->maker_op == OPCODE_COUNT
+                ? TIMELINE_NONE
+                : (int)(event_of(pipeline, wanted->maker_op, wanted->maker_stage, wanted->micro_batch) - timeline->events);
+        if (wait->since_s != wanted->since_s || wait->input_s != wanted->input_s || wait->maker != maker ||
+            wait->rest != wanted->rest)
+            fail_msg("%d%s%d waits since %g s, %g s for event %d, then for %d", wanted->stage, opcode_table[wanted->op].text,
+                     wanted->micro_batch, wait->since_s, wait->input_s, wait->maker, (int)wait->rest);
+    }
+    arena_release(&arena);
+}
+
+static void test_waits(void **state) {
+    (void)state;
+    static const struct expected_wait transfers[] = {{OP_F, 0, 0, 0, 0, OPCODE_COUNT, 0, WAIT_NOT},
+                                                     {OP_F, 1, 0, 0, 1, OP_F, 0, WAIT_TRANSFER},
+                                                     {OP_B, 1, 0, 2.75, 0, OPCODE_COUNT, 0, WAIT_NOT},
+                                                     {OP_B, 0, 0, 1, 3.75, OP_B, 1, WAIT_TRANSFER}},
+                                      made[] = {{OP_F, 1, 0, 0, 1, OP_F, 0, WAIT_NOT}, {OP_B, 0, 0, 1, 3, OP_B, 1, WAIT_NOT}},
+                                      room[] = {{OP_F, 0, 1, 1, 0, OPCODE_COUNT, 0, WAIT_NOT},
+                                                {OP_F, 0, 2, 2, 0, OPCODE_COUNT, 0, WAIT_ROOM},
+                                                {OP_F, 1, 1, 4, 0, OP_F, 0, WAIT_TRANSFER}},
+                                      core[] = {{OP_F, 1, 0, 0, 1, OP_F, 0, WAIT_CORE},
+                                                {OP_F, 0, 2, 2, 0, OPCODE_COUNT, 0, WAIT_CORE},
+                                                {OP_F, 1, 1, 3, 0, OP_F, 0, WAIT_CORE}};
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "naive", 2, 1, 0.75);
+    pipeline_run(&pipeline);
+    assert_waits(&pipeline, transfers, sizeof transfers / sizeof *transfers);
+    pipeline_free(&pipeline);
+    pipeline_make(&pipeline, "naive", 2, 1, 0);
+    pipeline_run(&pipeline);
+    assert_waits(&pipeline, made, sizeof made / sizeof *made);
+    pipeline_free(&pipeline);
+    pipeline_make(&pipeline, "gpipe", 2, 3, 2); /* test_slow_link */
+    pipeline_run(&pipeline);
+    assert_waits(&pipeline, room, sizeof room / sizeof *room);
+    pipeline_free(&pipeline);
+    pipeline_make(&pipeline, "gpipe", 2, 3, 0); /* test_core_queue */
+    pipeline.cluster->cores = 1;
+    pipeline_run(&pipeline);
+    assert_waits(&pipeline, core, sizeof core / sizeof *core);
+    pipeline_free(&pipeline);
+}
+
+/* Programs without an instruction, unverified: who waits for which block is named. */
+static void test_deadlocks_name_blocks(void **state) {
+    (void)state;
+    static const struct {
+        bool encoded;
+        int worker;
+        enum opcode missing;
+        const char *said;
+    } cases[] = {
+        {false, 0, OP_SA, "0F4@0,s4,i4,o0 for output block 0"},
+        {false, 1, OP_RA, "0F2@0,s2,i2,o0 for output block 0"},
+        {false, 1, OP_SG, "0B0@0,s0,i0,g0 for output gradient block 0"},
+        {false, 0, OP_RG, "0B2@0,s2,i2,g0 for output gradient block 0"},
+        {true, 0, OP_SA, "0EA4,o0,x0 for sent encoded activation block 0"},
+        {true, 1, OP_RA, "0EA2,o0,x0 for sent encoded activation block 0"},
+        {true, 1, OP_SG, "0DG0,v0,g0 for received encoded gradient block 0"},
+        {true, 0, OP_RG, "0DG2,v0,g0 for received encoded gradient block 0"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct pipeline pipeline;
+        struct ps_plan *plan;
+        pipeline_make(&pipeline, "gpipe", 2, 2, 0);
+        ps_programs_destroy(pipeline.programs);
+        assert_ok(plan_create(2, 2, &plan, &test_error));
+        strcpy(plan->schedule, "gpipe");
+        strcpy(plan->weights, "sync");
+        plan->micro_batches = 8;
+        for (int s = 0; s < 2; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+        if (cases[c].encoded) plan->stages[0].wire = (struct cut_wire){{.codec = WIRE_INT8}, {.codec = WIRE_INT8}};
+        assert_ok(lower_plan(plan, 1, &pipeline.programs, &test_error));
+        remove_instruction(&pipeline.programs->worker[cases[c].worker],
+                           nth(pipeline.programs, cases[c].worker, cases[c].missing, 0));
+        assert_status(pipeline_try(&pipeline), PS_FAILED, "the programs deadlock: worker 0 waits at ");
+        assert_status(pipeline_try(&pipeline), PS_FAILED, cases[c].said);
+        ps_plan_destroy(plan);
+        pipeline_free(&pipeline);
+    }
+}
+
 static void test_deadlock_and_small_cluster(void **state) {
     (void)state;
     struct pipeline pipeline;
@@ -377,6 +485,8 @@ int main(void) {
         cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_deadlocks_name_blocks),
         cmocka_unit_test(test_deadlock_and_small_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
