@@ -1,0 +1,208 @@
+/*
+ * What is said beside an answer of the search, with a search that finds a plan only under one change of the options: each
+ * change is tried in its turn and named as it is, and so are smaller micro-batches and the memory that is enough.
+ */
+#include "base/log.h"
+#include "search/search.h"
+#include "search_support.h"
+
+/* Under what a plan is found; and how often one was looked for. */
+static struct wanted {
+    const char *method, *schedule, *optimizer; /* NULL: any, "auto": none is given */
+    bool recompute;
+    int micro_batch;   /* 0: any */
+    int64_t mib;       /* at least, for each worker */
+    double throughput; /* of the plan */
+    bool simulated;
+} wanted;
+static int tries;
+static struct ps_plan_options last;
+static int last_workers;
+
+static bool is(const char *given, const char *name) { return !name || strcmp(given ? given : "auto", name) == 0; }
+
+static enum ps_status find(const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           const struct ps_plan_options *options, struct ps_plan **plan, struct ps_error *error) {
+    (void)profile;
+    tries++;
+    last = *options;
+    last_workers = cluster->workers;
+    const bool sync = is(options->schedule, "1f1b") && is(options->weights, "sync");
+    bool fits = is(options->method, wanted.method) && is(options->optimizer, wanted.optimizer) && (!wanted.schedule || sync) &&
+                options->recompute >= wanted.recompute &&
+                (wanted.micro_batch == 0 || options->micro_batch == wanted.micro_batch);
+    for (int w = 0; w < cluster->workers; w++) fits = fits && cluster->devices[w].memory_bytes >= wanted.mib << 20;
+    if (!fits) return error_set(error, PS_NO_PLAN, "nothing fits");
+    assert_ok(plan_create(1, 1, plan, &test_error));
+    (*plan)->predicted.simulated = wanted.simulated;
+    (*plan)->predicted.throughput_samples_per_s = wanted.throughput;
+    return PS_OK;
+}
+
+/* Micro-batches of 1, 2 and 4 samples. */
+static struct ps_profile *sizes_profile(void) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(3, 4, &profile, &test_error));
+    for (int t = 0; t < 3; t++) profile->tables[t].micro_batch = 1 << t;
+    return profile;
+}
+
+static void test_changes(void **state) {
+    (void)state;
+    static const struct {
+        struct wanted wanted;
+        struct ps_plan_options options;
+        const char *hint;
+        int tries;
+    } cases[] = {
+        {{.recompute = true}, {.method = "uniform"}, "with `recompute` a plan fits: 100 samples/s", 1},
+        {{.method = "auto"}, {.method = "uniform"}, "with no `method` a plan fits: 100 samples/s", 2},
+        {{.method = "uniform", .schedule = "1f1b"},
+         {.method = "uniform"},
+         "with `schedule` 1f1b and `weights` sync a plan fits: 100 samples/s",
+         3},
+        {{.schedule = "1f1b"}, {.method = NULL}, "with `schedule` 1f1b and `weights` sync a plan fits: 100 samples/s", 1},
+        {{.method = "auto", .schedule = "1f1b"},
+         {.method = "uniform"},
+         "with `schedule` 1f1b, `weights` sync and no `method` a plan fits: 100 samples/s",
+         4},
+        {{.method = "uniform", .schedule = "1f1b", .optimizer = "sgd"},
+         {.method = "uniform"},
+         "with `schedule` 1f1b, `weights` sync and `optimizer` sgd a plan fits: 100 samples/s",
+         5},
+        {{.method = "auto", .schedule = "1f1b", .optimizer = "sgd"},
+         {.method = "uniform", .optimizer = "adam"},
+         "with `schedule` 1f1b, `weights` sync, `optimizer` sgd and no `method` a plan fits: 100 samples/s",
+         6},
+        /* What is given is not tried again: here `recompute`, no method, the flush of 1f1b, and sgd. */
+        {{.micro_batch = 2}, {.method = "uniform", .recompute = true}, "with `micro_batch` 2 a plan fits: 100 samples/s", 6},
+        {{.micro_batch = 1}, {.method = "auto"}, "with `micro_batch` 1 a plan fits: 100 samples/s", 4},
+        {{.micro_batch = 1},
+         {.method = "uniform", .schedule = "1f1b", .micro_batch = 2},
+         "with `micro_batch` 1 a plan fits: 100 samples/s",
+         5},
+        {{.micro_batch = 1},
+         {.method = "uniform", .schedule = "1f1b", .weights = "latest", .micro_batch = 2},
+         "with `micro_batch` 1 a plan fits: 100 samples/s",
+         7},
+        {{.micro_batch = 2}, {.method = "uniform", .optimizer = "sgd"}, "with `micro_batch` 2 a plan fits: 100 samples/s", 5},
+        {{.micro_batch = 2}, {.method = "uniform", .optimizer = "sgd", .batch = 8}, "", 0},
+        /* Beyond the limit of 100 MiB, to an eighth: 200, 400; 300, 350, 325. */
+        {{.mib = 301}, {.method = "uniform"}, "with `memory` 325MiB for each worker a plan fits", 6 + 2 + 5},
+        {{.mib = 101}, {.method = "uniform"}, "with `memory` 112MiB for each worker a plan fits", 6 + 2 + 4},
+        {{.mib = 100 << 12}, {.method = "uniform"}, "with `memory` 409600MiB for each worker a plan fits", 6 + 2 + 12 + 3},
+        {{.mib = (100 << 12) + 1}, {.method = "uniform"}, "", 6 + 2 + 12},
+        {{.mib = 200, .method = "pipedream", .recompute = true},
+         {0},
+         "with `memory` 200MiB for each worker a plan fits",
+         2 + 2 + 4},
+    };
+    struct ps_profile *profile = sizes_profile();
+    struct ps_cluster *cluster = make_cluster(2, (int64_t)100 << 20, 0);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_plan_options options = cases[c].options;
+        struct ps_error error = {0};
+        char hint[200];
+        options.struct_size = sizeof options;
+        wanted = cases[c].wanted;
+        wanted.simulated = true;
+        wanted.throughput = 100;
+        tries = 0;
+        error_hint(&error, "what was said before");
+        search_hint_fits(profile, cluster, &options, find, &error);
+        snprintf(hint, sizeof hint, "%s%swhat was said before", cases[c].hint, cases[c].hint[0] ? "\n" : "");
+        if (strcmp(error.hint, hint) != 0 || (cases[c].tries > 0 && tries != cases[c].tries))
+            fail_msg("case %d: after %d tries: %s", (int)c, tries, error.hint);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* Workers of several limits are not told of one that is enough, and a plan without programs is none. */
+static void test_no_hint(void **state) {
+    (void)state;
+    struct ps_profile *profile = sizes_profile();
+    const struct ps_plan_options options = {.struct_size = sizeof options, .method = "uniform"};
+    for (int c = 0; c < 3; c++) {
+        struct ps_cluster *cluster = make_cluster(2, c < 2 ? (int64_t)100 << 20 : 0, 0);
+        struct ps_error error = {0};
+        wanted = (struct wanted){.mib = c == 1 ? 0 : 150, .simulated = c != 1, .throughput = 100};
+        if (c == 0) cluster->devices[1].memory_bytes += 1;
+        search_hint_fits(profile, cluster, &options, find, &error);
+        assert_string_equal(error.hint, "");
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
+}
+
+static void add_line(void *text, enum ps_log_level level, const char *line) {
+    assert_int_equal(level, PS_LOG_WARN);
+    snprintf(text, 200, "%s", line);
+}
+
+/* One worker is said to be faster if it is by more than a thousandth; it has the plan's mini-batch, no codecs and no replicas.
+ */
+static void test_one_worker(void **state) {
+    (void)state;
+    static const struct {
+        double throughput;
+        int busy;
+        bool simulated;
+        const char *said;
+    } cases[] = {
+        {100.05, 2, true, ""},
+        {100.2, 2, true, "one worker alone would be faster: 100.2 samples/s, where this plan makes 100"},
+        {100.2, 1, true, ""},
+        {100.2, 2, false, ""},
+    };
+    struct ps_profile *profile = sizes_profile();
+    struct ps_cluster *cluster = make_cluster(3, 0, 0);
+    char said[200];
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = said, .level = PS_LOG_WARN, .line = add_line};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct ps_plan_options options = {.struct_size = sizeof options,
+                                                .method = "uniform",
+                                                .schedule = "gpipe",
+                                                .optimizer = "adam",
+                                                .wire = "bf16",
+                                                .batch = 24,
+                                                .replicate = true,
+                                                .paper_cost = true};
+        struct ps_plan *plan;
+        assert_ok(plan_create(3, cases[c].busy, &plan, &test_error));
+        for (int s = 0; s < cases[c].busy; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+        strcpy(plan->weights, "stash");
+        plan->micro_batch = 4;
+        plan->micro_batches = 6;
+        plan->predicted.simulated = cases[c].simulated;
+        plan->predicted.throughput_samples_per_s = 100;
+        wanted = (struct wanted){.throughput = cases[c].throughput, .simulated = true};
+        tries = 0;
+        said[0] = '\0';
+        const struct ps_log_sink *before = log_use(&sink);
+        search_say_one_worker(profile, cluster, &options, find, plan);
+        log_restore(before);
+        assert_string_equal(said, cases[c].said);
+        assert_int_equal(tries, cases[c].busy > 1 && cases[c].simulated);
+        if (tries > 0) {
+            assert_int_equal(last_workers, 1);
+            assert_string_equal(last.method, "pipedream");
+            assert_string_equal(last.weights, "stash");
+            assert_string_equal(last.optimizer, "adam");
+            assert_true(!last.schedule && !last.wire && !last.replicate && !last.paper_cost);
+            assert_true(last.micro_batch == 4 && last.micro_batches == 6 && last.batch == 0);
+        }
+        ps_plan_destroy(plan);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_no_hint),
+        cmocka_unit_test(test_one_worker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
