@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "search/search.h"
 #include "search_support.h"
+#include "simulate/simulate.h"
 
 /* Under what a plan is found; and how often one was looked for. */
 static struct wanted {
@@ -45,6 +46,26 @@ static struct ps_profile *sizes_profile(void) {
     assert_ok(profile_create(3, 4, &profile, &test_error));
     for (int t = 0; t < 3; t++) profile->tables[t].micro_batch = 1 << t;
     return profile;
+}
+
+/* The hint is put before what was said; `searches`: how many were made (0: any number). */
+static void check_hint(const struct ps_profile *profile, int limit_mib, const struct wanted *change,
+                       const struct ps_plan_options *given, const char *expected, int searches) {
+    struct ps_cluster *cluster = make_cluster(2, (int64_t)limit_mib << 20, 0);
+    struct ps_plan_options options = *given;
+    struct ps_error error = {0};
+    char hint[200];
+    options.struct_size = sizeof options;
+    wanted = *change;
+    wanted.simulated = true;
+    wanted.throughput = 100;
+    tries = 0;
+    error_hint(&error, "what was said before");
+    search_hint_fits(profile, cluster, &options, find, &error);
+    snprintf(hint, sizeof hint, "%s%swhat was said before", expected, expected[0] ? "\n" : "");
+    if (strcmp(error.hint, hint) != 0 || (searches > 0 && tries != searches))
+        fail_msg("after %d searches, not %d: %s, not %s", tries, searches, error.hint, hint);
+    ps_cluster_destroy(cluster);
 }
 
 static void test_changes(void **state) {
@@ -98,23 +119,12 @@ static void test_changes(void **state) {
          2 + 2 + 4},
     };
     struct ps_profile *profile = sizes_profile();
-    struct ps_cluster *cluster = make_cluster(2, (int64_t)100 << 20, 0);
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct ps_plan_options options = cases[c].options;
-        struct ps_error error = {0};
-        char hint[200];
-        options.struct_size = sizeof options;
-        wanted = cases[c].wanted;
-        wanted.simulated = true;
-        wanted.throughput = 100;
-        tries = 0;
-        error_hint(&error, "what was said before");
-        search_hint_fits(profile, cluster, &options, find, &error);
-        snprintf(hint, sizeof hint, "%s%swhat was said before", cases[c].hint, cases[c].hint[0] ? "\n" : "");
-        if (strcmp(error.hint, hint) != 0 || (cases[c].tries > 0 && tries != cases[c].tries))
-            fail_msg("case %d: after %d tries: %s", (int)c, tries, error.hint);
-    }
-    ps_cluster_destroy(cluster);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        check_hint(profile, 100, &cases[c].wanted, &cases[c].options, cases[c].hint, cases[c].tries);
+    /* Whole MiB, from one on. */
+    const struct ps_plan_options uniform = {.method = "uniform"};
+    check_hint(profile, 2, &(struct wanted){.mib = 3}, &uniform, "with `memory` 3MiB for each worker a plan fits", 6 + 2 + 2);
+    check_hint(profile, 1, &(struct wanted){.mib = 2}, &uniform, "with `memory` 2MiB for each worker a plan fits", 6 + 2 + 1);
     ps_profile_destroy(profile);
 }
 
@@ -198,11 +208,85 @@ static void test_one_worker(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* The reason why a plan is no faster, at both sides of each limit: nine tenths of the time or of the memory. Worker 0 has two
+ * layers, worker 1 two stages, of a run of four seconds. */
+static void test_explanations(void **state) {
+    (void)state;
+    static const struct {
+        double busy_s[2], link_s, transfers_s, order_s;
+        int64_t bytes[2]; /* of a hundred */
+        double gain_s;
+        const char *schedule, *said;
+    } cases[] = {
+        {{3.6, 1}, 0, 0, 0, {0, 0}, 0, "1f1b", "worker 0 (layers 1-2), which computes 90 % of the time"},
+        {{1, 3.8}, 3.8, 0, 0, {0, 0}, 0, "1f1b", "worker 1 (2 stages), which computes 95 % of the time"},
+        {{3.5, 1}, 3.6, 0, 0, {0, 0}, 0, "1f1b", "the link between workers 0 and 1, which is busy 90 % of the time"},
+        {{3.8, 1}, 3.9, 0, 0, {95, 0}, 0, "1f1b", "the link between workers 0 and 1, which is busy 98 % of the time"},
+        {{2, 1},
+         2.4,
+         1.1,
+         1,
+         {89, 89},
+         0,
+         "1f1b",
+         "waiting for transfers: worker 0 computes most, 50 % of the time; the link between workers 0 and 1 is busy most, 60 "
+         "%"},
+        {{2, 1}, 0, 1, 1, {0, 0}, 0, "1f1b", "the schedule, which fills and drains: worker 0 computes most, 50 % of the time"},
+        {{1, 2}, 0, 1, 1, {0, 0}, 0, "1f1b-async", "waiting along the pipeline: worker 1 computes most, 50 % of the time"},
+        {{2, 1},
+         0,
+         0,
+         1,
+         {70, 90},
+         0,
+         "1f1b-async",
+         "memory, of which worker 1 uses 90 %: waiting along the pipeline: worker 0 computes most, 50 % of the time"},
+        {{3.6, 1}, 0, 0, 0, {70, 95}, 0, "1f1b", "worker 0 (layers 1-2), which computes 90 % of the time"},
+        {{2, 1}, 3.6, 0, 0, {70, 95}, 0, "1f1b", "the link between workers 0 and 1, which is busy 90 % of the time"},
+        {{3.6, 1},
+         0,
+         0,
+         0,
+         {70, 95},
+         0.5,
+         "1f1b",
+         "memory: without a limit the slowest stage would take 1.50 s, not 2.00 s; then worker 0 (layers 1-2), which computes "
+         "90 "
+         "% of the time"},
+    };
+    struct ps_profile *profile = sizes_profile();
+    struct ps_cluster *cluster = make_cluster(2, 100, 0);
+    const struct search search = {.profile = profile, .cluster = cluster};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_simulation_worker workers[2];
+        for (int w = 0; w < 2; w++)
+            workers[w] = (struct ps_simulation_worker){.busy_s = cases[c].busy_s[w],
+                                                       .idle_communication_s = cases[c].transfers_s,
+                                                       .idle_fill_drain_s = cases[c].order_s * 0.75,
+                                                       .idle_dependency_s = cases[c].order_s * 0.25};
+        const struct ps_simulation simulation = {.info = {.workers = 2, .batches = 8, .period_s = 0.5},
+                                                 .worker = workers,
+                                                 .link = {.from = 0, .to = 1, .busy_s = cases[c].link_s}};
+        struct ps_plan *plan;
+        assert_ok(plan_create(2, 3, &plan, &test_error));
+        strcpy(plan->schedule, cases[c].schedule);
+        for (int s = 0; s < 3; s++) assert_ok(plan_stage_set(plan, s, s > 0 ? s + 1 : 0, s + 1, s > 0, &test_error));
+        plan->predicted.objective_s = 2;
+        for (int w = 0; w < 2; w++) plan->predicted.memory[w].weights = cases[c].bytes[w];
+        search_explain(&search, &simulation, cases[c].gain_s, plan);
+        assert_string_equal(plan->predicted.limit, cases[c].said);
+        ps_plan_destroy(plan);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_no_hint),
         cmocka_unit_test(test_one_worker),
+        cmocka_unit_test(test_explanations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
