@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "plan/partitioner.h"
 #include "plan/planner.h"
+#include "search/compare.h"
 #include "search_support.h"
 
 static void test_comparison(void **state) {
@@ -410,10 +411,71 @@ static void test_batches_and_refusals(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Rows are ranked by the mean over their seeds, among those of the same network, workers, memory and bandwidth; what is not
+ * known has no rank. */
+static void test_ranks(void **state) {
+    (void)state;
+    enum { SEEDS = 2, COMBINATIONS = 7 };
+    /* Seed by seed; 0 is not known. The first three are compared with each other, the others differ in one thing each. */
+    static const double values[COMBINATIONS][SEEDS] = {{10, 0}, {9, 11.5}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}};
+    static const struct {
+        const char *by, *usual;
+        bool trained, less;
+        enum ps_metric metric;
+        const char *ranked_by; /* NULL: by nothing that is known */
+    } cases[] = {
+        {"throughput", "throughput", false, false, PS_METRIC_ACCURACY, "throughput"},
+        {NULL, "throughput", false, false, PS_METRIC_ACCURACY, "throughput"},
+        {"memory", "throughput", false, true, PS_METRIC_ACCURACY, "memory"},
+        {"memory", "metric", true, true, PS_METRIC_ACCURACY, "memory"},
+        {"target", "metric", true, true, PS_METRIC_ACCURACY, "target"},
+        {NULL, "metric", true, false, PS_METRIC_ACCURACY, "accuracy"},
+        {"metric", "metric", true, false, PS_METRIC_BLEU, "bleu"},
+        {NULL, "metric", true, true, PS_METRIC_PERPLEXITY, "perplexity"},
+        {NULL, "metric", true, true, PS_METRIC_LOSS, "valid_loss"},
+        {NULL, "largest", false, false, PS_METRIC_ACCURACY, "largest"},
+        {NULL, "metric", false, false, PS_METRIC_ACCURACY, NULL},
+    };
+    struct comparison_network networks[] = {{.model = "one"}, {.model = "other", .number = 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct comparison_row rows[COMBINATIONS * SEEDS] = {0};
+        struct ps_comparison comparison = {
+            .networks = networks, .network_count = 2, .rows = rows, .row_count = COMBINATIONS * SEEDS, .seeds = SEEDS};
+        const bool throughput = !strcmp(cases[c].usual, "throughput") && (!cases[c].by || !strcmp(cases[c].by, "throughput"));
+        const bool by_memory = cases[c].by && strcmp(cases[c].by, "memory") == 0,
+                   target = cases[c].by && strcmp(cases[c].by, "target") == 0;
+        for (int r = 0; r < COMBINATIONS * SEEDS; r++) {
+            struct ps_comparison_row *row = &rows[r].row;
+            const int combination = r / SEEDS;
+            const double value = values[combination][r % SEEDS];
+            const bool known = value > 0 && cases[c].ranked_by;
+            row->workers = combination == 3 ? 4 : 2;
+            row->memory_limit_bytes = combination == 4 ? 100 : 0;
+            row->bandwidth_bytes_per_s = combination == 5 ? 100 : 0;
+            row->network = combination == 6;
+            row->simulated = !cases[c].trained && known;
+            row->trained = cases[c].trained && known;
+            row->metric = cases[c].metric;
+            row->best = row->target_s = NAN;
+            if (throughput) row->throughput_samples_per_s = value;
+            if (by_memory) *(cases[c].trained ? &row->measured_bytes : &row->memory_bytes) = (int64_t)(1000 * value);
+            if (target) row->target_s = known ? value : NAN;
+            if (!throughput && !by_memory && !target && known) row->best = value;
+            if (!strcmp(cases[c].usual, "largest")) row->largest = (int)(2 * value);
+        }
+        assert_ok(comparison_rank(&comparison, cases[c].by, cases[c].usual, &test_error));
+        if (cases[c].ranked_by) assert_string_equal(comparison.ranked_by, cases[c].ranked_by);
+        const int ranks[COMBINATIONS] = {cases[c].less ? 1 : 2, cases[c].less ? 2 : 1, 0, 1, 1, 1, 1};
+        for (int r = 0; r < comparison.row_count; r++)
+            if (rows[r].row.rank != (cases[c].ranked_by ? ranks[r / SEEDS] : 0))
+                fail_msg("case %d: row %d has rank %d", (int)c, r, rows[r].row.rank);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison),          cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_all_methods),         cmocka_unit_test(test_codecs),
-                                       cmocka_unit_test(test_automatic_codecs),    cmocka_unit_test(test_cluster),
-                                       cmocka_unit_test(test_batches_and_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_ranks),      cmocka_unit_test(test_all_methods),
+                                       cmocka_unit_test(test_codecs),     cmocka_unit_test(test_automatic_codecs),
+                                       cmocka_unit_test(test_cluster),    cmocka_unit_test(test_batches_and_refusals)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

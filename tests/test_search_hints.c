@@ -241,6 +241,14 @@ static void test_explanations(void **state) {
          0,
          "1f1b-async",
          "memory, of which worker 1 uses 90 %: waiting along the pipeline: worker 0 computes most, 50 % of the time"},
+        {{2, 1},
+         0,
+         0,
+         1,
+         {92, 91},
+         0,
+         "1f1b-async",
+         "memory, of which worker 0 uses 92 %: waiting along the pipeline: worker 0 computes most, 50 % of the time"},
         {{3.6, 1}, 0, 0, 0, {70, 95}, 0, "1f1b", "worker 0 (layers 1-2), which computes 90 % of the time"},
         {{2, 1}, 3.6, 0, 0, {70, 95}, 0, "1f1b", "the link between workers 0 and 1, which is busy 90 % of the time"},
         {{3.6, 1},
@@ -275,6 +283,12 @@ static void test_explanations(void **state) {
         for (int w = 0; w < 2; w++) plan->predicted.memory[w].weights = cases[c].bytes[w];
         search_explain(&search, &simulation, cases[c].gain_s, plan);
         assert_string_equal(plan->predicted.limit, cases[c].said);
+        if (c == 1) { /* its one stage, which does not begin with the first layer */
+            plan->stage_count = 2;
+            search_explain(&search, &simulation, 0, plan);
+            assert_string_equal(plan->predicted.limit, "worker 1 (layers 3-3), which computes 95 % of the time");
+            plan->stage_count = 3;
+        }
         ps_plan_destroy(plan);
     }
     ps_cluster_destroy(cluster);
