@@ -165,33 +165,52 @@ static void ties_read_back(void **state) {
 }
 
 /* What PyTorch's schedules cannot say of a plan; the rest of the reasons are in test_program_lower.c. */
-static void torch_has_no_codecs_or_idle_workers(void **state) {
+static void torch_refuses(void **state) {
     (void)state;
-    for (int which = 0; which < 3; which++) {
-        struct ps_plan *plan;
-        struct ps_programs *programs;
-        char *csv;
-        assert_ok(plan_create(which == 2 ? 3 : 2, 2, &plan, &test_error));
-        strcpy(plan->schedule, "1f1b");
-        strcpy(plan->weights, "sync");
-        for (int s = 0; s < 2; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
-        if (which == 0) plan->stages[0].wire.activation.codec = WIRE_INT8;
-        if (which == 1) plan->stages[0].wire.gradient.codec = WIRE_INT8;
-        assert_ok(lower_plan(plan, 1, &programs, &test_error));
-        assert_status(ps_programs_torch_csv(programs, &csv, &test_error), PS_USAGE,
-                      which < 2 ? "the cut after stage 0 encodes what it sends; PyTorch's schedules cannot say it: plan with "
-                                  "--wire none"
-                                : "worker 2 of 3 has no stage; PyTorch needs one on each rank");
-        ps_programs_destroy(programs);
-        ps_plan_destroy(plan);
-    }
+    enum { STAGES = 3 };
+    enum what { ACTIVATION, GRADIENT, RECOMPUTE, REPLICAS, IDLE, KINDS };
+    static const char *const said[KINDS] = {
+        [ACTIVATION] = "the cut after stage %d encodes what it sends; PyTorch's schedules cannot say it: plan with --wire none",
+        [GRADIENT] = "the cut after stage %d encodes what it sends; PyTorch's schedules cannot say it: plan with --wire none",
+        [RECOMPUTE] = "stage %d recomputes its forward; PyTorch's schedules cannot say it: plan without, and use "
+                      "torch.utils.checkpoint in the module",
+        [REPLICAS] =
+            "stage %d is on 2 workers (schedule 1f1b); PyTorch's schedules cannot say it, where a stage is on one rank",
+        [IDLE] = "worker %d of 4 has no stage; PyTorch needs one on each rank"};
+    for (enum what what = ACTIVATION; what < KINDS; what++)
+        for (int which = 0; which < (what == IDLE ? STAGES + 1 : what > GRADIENT ? STAGES : STAGES - 1); which++) {
+            struct ps_plan *plan;
+            struct ps_programs *programs;
+            char *csv, expected[200];
+            assert_ok(plan_create(what >= REPLICAS ? STAGES + 1 : STAGES, STAGES, &plan, &test_error));
+            strcpy(plan->schedule, "1f1b");
+            strcpy(plan->weights, "sync");
+            plan->micro_batches = 2;
+            for (int s = 0, worker = 0; s < STAGES; s++, worker++) {
+                if (what == IDLE && worker == which) worker++;
+                assert_ok(plan_stage_set(plan, s, s, s, worker, &test_error));
+                if (what != REPLICAS || s != which) continue;
+                const int both[] = {worker, worker + 1};
+                assert_ok(plan_stage_workers(plan, s, both, 2, both, 2, &test_error));
+                worker++;
+            }
+            if (what == ACTIVATION) plan->stages[which].wire.activation.codec = WIRE_INT8;
+            if (what == GRADIENT) plan->stages[which].wire.gradient.codec = WIRE_INT8;
+            if (what == RECOMPUTE) plan->stages[which].recompute = true;
+            assert_ok(lower_plan(plan, 1, &programs, &test_error));
+            snprintf(expected, sizeof expected, said[what], which);
+            assert_int_equal(ps_programs_torch_csv(programs, &csv, &test_error), PS_USAGE);
+            assert_string_equal(test_error.message, expected);
+            ps_programs_destroy(programs);
+            ps_plan_destroy(plan);
+        }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codecs_read_back),
         cmocka_unit_test(ties_read_back),
-        cmocka_unit_test(torch_has_no_codecs_or_idle_workers),
+        cmocka_unit_test(torch_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
