@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "program/lower.h"
 #include "program/program.h"
 #include "program_support.h"
@@ -394,11 +395,34 @@ static void test_entries_say_what_they_are(void **state) {
         }
 }
 
+/* What the entries say of themselves is in golden/tables.txt; of tables that no build makes shorter. */
+static void test_summaries(void **state) {
+    (void)state;
+    static const struct {
+        enum ps_table table;
+        const char *name;
+    } tables[] = {{PS_TABLE_SCHEDULES, "schedules"},
+                  {PS_TABLE_POLICIES, "policies"},
+                  {PS_TABLE_METHODS, "methods"},
+                  {PS_TABLE_OPTIMIZERS, "optimizers"},
+                  {PS_TABLE_LEARNING_RATES, "learning rates"}};
+    struct text text = {0};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        text_add(&text, "%s\n", tables[t].name);
+        for (size_t i = 0; i < ps_table_count(tables[t].table); i++) {
+            const struct ps_entry entry = ps_table_entry(tables[t].table, i);
+            text_add(&text, "  %-18s %s\n", entry.name, entry.summary);
+        }
+    }
+    test_golden(TEST_DIRECTORY "/golden/tables.txt", text_take(&text));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entries_say_what_they_are),
         cmocka_unit_test(test_every_combination_verifies),
         cmocka_unit_test(test_torch_csv),
+        cmocka_unit_test(test_summaries),
         cmocka_unit_test(test_slots_are_the_papers),
         cmocka_unit_test(test_pipeoptim_counts_s_while_filling),
         cmocka_unit_test(test_spectrain_distances),
