@@ -113,7 +113,6 @@ extern const struct weight_policy *const policy_table[]; /* NULL-terminated */
 enum ps_status policy_find(const char *name, const struct weight_policy **policy, struct ps_error *error);
 
 struct pass {
-    const char *name;
     bool evaluation; /* runs on evaluation programs too */
     enum ps_status (*run)(struct ps_programs *programs, struct ps_error *error);
 };

@@ -247,4 +247,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return status;
 }
 
-const struct pass pass_allocate = {.name = "allocate", .evaluation = true, .run = run};
+const struct pass pass_allocate = {.evaluation = true, .run = run};

@@ -307,4 +307,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return status;
 }
 
-const struct pass pass_communicate = {.name = "communicate", .evaluation = true, .run = run};
+const struct pass pass_communicate = {.evaluation = true, .run = run};

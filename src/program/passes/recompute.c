@@ -17,4 +17,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return pass_rewrite(programs, visit, NULL, error);
 }
 
-const struct pass pass_recompute = {.name = "recompute", .run = run};
+const struct pass pass_recompute = {.run = run};

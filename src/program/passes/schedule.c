@@ -17,4 +17,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return schedule->placement && schedule->placement->anywhere ? check_runs(programs, error) : PS_OK;
 }
 
-const struct pass pass_schedule = {.name = "schedule", .run = run};
+const struct pass pass_schedule = {.run = run};

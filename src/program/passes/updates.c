@@ -89,4 +89,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return status;
 }
 
-const struct pass pass_updates = {.name = "updates", .run = run};
+const struct pass pass_updates = {.run = run};

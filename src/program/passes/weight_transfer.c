@@ -161,4 +161,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return status;
 }
 
-const struct pass pass_weight_transfer = {.name = "weight transfer", .run = run};
+const struct pass pass_weight_transfer = {.run = run};

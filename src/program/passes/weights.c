@@ -209,4 +209,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return status;
 }
 
-const struct pass pass_weights = {.name = "weights", .run = run};
+const struct pass pass_weights = {.run = run};

@@ -43,4 +43,4 @@ static enum ps_status run(struct ps_programs *programs, struct ps_error *error) 
     return encodes ? pass_rewrite(programs, visit, NULL, error) : PS_OK;
 }
 
-const struct pass pass_wire = {.name = "wire", .run = run};
+const struct pass pass_wire = {.run = run};
