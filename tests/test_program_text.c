@@ -206,11 +206,33 @@ static void torch_refuses(void **state) {
         }
 }
 
+/* Instances of a stage that do not make whole replicas, each on a worker of its own. */
+static void instances_are_checked(void **state) {
+    (void)state;
+    static const char *const said[] = {"stage 0: is given 2 replicas and 3", "stage 0: worker 0 holds two instances of it",
+                                       "stage 0: replica 0 is on workers 0 and 1",
+                                       "stage 0: 2 replicas, but instances for 1 forwards and 2 backwards",
+                                       "stage 0: 2 replicas, but instances for 2 forwards and 1 backwards"};
+    for (int which = 0; which < 5; which++) {
+        struct ps_programs *programs = encoded_programs();
+        struct instance *instances = programs->instances;
+        if (which == 0) instances[1].replicas = 3;
+        if (which == 1) instances[1].worker = 0;
+        if (which == 2) instances[1].replica = 0;
+        if (which == 3) instances[0].forward = false;
+        if (which == 4) instances[1].backward = false;
+        assert_int_equal(ps_programs_verify(programs, &test_error), PS_BAD_INPUT);
+        assert_string_equal(test_error.message, said[which]);
+        ps_programs_destroy(programs);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codecs_read_back),
         cmocka_unit_test(ties_read_back),
         cmocka_unit_test(torch_refuses),
+        cmocka_unit_test(instances_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
