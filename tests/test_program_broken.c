@@ -337,7 +337,109 @@ static void test_blocks_are_named(void **state) {
     }
 }
 
+/* One figure of one instruction of worker 0, and the reason that the verifier gives. */
+struct wrong_figure {
+    enum opcode op;
+    enum { OP, STAGE, MICRO_BATCH, SLOT, TO, PREDICT_TO, AHEAD, PEER, BLOCK } figure;
+    int value;
+    enum block_kind kind;
+    const char *reason;
+};
+
+static void set_figure(struct instruction *instruction, const struct wrong_figure *wrong) {
+    const int16_t value = (int16_t)wrong->value;
+    switch (wrong->figure) {
+    case OP:
+        instruction->op = (uint8_t)wrong->value;
+        break;
+    case STAGE:
+        instruction->stage = value;
+        break;
+    case MICRO_BATCH:
+        instruction->micro_batch = wrong->value;
+        break;
+    case SLOT:
+        instruction->slot = value;
+        break;
+    case TO:
+        instruction->to = value;
+        break;
+    case PREDICT_TO:
+        instruction->predict_to = value;
+        break;
+    case AHEAD:
+        instruction->ahead = value;
+        break;
+    case PEER:
+        instruction->peer = value;
+        break;
+    case BLOCK:
+        instruction->block[wrong->kind] = value;
+        break;
+    }
+}
+
+/* What an instruction says that cannot be, at both ends of each range. */
+static void test_reasons(void **state) {
+    (void)state;
+    enum { BATCHES = 6, SLOTS = 2 };
+    static const char reads[] = "reads a weight slot that the stage does not have",
+                      writes[] = "writes a weight slot that the stage does not have",
+                      exists[] = "names a stage that does not exist", outside[] = "is outside the segment",
+                      block[] = "names a block that the stage does not have",
+                      holds[] = "names a worker that does not hold the stage at the other end";
+    static const struct wrong_figure wrong[] = {
+        {OP_F, SLOT, SLOTS, 0, reads},
+        {OP_F, SLOT, -1, 0, reads},
+        {OP_U, TO, SLOTS, 0, writes},
+        {OP_U, TO, -1, 0, writes},
+        {OP_U, PREDICT_TO, SLOTS, 0, "predicts into a weight slot that the stage does not have"},
+        {OP_U, PREDICT_TO, 0, 0, "overwrites the weights with their prediction"},
+        {OP_U, AHEAD, 0, 0, "predicts fewer than one update ahead"},
+        {OP_F, STAGE, 2, 0, exists},
+        {OP_F, STAGE, -1, 0, exists},
+        {OP_F, STAGE, 1, 0, "is on a worker that does not hold the stage"},
+        {OP_F, MICRO_BATCH, BATCHES, 0, outside},
+        {OP_B, MICRO_BATCH, -1, 0, outside},
+        {OP_U, MICRO_BATCH, BATCHES, 0, outside},
+        {OP_B, BLOCK, 0, BLOCK_INPUT_GRADIENT, "names a block towards a stage that does not exist"},
+        {OP_F, BLOCK, 99, BLOCK_STASH, block},
+        {OP_F, BLOCK, NO_SLOT, BLOCK_STASH, block},
+        {OP_SA, PEER, 0, 0, holds},
+        {OP_SA, PEER, 2, 0, holds},
+        {OP_SA, OP, OP_SG, 0, "has no stage at the other end"},
+        {OP_SA, BLOCK, 0, BLOCK_WIRE + WIRE_ACTIVATION_SENT, "names an encoded block where the cut has no codec"},
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_programs *programs;
+        char said[200], text[96];
+        assert_ok(lower_plain("1f1b-async", "pipeoptim", 2, 1, BATCHES, &programs));
+        assert_int_equal(programs->slots[0].weights, SLOTS);
+        struct instruction *instruction = nth(programs, 0, wrong[w].op, 0);
+        set_figure(instruction, &wrong[w]);
+        snprintf(said, sizeof said, "worker 0: %s: %s", instruction_text(instruction, text), wrong[w].reason);
+        assert_int_equal(ps_programs_verify(programs, &test_error), PS_BAD_INPUT);
+        assert_string_equal(test_error.message, said);
+        ps_programs_destroy(programs);
+    }
+}
+
+/* Of an update that is wrong in two ways the first is said. */
+static void test_first_reason(void **state) {
+    (void)state;
+    struct ps_programs *programs;
+    assert_ok(lower_plain("1f1b", "sync", 1, 2, 2, &programs));
+    struct program *program = &programs->worker[0];
+    struct instruction *update = nth(programs, 0, OP_U, 0), early = *update;
+    remove_instruction(program, update);
+    early.micro_batch = 1;
+    insert_after(program, (int)(nth(programs, 0, OP_B, 0) - program->code), early);
+    assert_status(ps_programs_verify(programs, &test_error), PS_BAD_INPUT, "updates are not in the order of the mini-batches");
+    ps_programs_destroy(programs);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_fault_is_refused), cmocka_unit_test(test_blocks_are_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reasons), cmocka_unit_test(test_first_reason),
+                                       cmocka_unit_test(test_every_fault_is_refused), cmocka_unit_test(test_blocks_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

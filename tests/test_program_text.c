@@ -206,6 +206,24 @@ static void torch_refuses(void **state) {
         }
 }
 
+/* One encoded block of each kind is as much of a listing as several. */
+static void single_blocks_read_back(void **state) {
+    (void)state;
+    struct ps_plan *plan;
+    struct ps_programs *programs;
+    assert_ok(plan_create(2, 2, &plan, &test_error));
+    strcpy(plan->schedule, "naive");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 1;
+    for (int s = 0; s < 2; s++) assert_ok(plan_stage_set(plan, s, s, s, s, &test_error));
+    plan->stages[0].wire = (struct cut_wire){{.codec = WIRE_INT8}, {.codec = WIRE_BF16}};
+    assert_ok(lower_plan(plan, 1, &programs, &test_error));
+    for (int b = 0; b < WIRE_BLOCKS; b++) assert_int_equal(programs->slots[0].wire[b] + programs->slots[1].wire[b], 1);
+    check_round_trip(programs);
+    ps_programs_destroy(programs);
+    ps_plan_destroy(plan);
+}
+
 /* Instances of a stage that do not make whole replicas, each on a worker of its own. */
 static void instances_are_checked(void **state) {
     (void)state;
@@ -229,10 +247,8 @@ static void instances_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codecs_read_back),
-        cmocka_unit_test(ties_read_back),
-        cmocka_unit_test(torch_refuses),
-        cmocka_unit_test(instances_are_checked),
+        cmocka_unit_test(codecs_read_back),      cmocka_unit_test(ties_read_back),          cmocka_unit_test(torch_refuses),
+        cmocka_unit_test(instances_are_checked), cmocka_unit_test(single_blocks_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
