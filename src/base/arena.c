@@ -36,7 +36,7 @@ void *arena_take(struct arena *arena, size_t count, size_t size) {
     size_t bytes = possible ? aligned(count * size) : SIZE_MAX;
     const struct arena_chunk *newest = arena->newest;
     if (!possible || ((!newest || bytes > newest->size - newest->used) && !grow(arena, bytes))) {
-        arena->refused = bytes;
+        arena->refused = bytes > 0 ? bytes : 1;
         return NULL;
     }
     struct arena_chunk *chunk = arena->newest;

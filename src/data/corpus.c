@@ -88,12 +88,13 @@ static const struct rule rules[] = {
 static void unescape(const char *line, size_t length, struct text *out) {
     static const char *const names[] = {"&quot;", "&amp;", "&lt;", "&gt;", "<skipped>"};
     static const char *const values[] = {"\"", "&", "<", ">", ""};
-    struct text from = {0}, to = {0};
+    struct text from = {0};
     text_add_raw(&from, line, length);
     for (int n = 0; n < 5; n++) { /* in this order "&amp;lt;" becomes "<" */
         static const int order[] = {4, 0, 1, 2, 3};
         const char *name = names[order[n]], *value = values[order[n]];
         size_t size = strlen(name);
+        struct text to = {.failed = from.failed};
         for (size_t i = 0; i < from.length;) {
             bool match = from.length - i >= size && memcmp(from.data + i, name, size) == 0;
             if (match)
@@ -104,7 +105,6 @@ static void unescape(const char *line, size_t length, struct text *out) {
         }
         text_free(&from);
         from = to;
-        to = (struct text){.failed = from.failed};
     }
     text_add_raw(out, " ", 1);
     if (from.length > 0) text_add_raw(out, from.data, from.length);

@@ -99,9 +99,16 @@ static enum ps_status plan_by(const struct wire_search *search, const char *meth
 }
 
 /* Replaces the plan (NULL: there is none) by that of another method, if that is faster. */
-static void try_method(const struct wire_search *search, const char *method, const struct wires *wires, struct ps_plan **plan) {
+static enum ps_status try_method(const struct wire_search *search, const char *method, const struct wires *wires,
+                                 struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *made;
-    if (plan_by(search, method, wires, &made, NULL) != PS_OK) return;
+    struct ps_error refusal = {0};
+    const enum ps_status status = plan_by(search, method, wires, &made, &refusal);
+    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
+    if (status != PS_OK) {
+        if (error) *error = refusal;
+        return status;
+    }
     struct ps_plan *slower = made;
     if (made->predicted.simulated &&
         (!*plan || made->predicted.throughput_samples_per_s > (*plan)->predicted.throughput_samples_per_s)) {
@@ -109,6 +116,19 @@ static void try_method(const struct wire_search *search, const char *method, con
         *plan = made;
     }
     ps_plan_destroy(slower);
+    return PS_OK;
+}
+
+static enum ps_status try_methods(const struct wire_search *search, const struct wires *wires, struct ps_plan **plan,
+                                  struct ps_error *error) {
+    for (int p = 0; partitioner_table[p]; p++) TRY(try_method(search, partitioner_table[p]->name, wires, plan, error));
+    for (int p = 0; planner_table[p]; p++) {
+        const struct planner *tried = planner_table[p];
+        if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
+        /* `bipartition-order` also where workers are alike: `bipartition` keeps what is fastest on the faster links. */
+        TRY(try_method(search, tried->name, wires, plan, error));
+    }
+    return PS_OK;
 }
 
 static enum ps_status plan_with(const struct wire_search *search, const struct wires *wires, struct ps_plan **plan,
@@ -117,18 +137,20 @@ static enum ps_status plan_with(const struct wire_search *search, const struct w
     const bool any = search_is_auto(method);
     const struct planner *planner = any ? NULL : planner_find(method);
     struct ps_plan *made = NULL;
-    enum ps_status status = plan_by(search, method, wires, &made, error);
-    const bool simulated = status == PS_NO_PLAN || (status == PS_OK && made->predicted.simulated);
-    for (int p = 0; any && simulated && partitioner_table[p]; p++) try_method(search, partitioner_table[p]->name, wires, &made);
-    for (int p = 0; any && simulated && planner_table[p]; p++) {
-        const struct planner *tried = planner_table[p];
-        if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
-        /* `bipartition-order` also where workers are alike: `bipartition` keeps what is fastest on the faster links. */
-        try_method(search, tried->name, wires, &made);
+    enum ps_status status = plan_by(search, method, wires, &made, error), others = PS_OK;
+    if (status != PS_NO_PLAN && !(status == PS_OK && made->predicted.simulated)) {
+        *plan = made;
+        return status;
     }
-    if (planner && planner->contains_chain && simulated) {
-        try_method(search, "pipedream", wires, &made);
+    if (any) {
+        others = try_methods(search, wires, &made, error);
+    } else if (planner && planner->contains_chain) {
+        others = try_method(search, "pipedream", wires, &made, error);
         if (made) snprintf(made->method, sizeof made->method, "%s", method);
+    }
+    if (others != PS_OK) {
+        ps_plan_destroy(made);
+        return others;
     }
     *plan = made;
     return made ? PS_OK : status;
@@ -173,10 +195,15 @@ static enum ps_status relax(const struct wire_search *search, struct ps_plan *pl
         struct ps_simulation *simulation;
         *wire = (struct wire){.codec = (enum wire_codec)codec};
         TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
-        const bool fits = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, NULL) == PS_OK;
+        struct ps_error refusal = {0};
+        const enum ps_status fits = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, &refusal);
         const double taken_s = simulation->info.period_s;
         ps_simulation_destroy(simulation);
-        if (fits && taken_s <= period_s * (1 + WORTH)) return PS_OK;
+        if (fits != PS_OK && fits != PS_NO_PLAN) {
+            if (error) *error = refusal;
+            return fits;
+        }
+        if (fits == PS_OK && taken_s <= period_s * (1 + WORTH)) return PS_OK;
     }
     *wire = given;
     return PS_OK;
