@@ -369,6 +369,7 @@ static void test_evaluation_refused(void **state) {
         {{.batch = -1}, "`batch`: -1 is less than 1"},
         {{.beam = -1}, "`beam`: -1 is less than 1"},
         {{.beam = 65}, "`beam`: 65 hypotheses need a `batch` of at least as many, and it is 64"},
+        {{.beam = 2, .batch = 1}, "`beam`: 2 hypotheses need a `batch` of at least as many, and it is 1"},
         {{.beam = 3, .batch = 2}, "`beam`: 3 hypotheses need a `batch` of at least as many, and it is 2"},
         {{.beam = 2, .batch = 2}, "`beam`: npz:"},
         {{.translations = "t"}, "`translations`: npz:"},

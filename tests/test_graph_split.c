@@ -211,6 +211,7 @@ static void test_refusals(void **state) {
         const char *spec, *said;
     } cases[] = {
         {"lenet5,split=conv1:6", "from 1 to 5, not 6"},
+        {"lenet5,split=conv1:7", "from 1 to 5, not 7"},
         {"lenet5,split=conv1:0", "from 1 to 5, not 0"},
         {"lenet5,split=pool1:2", "convolutions, linear layers and attention can"},
         {"gpt2,layers=1,width=12,heads=3,seq=4,vocab=9,split=transformer.h.0.attn:3",

@@ -77,6 +77,7 @@ static const struct {
     {"a=2x4x5x8; b=2x3x5x8; Attention a b b", "its heads of queries cannot share those of keys"},
     {"a=2x4; Attention a a a", "its inputs must have 3 or 4 dimensions"},
     {"a=2x4x5x8; p=2x4x3x8; Attention a a a - p", "past keys and values are not known: training needs none"},
+    {"a=2x4x5x8; m=2x1x1x5x5; Attention a a a m", "its mask does not fit"},
     {"a=2x4x5x8; m=2x1x5x5; Attention a a a m is_causal=1", "is_causal beside a mask: let the mask say both"},
     /* single numbers */
     {"a=2x6; Swish a alpha=~0", "its alpha is 0"},
