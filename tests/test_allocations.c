@@ -125,6 +125,11 @@ static long refusals; /* of what was judged since it was set to 0 */
 /* What a work that is no reader may end with. */
 static void judge(enum ps_status status, struct ps_error *error) {
     fuzz_judge(status, error);
+    /* PS_IO, where the C library had no memory for a stream. */
+    if (counting && status != PS_OK && status != PS_OUT_OF_MEMORY && status != PS_IO) {
+        counting = false;
+        fail_msg("status %d where memory is lacking: %s", (int)status, error->message);
+    }
     refusals += status != PS_OK;
     *error = (struct ps_error){0};
 }
@@ -137,7 +142,7 @@ static void judge_text(char *text) {
 
 static struct ps_profile *profile;
 static struct ps_cluster *cluster;
-static struct ps_plan *plan;
+static struct ps_plan *plan, *waves; /* `waves`: of a schedule that is written by rules */
 
 static void make_plan(const uint8_t *data, size_t size) {
     (void)data, (void)size;
@@ -187,6 +192,14 @@ static void write_all(const uint8_t *data, size_t size) {
     judge_text(ps_profile_json(profile));
     judge_text(ps_cluster_table(cluster));
     judge_text(ps_cluster_json(cluster));
+}
+
+static void lower_waves(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_error error = {0};
+    struct ps_programs *programs = NULL;
+    judge(ps_programs_lower(waves, profile, 2, &programs, &error), &error);
+    ps_programs_destroy(programs);
 }
 
 /* Of so many stages that what is taken for each is a block of its own. */
@@ -479,7 +492,7 @@ static void export_run(const uint8_t *data, size_t size) {
 
 /* With weights of their own: classes of two numbers, the tokens that follow, and a translation. */
 static struct ps_network *classes, *language, *translation;
-static char samples_file[4096], words_file[4096], pairs[8400];
+static char samples_file[4096], words_file[4096], text_words[4096], pairs[8400];
 
 /* Gives the network's first parameter values, as from a file; the others begin at random. */
 static void give_values(struct ps_network *network) {
@@ -537,6 +550,14 @@ static void make_networks(void) {
     assert_ok(vocabulary_write(file_join(words_file, test_directory, "pairs.json"), both, &test_error));
     samples_close(&samples);
     strcat(strcat(pairs, ",vocab="), words_file);
+    struct vocabulary *words = vocabulary_create(&test_error);
+    assert_non_null(words);
+    assert_ok(vocabulary_count(words, "a", 1, &test_error));
+    assert_ok(vocabulary_finish(words, 7, &test_error));
+    vocabulary_set_data(words, "text,tokens=words");
+    assert_ok(vocabulary_write(file_join(text_words, test_directory, "words_of_text.json"),
+                               (const struct vocabulary *const[2]){words}, &test_error));
+    vocabulary_destroy(words);
 }
 
 static void check_network(const uint8_t *data, size_t size) {
@@ -615,7 +636,7 @@ static void write_language(const uint8_t *data, size_t size) {
                                                     .tokens = 2,
                                                     .temperature = 1,
                                                     .prompt = words ? "a" : "1 2",
-                                                    .vocabulary = words ? words_file : NULL,
+                                                    .vocabulary = words ? text_words : NULL,
                                                     .path = file_join(path, test_directory, "written")};
         const enum ps_status status = ps_generate(&options, &text, &error);
         judge(status, &error);
@@ -763,6 +784,7 @@ static void test_works(void **state) {
     const struct trial works[] = {{"a plan", make_plan, NULL, 0, UNSAID},
                                   {"texts", write_all, NULL, 0, UNSAID},
                                   {"programs", make_programs, NULL, 0, 0},
+                                  {"waves", lower_waves, NULL, 0, WHOLE},
                                   {"a checkpoint", find_checkpoint, NULL, 0, 0},
                                   {"a batch", load_batch, NULL, 0, 0},
                                   {"an export", export_run, NULL, 0, WHOLE},
@@ -784,9 +806,12 @@ static void test_works(void **state) {
     profile = even_profile();
     cluster = make_cluster(2, 0, 1e9);
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    options.schedule = "hanayo";
+    assert_ok(ps_plan_find(profile, cluster, &options, &waves, &test_error));
     for (size_t w = 0; w < sizeof works / sizeof *works; w++) try_work(&works[w], 1000 + w);
     free(tokenizer);
     ps_plan_destroy(plan);
+    ps_plan_destroy(waves);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
     ps_network_destroy(classes);

@@ -1,4 +1,6 @@
 /* ps_plan_find: what it chooses where the options leave it open, that it is the best of its methods, and how it refuses. */
+#include <math.h>
+
 #include "base/text.h"
 #include "plan/partitioner.h"
 #include "program/lower.h"
@@ -362,6 +364,38 @@ static void test_what_is_tried(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* A share of the work, and of each update, which all do, and the ring: every piece of gradients and statistics goes to all but
+ * one worker twice. */
+static void test_data_parallel(void **state) {
+    (void)state;
+    enum { WORKERS = 4, MICRO_BATCHES = 8 };
+    struct ps_profile *profile = even_profile();
+    for (int l = 0; l < 8; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time.update_s = 1e-4 * (l + 1);
+        layer->size.parameter_bytes = 4 * KIB * (l + 1);
+        layer->size.statistics_bytes = 2 * KIB * l;
+    }
+    struct ps_cluster *cluster = make_cluster(WORKERS, 0, 1e8);
+    for (int flush = 0; flush < 2; flush++) {
+        struct ps_plan_options options = {.struct_size = sizeof options,
+                                          .method = "data-parallel",
+                                          .schedule = flush ? "1f1b" : "1f1b-async",
+                                          .weights = flush ? "sync" : "stash",
+                                          .micro_batches = MICRO_BATCHES,
+                                          .replicate = true};
+        struct ps_plan *plan;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        const double updates = flush ? 1.0 / MICRO_BATCHES : 1.0 / (MICRO_BATCHES * WORKERS);
+        const double update_s = 36e-4, piece_bytes = KIB * (4 * 36 + 2 * 28) / (double)WORKERS;
+        const double wanted_s = 24e-3 / WORKERS + updates * (update_s + 2 * (WORKERS - 1) * piece_bytes / 1e8);
+        assert_true(fabs(plan->predicted.objective_s / wanted_s - 1) < 1e-9);
+        ps_plan_destroy(plan);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -374,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_options_reach_the_plan),
         cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_data_parallel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,7 @@ static bool is_directory(const char *path) {
 
 static enum ps_status list(const char *path, struct dirent ***entries, int *count, struct ps_error *error) {
     *count = scandir(path, entries, visible, by_name);
+    if (*count < 0 && errno == ENOMEM) return error_memory(error, path, sizeof ***entries);
     return *count >= 0 ? PS_OK : error_set(error, PS_BAD_INPUT, "%s: cannot be listed as a directory", path);
 }
 

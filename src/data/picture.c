@@ -19,7 +19,9 @@
 #define FILE_LIMIT ((size_t)1 << 30)
 enum { SIDE_MAX = 1 << 16, PIXELS_MAX = 1 << 27 };
 
+/* That memory was lacking libpng and libjpeg say by their words alone. */
 static enum ps_status damaged(const char *path, const char *what, const char *why, struct ps_error *error) {
+    if (strstr(why, "memory") != NULL) return error_set(error, PS_OUT_OF_MEMORY, "out of memory: %s", path);
     return error_set(error, PS_BAD_INPUT, "%s: damaged %s: %s", path, what, why);
 }
 

@@ -133,6 +133,7 @@ static enum ps_status compile(const char *text, uint32_t options, const char *ex
     int code;
     size_t place;
     made->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, options, &code, &place, NULL);
+    if (!made->code && code == PCRE2_ERROR_HEAP_FAILED) return error_memory(error, "a regular expression", strlen(text));
     if (!made->code) {
         PCRE2_UCHAR message[128];
         pcre2_get_error_message(code, message, sizeof message);
