@@ -255,6 +255,8 @@ static struct ps_comparison *seeds(void) {
                 continue;
             }
             train(row, PS_METRIC_ACCURACY, 10 * (w + 1) + s, 1 + (s > 0 || w == 0), ways[s], 4 + s);
+            row->run->info.top5 = 0.75 + 0.0625 * s;
+            row->run->info.valid_top5 = 0.625 + 0.125 * s;
             row->row.target = 0.7;
             row->row.target_epoch = ways[s][1] > 0.7 ? 2 : 0;
             row->row.target_s = ways[s][1] > 0.7 ? 8 + s : NAN;
@@ -308,6 +310,21 @@ static void add_file(struct text *out, const char *path) {
     free(text);
 }
 
+/* What the document has of the seeds together, a line for each combination. */
+static void add_combinations(struct text *out, const struct ps_comparison *comparison) {
+    char *document = ps_comparison_json(comparison);
+    json_t *root = json_loads(document, 0, NULL), *combination;
+    size_t i;
+    assert_non_null(root);
+    json_array_foreach(json_object_get(root, "combinations"), i, combination) {
+        char *line = json_dumps(combination, JSON_REAL_PRECISION(6));
+        text_add(out, "%s\n", line);
+        free(line);
+    }
+    json_decref(root);
+    free(document);
+}
+
 /* Table and grid; and if `all` the picture and the CSV file. */
 static void write_down(const char *name, struct ps_comparison *comparison, bool all, struct text *out) {
     char path[4096], *const made[] = {ps_comparison_table(comparison), ps_comparison_grid(comparison)};
@@ -324,6 +341,7 @@ static void write_down(const char *name, struct ps_comparison *comparison, bool 
         free(made[m]);
     }
     if (all) {
+        add_combinations(out, comparison);
         assert_ok(ps_comparison_write_csv(comparison, file_join(path, test_directory, "rows.csv"), &test_error));
         add_file(out, path);
         assert_ok(ps_comparison_write_svg(comparison, file_join(path, test_directory, "rows.svg"), &test_error));

@@ -56,6 +56,8 @@ static void check_log(const char *path, int steps, double *valid_loss) {
         if (json_object_get(entry, "valid_loss")) {
             evaluations++;
             *valid_loss = number(entry, "valid_loss");
+            /* A segment's end; there is more than training. */
+            assert_true(number(entry, "training_s") > 0 && number(entry, "training_s") <= last_elapsed);
         }
         json_decref(entry);
     }
