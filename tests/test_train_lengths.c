@@ -258,6 +258,31 @@ static void test_profile(void **state) {
     ps_profile_destroy(plain);
     assert_ok(training_run(&options, &run, &test_error)); /* as they are */
     ps_run_destroy(run);
+
+    /* Without a profile each length is measured. */
+    training_init(&options);
+    options.model = SMALL;
+    options.data = spec;
+    options.cluster.workers = 2;
+    options.plan.micro_batch = 4;
+    options.plan.micro_batches = 3;
+    options.o.batch = 12;
+    options.o.steps = 2;
+    options.o.lengths = "3,5,7";
+    options.o.out = file_join(out, test_directory, "measured");
+    options.o.device = test_device("reference");
+    assert_ok(training_run(&options, &run, &test_error));
+    assert_true(ps_run_info(run).predicted_samples_per_s > 0);
+    ps_run_destroy(run);
+    assert_ok(ps_profile_read(file_join(profile, out, "profile.json"), &plain, &test_error));
+    json = ps_profile_json(plain);
+    assert_non_null(strstr(json, "\"lengths\": \"3,5,7\""));
+    free(json);
+    ps_profile_destroy(plain);
+
+    options.o.out = NULL;
+    options.model = NULL;
+    options.profile_path = mean;
     options.o.lengths = "5";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE,
                   "`lengths`: 5, where the profile's times are means over 4,7");
