@@ -109,20 +109,22 @@ static void test_moments(void **state) {
             }
 }
 
+/* A last stage with replicas. */
+static const struct instance replicated[] = {
+    {.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
+    {.stage = 1, .worker = 1, .forward = true, .backward = true, .replica = 0, .replicas = 2},
+    {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
+
 /* A sum is done when the last share had come, and it has taken its time; one alone is done at once. */
 static void test_moments_of_sums(void **state) {
     (void)state;
     enum { SUMS = 3 };
-    static const struct instance parts[] = {
-        {.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
-        {.stage = 1, .worker = 1, .forward = true, .backward = true, .replica = 0, .replicas = 2},
-        {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
     for (int t = 0; transport_table[t]; t++) {
         const struct transport_class *class = transport_table[t];
         struct ps_programs *programs;
         struct transport *transport;
         assert_ok(programs_create(3, 2, &programs, &test_error));
-        assert_ok(programs_set_instances(programs, parts, 3, &test_error));
+        assert_ok(programs_set_instances(programs, replicated, 3, &test_error));
         const struct transport_options options = {.programs = programs, .slots = slots};
         assert_ok(class->create(class, &options, &transport, &test_error));
         assert_true(class->settled(transport, 0, BLOCK_WEIGHT_GRADIENTS, 0));
@@ -245,10 +247,6 @@ static void *wait_for_sum(void *argument) {
 /* Of the last stage, which has replicas, one waits for the other's gradients. */
 static void test_stop_ends_sums(void **state) {
     (void)state;
-    static const struct instance parts[] = {
-        {.stage = 0, .worker = 0, .forward = true, .backward = true, .replicas = 1},
-        {.stage = 1, .worker = 1, .forward = true, .backward = true, .replica = 0, .replicas = 2},
-        {.stage = 1, .worker = 2, .forward = true, .backward = true, .replica = 1, .replicas = 2}};
     for (int t = 0; transport_table[t]; t++) {
         const struct transport_class *class = transport_table[t];
         if (!class->own_threads) continue;
@@ -258,7 +256,7 @@ static void test_stop_ends_sums(void **state) {
         struct transport_share shares[2];
         pthread_t thread;
         assert_ok(programs_create(3, 2, &programs, &test_error));
-        assert_ok(programs_set_instances(programs, parts, 3, &test_error));
+        assert_ok(programs_set_instances(programs, replicated, 3, &test_error));
         const struct transport_options options = {.programs = programs, .slots = slots};
         assert_ok(class->create(class, &options, &transport, &test_error));
         for (int s = 0; s < 2; s++)

@@ -97,26 +97,33 @@ static void test_trace_of_replicas(void **state) {
 
 /* A transfer lasts from when its sender had computed the block, however early its receiver waited for it. (Of 0.3 s of waiting
  * a busy machine may hide 0.2.) */
+/* Of a run by GPipe into the directory `out`. */
+static struct timeline trace_of(struct training options, const char *out) {
+    char path[4096];
+    struct ps_run *run;
+    struct timeline timeline;
+    options.o.out = out;
+    options.o.trace = true;
+    options.plan.method = "uniform";
+    options.plan.schedule = "gpipe";
+    options.plan.weights = "sync";
+    assert_ok(training_run(&options, &run, &test_error));
+    ps_run_destroy(run);
+    assert_ok(report_trace_read(file_join(path, out, "trace.json"), &timeline, &test_error));
+    return timeline;
+}
+
 static void test_trace_of_transfers(void **state) {
     (void)state;
     static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
                               "a,0.3,0.001,1000,4000,4000\nb,0.001,0.001,10,0,4000\n";
     struct training options = clock_options(2);
-    char out[4096], path[4096], profile[4096];
+    char out[4096], profile[4096];
     test_file_write(file_join(profile, test_directory, "slow.csv"), csv, sizeof csv - 1);
     options.profile_path = profile;
-    options.o.out = file_join(out, test_directory, "transfers");
     options.plan.micro_batches = 1;
-    options.plan.method = "uniform";
-    options.plan.schedule = "gpipe";
-    options.plan.weights = "sync";
     options.o.steps = 1;
-    options.o.trace = true;
-    struct ps_run *run;
-    struct timeline timeline;
-    assert_ok(training_run(&options, &run, &test_error));
-    ps_run_destroy(run);
-    assert_ok(report_trace_read(file_join(path, out, "trace.json"), &timeline, &test_error));
+    struct timeline timeline = trace_of(options, file_join(out, test_directory, "transfers"));
     assert_int_equal(timeline.transfer_count, 2);
     for (int t = 0; t < 2; t++) assert_true(timeline.transfers[t].start_s >= 0.1);
     timeline_free(&timeline);
@@ -132,8 +139,8 @@ static const struct timeline_event *find_event(const struct timeline *timeline, 
     return NULL;
 }
 
-/* Over an emulated link each transfer takes what the link says, after the computation that made the block and the transfer before it,
- * and before the computation that reads it. */
+/* Over an emulated link each transfer takes what the link says, after the computation that made the block and the transfer
+ * before it, and before the computation that reads it. */
 static void test_trace_of_links(void **state) {
     (void)state;
     static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
@@ -143,24 +150,15 @@ static void test_trace_of_links(void **state) {
         "[{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 409600, \"latency_s\": 0.01}]}";
     enum { MICRO_BATCHES = 4, STEPS = 2, ALL = MICRO_BATCHES * STEPS };
     struct training options = clock_options(2);
-    char out[4096], path[4096], profile[4096], cluster[4096];
+    char out[4096], profile[4096], cluster[4096];
     test_file_write(file_join(profile, test_directory, "links.csv"), csv, sizeof csv - 1);
     test_file_write(file_join(cluster, test_directory, "links.json"), links, sizeof links - 1);
     options.profile_path = profile;
     options.cluster_path = cluster;
     options.o.emulate = true;
-    options.o.out = file_join(out, test_directory, "links");
     options.plan.micro_batches = MICRO_BATCHES;
-    options.plan.method = "uniform";
-    options.plan.schedule = "gpipe";
-    options.plan.weights = "sync";
     options.o.steps = STEPS;
-    options.o.trace = true;
-    struct ps_run *run;
-    struct timeline timeline;
-    assert_ok(training_run(&options, &run, &test_error));
-    ps_run_destroy(run);
-    assert_ok(report_trace_read(file_join(path, out, "trace.json"), &timeline, &test_error));
+    struct timeline timeline = trace_of(options, file_join(out, test_directory, "links"));
     assert_true(timeline.workers == 2 && timeline.batches == STEPS && timeline.micro_batches == MICRO_BATCHES);
     assert_int_equal(timeline.event_count, 2 * 2 * ALL + 2 * STEPS);
     assert_int_equal(timeline.transfer_count, 2 * ALL);
@@ -180,13 +178,12 @@ static void test_trace_of_links(void **state) {
         assert_within(one->end_s - one->start_s, 0.02, 1e-5);
         assert_true(one->start_s >= last[back] - 1e-5);
         last[back] = one->end_s;
-        /* The receiver computes when it has the block, and is seen to be done no earlier; the first mini-batch's blocks are made one
-         * after the other. */
+        /* The receiver computes when it has the block, and is seen to be done no earlier; the first mini-batch's blocks are
+         * made one after the other. */
         const struct timeline_event *reads = find_event(&timeline, back ? OP_B : OP_F, one->to, one->micro_batch);
         assert_int_equal(reads->worker, one->to);
         assert_true(reads->end_s >= one->end_s + takes_s[back] - 1e-5);
-        if (!back && one->micro_batch < MICRO_BATCHES)
-            assert_true(one->start_s >= 0.004 * (one->micro_batch + 1) - 1e-5);
+        if (!back && one->micro_batch < MICRO_BATCHES) assert_true(one->start_s >= 0.004 * (one->micro_batch + 1) - 1e-5);
     }
     timeline_free(&timeline);
 }

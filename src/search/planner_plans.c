@@ -253,8 +253,7 @@ static bool faster(const struct ps_plan *plan, const struct ps_plan *other) {
     return !other || !other->predicted.simulated || throughput(plan) > throughput(other) * (1 + 1e-9);
 }
 
-/* That there is no other plan is no failure. */
-static enum ps_status without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error) {
+enum ps_status search_without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error) {
     if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
     if (status != PS_OK && error) *error = *refusal;
     return status;
@@ -347,7 +346,7 @@ static enum ps_status solve(const struct search *search, const struct planner *p
         } else {
             ps_plan_destroy(made);
         }
-        if (without_refusals(other, &said, error) == PS_OK) continue;
+        if (search_without_refusals(other, &said, error) == PS_OK) continue;
         ps_plan_destroy(*plan);
         *plan = NULL;
         return other;
@@ -438,7 +437,7 @@ static enum ps_status try_variants(const struct search *search, const struct pla
             status = make_plan(search, planner, problem, choice, &answers[v], &made, &refusal);
             if (status == PS_OK) take_faster(planner, bound_s, made, plan);
         }
-        status = without_refusals(status, &refusal, error);
+        status = search_without_refusals(status, &refusal, error);
     }
     for (int v = 0; v < VARIANTS; v++) planner_answer_free(&answers[v]);
     return status;
@@ -463,7 +462,7 @@ static enum ps_status try_chain(const struct search *search, const struct planne
         else
             ps_plan_destroy(made);
     }
-    return without_refusals(status, &refusal, error);
+    return search_without_refusals(status, &refusal, error);
 }
 
 static enum ps_status improve(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
@@ -616,11 +615,7 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     if (search_is_auto(options.schedule)) options.schedule = NULL;
     one.options = &options;
     enum ps_status status = search_planner(&one, planner, &made, &refusal);
-    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
-    if (status != PS_OK) {
-        if (error) *error = refusal;
-        return status;
-    }
+    if (status != PS_OK) return search_without_refusals(status, &refusal, error);
     *tried = look_at(made);
     if (made->predicted.simulated && throughput(made) > throughput(*plan) * (1 + 1e-9)) {
         log_debug("%s: %.6g samples/s", planner->name, throughput(made));

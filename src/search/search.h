@@ -192,6 +192,9 @@ double search_least_period_s(const struct planner_problem *problem);
 void search_set_bound(struct plan_prediction *predicted, double bound_s);
 /* Turns a bound that includes a prediction in every update into one without. */
 void search_relax_bound_of_predictions(const struct planner_problem *problem, struct ps_plan *plan);
+/* That there is no other plan, or that a method cannot make it, is no failure of a search: PS_OK. Other statuses stay, and
+ * *error becomes what was said. */
+enum ps_status search_without_refusals(enum ps_status status, const struct ps_error *refusal, struct ps_error *error);
 /* Replaces a lower bound by `least_s` if the plan's simulated period is below it. */
 void search_relax_beaten_bound(double least_s, struct ps_plan *plan);
 

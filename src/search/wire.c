@@ -104,11 +104,7 @@ static enum ps_status try_method(const struct wire_search *search, const char *m
     struct ps_plan *made;
     struct ps_error refusal = {0};
     const enum ps_status status = plan_by(search, method, wires, &made, &refusal);
-    if (status == PS_NO_PLAN || status == PS_USAGE) return PS_OK;
-    if (status != PS_OK) {
-        if (error) *error = refusal;
-        return status;
-    }
+    if (status != PS_OK) return search_without_refusals(status, &refusal, error);
     struct ps_plan *slower = made;
     if (made->predicted.simulated &&
         (!*plan || made->predicted.throughput_samples_per_s > (*plan)->predicted.throughput_samples_per_s)) {
