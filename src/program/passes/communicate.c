@@ -71,22 +71,18 @@ static void find_row(const struct ps_programs *programs, int instance, bool grad
     }
 }
 
-/* The instance's first forward of the same mini-batch (with a flush) or segment; `own` if it has none. */
-static int first_forward(const struct communicate_pass *pass, const struct ps_programs *programs,
-                         const struct sequence *forwards, int group, int own) {
-    for (int j = 0; j < forwards->count; j++)
-        if (group_of(pass, programs, forwards->micro_batch[j]) == group) return forwards->index[j];
-    return own;
-}
-
-/* One computation ahead; the first gradients before the instance's first forward of the mini-batch or segment. */
+/* One computation ahead; the first gradients before the instance's first forward of the mini-batch or segment, if it has one.
+ * Mini-batches follow each other in both sequences. */
 static void post_ahead(const struct communicate_pass *pass, const struct ps_programs *programs, const struct sequence *sequence,
                        const struct sequence *forwards, int *at) {
-    for (int j = 0; j < sequence->count; j++) {
+    for (int j = 0, first = 0; j < sequence->count; j++) {
         int group = group_of(pass, programs, sequence->micro_batch[j]);
         bool starts = j == 0 || group_of(pass, programs, sequence->micro_batch[j - 1]) != group;
         at[j] = starts || programs->evaluation ? sequence->index[j] : sequence->index[j - 1];
-        if (sequence != forwards && starts) at[j] = first_forward(pass, programs, forwards, group, at[j]);
+        if (sequence == forwards || !starts) continue;
+        while (first < forwards->count && group_of(pass, programs, forwards->micro_batch[first]) < group) first++;
+        if (first < forwards->count && group_of(pass, programs, forwards->micro_batch[first]) == group)
+            at[j] = forwards->index[first];
     }
 }
 
