@@ -539,7 +539,7 @@ static void test_silence(void **state) {
     assert_true(sleeper >= 0);
     if (sleeper == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(be_stopped(ready[1]));
+        exit(be_stopped(ready[1]));
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     for (int r = 0; r < 2; r++) close(ready[r]);

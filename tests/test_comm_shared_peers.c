@@ -265,7 +265,7 @@ static void play(int (*run)(int), int argument) {
     for (own_rank = 0; own_rank < RANKS; own_rank++) {
         children[own_rank] = fork();
         assert_true(children[own_rank] >= 0);
-        if (children[own_rank] == 0) _exit(run(argument));
+        if (children[own_rank] == 0) exit(run(argument));
     }
     bool good = true;
     for (int r = 0; r < RANKS; r++) {
