@@ -1,17 +1,22 @@
 /*
  * The sockets between processes, against ends that the test plays by itself: how rank 0 and another rank prove themselves to
- * each other, word for word, whom rank 0 refuses and whom it disconnects first, which addresses a rank tries; and frames, which
- * arrive whole and in order however the bytes come, or not at all.
+ * each other, word for word, whom rank 0 refuses and whom it disconnects first, which addresses a rank tries and how long; and
+ * frames, which arrive whole and in order however the bytes come, or not at all. Some functions of the C library are in this
+ * program, so that the library's calls come here: its clock stands still until the test moves it, and calls fail when the test
+ * says so.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,6 +48,97 @@ static struct process_info info_of(int rank) {
     snprintf(info.cpu, sizeof info.cpu, "cpu%d", rank);
     info.core_set.word[0] = 1 + (uint64_t)rank;
     return info;
+}
+
+/* --------------------------------------------------------- the system, as the test will have it */
+
+/* The C library's function of this name. */
+#define NEXT(name)                                                                                                             \
+    static _Atomic(__typeof__(&(name))) next;                                                                                  \
+    if (!atomic_load(&next)) atomic_store(&next, (__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
+
+/* Nanoseconds; 0: the clock goes. */
+static atomic_int_fast64_t held_at;
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    NEXT(clock_gettime);
+    const int64_t held = clock == CLOCK_MONOTONIC ? atomic_load(&held_at) : 0;
+    if (held == 0) return atomic_load(&next)(clock, now);
+    *now = (struct timespec){.tv_sec = held / 1000000000, .tv_nsec = held % 1000000000};
+    return 0;
+}
+
+/* Who sleeps while the clock stands still does so for a moment. */
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left) {
+    NEXT(clock_nanosleep);
+    if (atomic_load(&held_at) == 0) return atomic_load(&next)(clock, flags, until, left);
+    return atomic_load(&next)(clock, 0, &(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+static atomic_int polls;
+
+int poll(struct pollfd *fds, nfds_t count, int wait_ms) {
+    NEXT(poll);
+    const bool held = atomic_load(&held_at) != 0;
+    const int ready = atomic_load(&next)(fds, count, held && wait_ms > 5 ? 5 : wait_ms);
+    atomic_fetch_add(&polls, 1);
+    return ready;
+}
+
+/* The next calls of one kind fail with this error, so many of them. */
+enum call { RANDOM, ACCEPT, RECEIVE, SEND, CALLS };
+static struct { atomic_int times, code; } failing[CALLS];
+
+static void let_fail(enum call call, int times, int code) {
+    atomic_store(&failing[call].code, code);
+    atomic_store(&failing[call].times, times);
+}
+
+static bool fails(enum call call) {
+    int times = atomic_load(&failing[call].times);
+    while (times > 0 && !atomic_compare_exchange_weak(&failing[call].times, &times, times - 1)) continue;
+    if (times > 0) errno = atomic_load(&failing[call].code);
+    return times > 0;
+}
+
+ssize_t getrandom(void *out, size_t size, unsigned flags) {
+    NEXT(getrandom);
+    return fails(RANDOM) ? -1 : atomic_load(&next)(out, size, flags);
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags) {
+    NEXT(accept4);
+    return fails(ACCEPT) ? -1 : atomic_load(&next)(fd, address, size, flags);
+}
+
+/* The test itself waits where it receives or sends. */
+ssize_t recv(int fd, void *data, size_t size, int flags) {
+    NEXT(recv);
+    return (flags & MSG_DONTWAIT) && fails(RECEIVE) ? -1 : atomic_load(&next)(fd, data, size, flags);
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags) {
+    NEXT(send);
+    return (flags & MSG_DONTWAIT) && fails(SEND) ? -1 : atomic_load(&next)(fd, data, size, flags);
+}
+
+/* From here on the clock stands still, and goes on where the test lets it. */
+static void hold_clock(void) {
+    atomic_store(&held_at, llround(clock_now() * 1e9));
+    alarm(300);
+}
+
+static void move_clock(double seconds) { atomic_fetch_add(&held_at, llround(seconds * 1e9)); }
+
+static void release_clock(void) {
+    alarm(0);
+    atomic_store(&held_at, 0);
+}
+
+/* Whoever polls has done so again, and seen what time it is. */
+static void wait_for_polls(void) {
+    const int before = atomic_load(&polls);
+    while (atomic_load(&polls) < before + 4) clock_sleep(0.002);
 }
 
 /* ------------------------------------------------------------------- both ends */
@@ -101,12 +197,14 @@ struct meeting {
     int listener, count, sockets[RANKS];
     struct process_info info[RANKS];
     enum ps_status status;
+    struct ps_error error;
     pthread_t thread;
 };
 
 static void *accept_all(void *argument) {
     struct meeting *meeting = argument;
-    meeting->status = socket_accept_all(&meeting->at, meeting->listener, meeting->count, meeting->sockets, meeting->info, NULL);
+    meeting->status =
+        socket_accept_all(&meeting->at, meeting->listener, meeting->count, meeting->sockets, meeting->info, &meeting->error);
     return NULL;
 }
 
@@ -307,10 +405,9 @@ static void test_joining_by_hand(void **state) {
     close(listener);
 }
 
-/* Addresses where nobody listens are told in the end; one that listens and says nothing takes 3 s. */
+/* Addresses where nobody listens are told in the end. */
 static void test_addresses(void **state) {
     (void)state;
-    struct meeting meeting;
     struct joiner joiner = {.rank = 1, .info = info_of(1)};
     char wanted[256];
     int listener;
@@ -331,28 +428,6 @@ static void test_addresses(void **state) {
     join_run(&joiner);
     assert_string_equal(joiner.error.message,
                         "rank 1 on host1 cannot connect to rank 0 at any of its 16 addresses, the last 0.0.0.0 port 0");
-    /* The second of three: the first is silent. */
-    begin_meeting(&meeting, 2);
-    joiner.at = meeting.at;
-    joiner.at.count = 3;
-    joiner.at.address[0] = htonl(INADDR_LOOPBACK + 1);
-    joiner.at.address[1] = htonl(INADDR_LOOPBACK);
-    joiner.at.address[2] = htonl(INADDR_LOOPBACK + 2);
-    const struct sockaddr_in silent = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)meeting.at.port), .sin_addr.s_addr = joiner.at.address[0]};
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listener, (const struct sockaddr *)&silent, sizeof silent), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    const double began = clock_now();
-    join_run(&joiner);
-    const double took = clock_now() - began;
-    assert_int_equal(joiner.status, PS_OK);
-    assert_true(took > 2.9 && took < 18);
-    end_meeting(&meeting);
-    assert_connection(joiner.fd);
-    close(listener);
-    close(joiner.fd);
-    close(meeting.sockets[1]);
 }
 
 /* Without a descriptor nothing is opened, and it is said why. */
@@ -379,76 +454,303 @@ static void test_no_descriptor(void **state) {
 
 /* ------------------------------------------------------------------- patience */
 
-/* What takes 20 s, beside the other tests: how long one tries to join whose connections are closed, and how long rank 0 waits
- * for one that says nothing, or part of a greeting. */
-static struct patient {
-    struct joiner joiner;
-    struct meeting meeting;
-    int closing, silent[2];
-    atomic_bool over;
-    double joined_s, waited_s[2];
-    pthread_t joins, closes, waits[2];
-} patient;
-
-static double since(double began) { return clock_now() - began; }
-
-static void *join_in_vain(void *argument) {
-    const double began = clock_now();
-    join_run(&patient.joiner);
-    patient.joined_s = since(began);
-    return argument;
+static void begin_joining(struct joiner *joiner) {
+    joiner->status = (enum ps_status) - 1;
+    assert_int_equal(pthread_create(&joiner->thread, NULL, join_run, joiner), 0);
 }
 
-static void *close_all(void *argument) {
-    while (!atomic_load(&patient.over)) {
-        struct pollfd one = {.fd = patient.closing, .events = POLLIN};
-        if (poll(&one, 1, 100) > 0) close(accept(patient.closing, NULL, NULL));
-    }
-    return argument;
+static void assert_joined(struct joiner *joiner, enum ps_status status) {
+    pthread_join(joiner->thread, NULL);
+    assert_int_equal(joiner->status, status);
 }
 
-static void *wait_in_silence(void *argument) {
-    const double began = clock_now();
-    char byte;
-    double *waited_s = argument;
-    const ssize_t got = recv(patient.silent[waited_s - patient.waited_s], &byte, 1, 0);
-    *waited_s = got == 0 || (got < 0 && errno == ECONNRESET) ? since(began) : -1;
-    return argument;
+/* Listens at another address, with the port of `at`. */
+static int listen_beside(const struct listening_address *at, uint32_t address, int backlog) {
+    const struct sockaddr_in own = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)at->port), .sin_addr.s_addr = htonl(address)};
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(listen(listener, backlog), 0);
+    return listener;
 }
 
-static int begin_patience(void **state) {
+/* Takes the connection of one who joins, and its greeting. */
+static int take_greeting(int listener) {
+    struct hello hello;
+    const int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    wait_at_most(fd, 60);
+    hear(fd, &hello, sizeof hello);
+    return fd;
+}
+
+/* It is kept until so many seconds have passed. */
+static void assert_kept_for(int fd, double seconds) {
+    move_clock(seconds - 0.01);
+    wait_for_polls();
+    assert_false(is_closed(fd, 0));
+    move_clock(0.01);
+    assert_closed(fd);
+}
+
+/* The first of three addresses listens, and says nothing: after 3 s the second is tried. So it is where the first one does not
+ * even take connections. */
+static void test_silent_address(void **state) {
     (void)state;
-    patient.joiner = (struct joiner){.rank = 1, .info = info_of(1)};
-    assert_ok(socket_listen(true, &patient.joiner.at, &patient.closing, &test_error));
-    begin_meeting(&patient.meeting, 2);
-    for (int s = 0; s < 2; s++) {
-        patient.silent[s] = dial(&patient.meeting.at);
-        if (s == 1) say(patient.silent[s], "part", 4, 4);
+    for (int full = 0; full < 2; full++) {
+        enum { CALLERS = 3 };
+        struct meeting meeting;
+        struct joiner joiner = {.rank = 1, .info = info_of(1)};
+        int callers[CALLERS];
+        begin_meeting(&meeting, 2);
+        joiner.at = meeting.at;
+        joiner.at.count = 3;
+        for (uint32_t a = 0; a < 3; a++) joiner.at.address[a] = htonl(INADDR_LOOPBACK + (a + 1) % 3);
+        joiner.at.address[1] = htonl(INADDR_LOOPBACK);
+        const int listener = listen_beside(&meeting.at, INADDR_LOOPBACK + 1, full ? 0 : 5);
+        for (int c = 0; c < CALLERS && full; c++) {
+            const struct sockaddr_in to = {
+                .sin_family = AF_INET, .sin_port = htons((uint16_t)meeting.at.port), .sin_addr.s_addr = joiner.at.address[0]};
+            callers[c] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            connect(callers[c], (const struct sockaddr *)&to, sizeof to);
+        }
+        hold_clock();
+        begin_joining(&joiner);
+        if (full) {
+            wait_for_polls();
+            move_clock(2.99);
+            wait_for_polls();
+            assert_int_equal((int)joiner.status, -1);
+            move_clock(0.01);
+        } else {
+            assert_kept_for(take_greeting(listener), 3);
+        }
+        assert_joined(&joiner, PS_OK);
+        end_meeting(&meeting);
+        release_clock();
+        assert_connection(joiner.fd);
+        for (int c = 0; c < CALLERS && full; c++) close(callers[c]);
+        close(listener);
+        close(joiner.fd);
+        close(meeting.sockets[1]);
     }
-    return pthread_create(&patient.closes, NULL, close_all, NULL) || pthread_create(&patient.joins, NULL, join_in_vain, NULL) ||
-           pthread_create(&patient.waits[0], NULL, wait_in_silence, &patient.waited_s[0]) ||
-           pthread_create(&patient.waits[1], NULL, wait_in_silence, &patient.waited_s[1]);
 }
 
+/* Where there is no other address, or none that takes connections, one waits 20 s for a word. */
+static void test_silent_rank_0(void **state) {
+    (void)state;
+    struct joiner joiner = {.rank = 1, .info = info_of(1)};
+    for (int count = 1; count < 3; count++) {
+        int listener;
+        assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
+        joiner.at.count = count;
+        joiner.at.address[1] = htonl(INADDR_LOOPBACK + 1);
+        hold_clock();
+        begin_joining(&joiner);
+        assert_kept_for(take_greeting(listener), count == 1 ? 20 : 3);
+        assert_kept_for(take_greeting(listener), 20);
+        assert_joined(&joiner, PS_FAILED);
+        release_clock();
+        close(listener);
+    }
+}
+
+/* One whose connections are closed tries for 20 s. */
+static void test_joining_in_vain(void **state) {
+    (void)state;
+    struct joiner joiner = {.rank = 1, .info = info_of(1)};
+    int listener;
+    assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
+    hold_clock();
+    begin_joining(&joiner);
+    for (int attempt = 0; attempt < 8; attempt++) {
+        if (attempt == 4) move_clock(19.99);
+        close(accept(listener, NULL, NULL));
+    }
+    const int last = take_greeting(listener);
+    move_clock(0.01);
+    close(last);
+    assert_joined(&joiner, PS_FAILED);
+    assert_non_null(strstr(joiner.error.message, "at any of its 1 addresses, the last 127.0.0.1 port "));
+    release_clock();
+    close(listener);
+}
+
+/* It tries once more, while the clock stands still, and then no more. */
+static void end_in_vain(struct joiner *joiner, int listener) {
+    const int last = take_greeting(listener);
+    move_clock(20);
+    close(last);
+    assert_joined(joiner, PS_FAILED);
+    release_clock();
+    close(listener);
+}
+
+/* Rank 0 has taken all who came before, and has seen what time it is: it disconnects one who is no rank of the run. */
+static void wait_for_rank_0(const struct listening_address *at) {
+    const struct hello hello = {.number = 1, .rank = -5};
+    for (int times = 0; times < 2; times++) {
+        const int fd = dial(at);
+        say(fd, &hello, sizeof hello, sizeof hello);
+        assert_closed(fd);
+    }
+}
+
+/* Who says nothing, or part of a greeting, is kept for 20 s; those of the run may still come, for 60 s in all. */
 static void test_patience(void **state) {
     (void)state;
-    pthread_join(patient.joins, NULL);
-    atomic_store(&patient.over, true);
-    pthread_join(patient.closes, NULL);
-    assert_int_equal(patient.joiner.status, PS_FAILED);
-    assert_true(patient.joined_s > 19.9 && patient.joined_s < 50);
-    for (int s = 0; s < 2; s++) {
-        pthread_join(patient.waits[s], NULL);
-        assert_true(patient.waited_s[s] > 19.8 && patient.waited_s[s] < 50);
-        close(patient.silent[s]);
-    }
-    /* Those of the run may still come. */
+    struct meeting meeting;
     const struct process_info info = info_of(1);
-    const int fd = introduce(&patient.meeting.at, 1, &info, 0, 1000);
-    end_meeting(&patient.meeting);
-    close(patient.meeting.sockets[1]);
-    close(patient.closing);
+    int silent[3];
+    hold_clock();
+    begin_meeting(&meeting, 2);
+    for (int s = 0; s < 3; s++) {
+        if (s == 2) move_clock(1);
+        silent[s] = dial(&meeting.at);
+        if (s == 1) say(silent[s], "part", 4, 4);
+        wait_for_rank_0(&meeting.at);
+    }
+    move_clock(18.99);
+    wait_for_rank_0(&meeting.at);
+    for (int s = 0; s < 3; s++) assert_false(is_closed(silent[s], 0));
+    move_clock(0.01);
+    for (int s = 0; s < 2; s++) assert_closed(silent[s]);
+    wait_for_rank_0(&meeting.at);
+    assert_false(is_closed(silent[2], 0));
+    move_clock(1);
+    assert_closed(silent[2]);
+    move_clock(38.99);
+    const int fd = introduce(&meeting.at, 1, &info, 0, 1000);
+    end_meeting(&meeting);
+    release_clock();
+    close(meeting.sockets[1]);
     close(fd);
+}
+
+static void test_no_rank_comes(void **state) {
+    (void)state;
+    struct meeting meeting;
+    const struct process_info info = info_of(2);
+    hold_clock();
+    begin_meeting(&meeting, 3);
+    const int fd = introduce(&meeting.at, 2, &info, 0, 1000), silent = dial(&meeting.at);
+    wait_for_rank_0(&meeting.at);
+    move_clock(59.99);
+    wait_for_rank_0(&meeting.at);
+    move_clock(0.01);
+    pthread_join(meeting.thread, NULL);
+    release_clock();
+    assert_int_equal(meeting.status, PS_WORKER_LOST);
+    assert_string_equal(meeting.error.message, "only 2 of 3 processes connected to rank 0 within 60 s");
+    assert_true(meeting.sockets[0] == -1 && meeting.sockets[1] == -1 && meeting.sockets[2] >= 0);
+    assert_closed(silent);
+    close(meeting.listener);
+    close(meeting.sockets[2]);
+    close(fd);
+}
+
+/* ------------------------------------------------------------------- failing calls */
+
+/* Without random numbers nobody can be told from another. */
+static void test_no_random_numbers(void **state) {
+    (void)state;
+    struct joiner joiner = {.rank = 1, .info = info_of(1)};
+    struct meeting meeting;
+    const struct hello hello = {.number = 1, .rank = 1};
+    const struct process_info info = info_of(1);
+    int listener = -7;
+    let_fail(RANDOM, 1, ENOSYS);
+    assert_status(socket_listen(true, &joiner.at, &listener, &test_error), PS_FAILED,
+                  "no random number for the run's connections: Function not implemented");
+    assert_int_equal(listener, -7);
+    /* A signal only delays. */
+    let_fail(RANDOM, 3, EINTR);
+    begin_meeting(&meeting, 2);
+    assert_true(meeting.at.secret[0] != 0 && meeting.at.secret[1] != 0);
+    let_fail(RANDOM, 1, ENOSYS);
+    const int unanswered = dial(&meeting.at);
+    say(unanswered, &hello, sizeof hello, sizeof hello);
+    assert_closed(unanswered);
+    const int fd = introduce(&meeting.at, 1, &info, 0, 1000);
+    end_meeting(&meeting);
+    close(meeting.sockets[1]);
+    close(fd);
+    /* Who has none says nothing, and tries again. */
+    assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
+    let_fail(RANDOM, 1, ENOSYS);
+    hold_clock();
+    begin_joining(&joiner);
+    assert_closed(accept(listener, NULL, NULL));
+    end_in_vain(&joiner, listener);
+}
+
+/* Where no descriptor is left the one who has waited longest makes room; connections that fail by themselves cost nobody. */
+static void test_failing_accept(void **state) {
+    (void)state;
+    static const int codes[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, ECONNABORTED, EINTR};
+    const struct process_info info = info_of(1);
+    for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+        struct meeting meeting;
+        int silent[3];
+        hold_clock();
+        begin_meeting(&meeting, 2);
+        /* Where nobody waits, nobody makes room. */
+        let_fail(ACCEPT, 1, codes[c]);
+        for (int s = 0; s < 3; s++) {
+            silent[s] = dial(&meeting.at);
+            wait_for_rank_0(&meeting.at);
+            move_clock(1);
+        }
+        let_fail(ACCEPT, 1, codes[c]);
+        const int fd = introduce(&meeting.at, 1, &info, 0, 1000);
+        if (codes[c] != ECONNABORTED && codes[c] != EINTR) assert_true(is_closed(silent[0], 60000));
+        end_meeting(&meeting);
+        release_clock();
+        for (int s = 0; s < 3; s++) assert_closed(silent[s]);
+        close(meeting.sockets[1]);
+        close(fd);
+    }
+}
+
+/* What a signal interrupts, or comes before its data, is done again. */
+static void test_interrupted(void **state) {
+    (void)state;
+    static const int codes[] = {EINTR, EAGAIN};
+    for (int c = 0; c < 2; c++) {
+        struct meeting meeting;
+        struct joiner joiner = {.rank = 1, .info = info_of(1)};
+        begin_meeting(&meeting, 2);
+        joiner.at = meeting.at;
+        let_fail(RECEIVE, 5, codes[c]);
+        begin_joining(&joiner);
+        assert_joined(&joiner, PS_OK);
+        end_meeting(&meeting);
+        assert_memory_equal(&meeting.info[1], &joiner.info, sizeof joiner.info);
+        assert_int_equal(atomic_load(&failing[RECEIVE].times), 0);
+        close(meeting.sockets[1]);
+        close(joiner.fd);
+    }
+    /* Any other error ends it. */
+    struct meeting meeting;
+    struct joiner joiner = {.rank = 1, .info = info_of(1)};
+    int listener;
+    begin_meeting(&meeting, 2);
+    const int broken = dial(&meeting.at);
+    let_fail(RECEIVE, 1, ECONNRESET);
+    say(broken, "a", 1, 1);
+    assert_closed(broken);
+    const int fd = introduce(&meeting.at, 1, &joiner.info, 0, 1000);
+    end_meeting(&meeting);
+    close(meeting.sockets[1]);
+    close(fd);
+    assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
+    let_fail(RECEIVE, 1, ECONNRESET);
+    hold_clock();
+    begin_joining(&joiner);
+    const int first = take_greeting(listener);
+    say(first, "an answer of 16.", 16, 16);
+    assert_closed(first);
+    end_in_vain(&joiner, listener);
 }
 
 /* --------------------------------------------------------------------- frames */
@@ -679,12 +981,19 @@ int main(void) {
         cmocka_unit_test(test_joining_by_hand),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_no_descriptor),
+        cmocka_unit_test(test_silent_address),
+        cmocka_unit_test(test_silent_rank_0),
+        cmocka_unit_test(test_joining_in_vain),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_no_rank_comes),
+        cmocka_unit_test(test_no_random_numbers),
+        cmocka_unit_test(test_failing_accept),
+        cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_frames),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_soon),
         cmocka_unit_test(test_over),
-        cmocka_unit_test(test_patience),
     };
-    return cmocka_run_group_tests(tests, begin_patience, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
