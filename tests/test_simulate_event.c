@@ -1,4 +1,6 @@
-/* The event heap against sorting: earliest first, and of the same moment first come, first served. */
+/* The event heap against sorting: earliest first, and of the same moment first come, first served; some are removed before they
+ * leave.
+ */
 #include <stdlib.h>
 
 #include "simulate/engine.h"
@@ -40,7 +42,41 @@ static void test_order(void **state) {
     }
 }
 
+/* Of those that are left each leaves in its turn, whichever others were removed from between them. */
+static void test_removed(void **state) {
+    (void)state;
+    enum { ROUNDS = 300, CAPACITY = 40 };
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        if (!test_takes((size_t)round, 4)) continue;
+        const struct random_key key = test_key(1000 + round);
+        const int count = 1 + (int)random_below(key, 0, CAPACITY);
+        struct event events[CAPACITY];
+        struct event_heap heap = {.events = events, .capacity = count};
+        struct event event, before = {.time = -1};
+        bool removed[CAPACITY] = {false};
+        int left = count;
+        for (int subject = 0; subject < count; subject++)
+            event_push(&heap, (int64_t)random_below(key, 1 + (uint64_t)subject, 30), subject);
+        event_remove(&heap, count); /* there is none */
+        assert_int_equal(heap.count, count);
+        for (int n = 0; n < count; n++) {
+            const int subject = (int)random_below(key, 100 + (uint64_t)n, (uint64_t)count);
+            if (random_below(key, 200 + (uint64_t)n, 2) > 0) continue;
+            event_remove(&heap, subject);
+            left -= !removed[subject];
+            removed[subject] = true;
+            assert_int_equal(heap.count, left);
+        }
+        for (; left > 0; left--, before = event) {
+            assert_true(event_pop(&heap, &event));
+            assert_true(event.time > before.time || (event.time == before.time && event.subject > before.subject));
+            assert_false(removed[event.subject]);
+        }
+        assert_false(event_pop(&heap, &event));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_removed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,46 @@ static void test_moving_a_layer(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* A second stage with this much of its 2 s in a layer of its own, which the first has time for. */
+static struct ps_simulation *simulate_small_layer(const struct ps_cluster *cluster, double small_s) {
+    const double seconds[] = {1, small_s, 2 - small_s, 0.75, 0.75};
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    struct ps_simulation *simulation;
+    assert_ok(profile_create(1, 5, &profile, &test_error));
+    for (int l = 0; l < 5; l++)
+        profile->tables[0].layers[l].time =
+            (struct layer_times){.forward_s = seconds[l] / 2, .backward_input_s = seconds[l] / 2};
+    assert_ok(plan_create(3, 3, &plan, &test_error));
+    strcpy(plan->schedule, "1f1b-async");
+    strcpy(plan->weights, "latest");
+    assert_ok(plan_stage_set(plan, 0, 0, 0, 0, &test_error));
+    assert_ok(plan_stage_set(plan, 1, 1, 2, 1, &test_error));
+    assert_ok(plan_stage_set(plan, 2, 3, 4, 2, &test_error));
+    assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+    ps_plan_destroy(plan);
+    ps_profile_destroy(profile);
+    return simulation;
+}
+
+/* What saves less than 0.05 % of the period is no advice. */
+static void test_little_saved(void **state) {
+    (void)state;
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3};
+    struct ps_cluster *cluster;
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    struct ps_simulation *simulation = simulate_small_layer(cluster, 2 * 0.0006);
+    assert_int_equal(simulation->advice.kind, ADVICE_MOVE_LAYER);
+    assert_true(simulation->advice.layer == 1 && simulation->advice.from == 1 && simulation->advice.to == 0);
+    assert_true(fabs(simulation->advice.saving - 0.0006) < 1e-6);
+    ps_simulation_destroy(simulation);
+    simulation = simulate_small_layer(cluster, 2 * 0.0004);
+    assert_int_equal(simulation->advice.kind, ADVICE_NONE);
+    assert_true(simulation->advice.limiting_worker == 1 && simulation->advice.saving == 0);
+    ps_simulation_destroy(simulation);
+    ps_cluster_destroy(cluster);
+}
+
 /* A link that carries a block a second between workers that need a hundredth: the first pair's is the slow one. */
 static void test_faster_link(void **state) {
     (void)state;
@@ -141,6 +181,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_adds_up),
         cmocka_unit_test(test_moving_a_layer),
+        cmocka_unit_test(test_little_saved),
         cmocka_unit_test(test_faster_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Plans that cut a graph along another topological order than its profile's: their cuts carry other values. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,10 +67,24 @@ static void test_cuts(void **state) {
     plan = make_plan(twice);
     assert_status(simulate_costs(plan, profile, &table, &reordered, &test_error), PS_USAGE, "order[2]: 'node2' is not a layer");
     ps_plan_destroy(plan);
+    plan = make_plan(straight);
+    assert_ok(plan_order_set(plan, other, 3, &test_error));
+    assert_status(simulate_costs(plan, profile, &table, &reordered, &test_error), PS_USAGE,
+                  "order: names 3 layers, the profile has 4");
+    ps_plan_destroy(plan);
     ps_profile_destroy(profile);
 }
 
-/* Stages of 4 and 6 ms instead of 3 and 7. */
+static char line[256];
+static enum ps_log_level line_level;
+
+static void take_line(void *context, enum ps_log_level level, const char *text) {
+    (void)context;
+    line_level = level;
+    snprintf(line, sizeof line, "%s", text);
+}
+
+/* Stages of 4 and 6 ms instead of 3 and 7. A model of another name is simulated, but not in silence. */
 static void test_simulated(void **state) {
     (void)state;
     static const char *const other[] = {"node1", "node3", "node2", "node5"};
@@ -82,6 +97,21 @@ static void test_simulated(void **state) {
     assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
     assert_true(fabs(ps_simulation_info(simulation).period_s - 6e-3) < 1e-9);
     ps_simulation_destroy(simulation);
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .level = PS_LOG_INFO, .line = take_line};
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "the plan is for square, the profile of %s", profile->model);
+    for (int other_name = 0; other_name < 2; other_name++) {
+        if (!other_name) snprintf(plan->model, sizeof plan->model, "%s", profile->model);
+        if (other_name) strcpy(plan->model, "square");
+        line[0] = '\0';
+        assert_ok(ps_log_to(&sink, &test_error));
+        assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_string_equal(line, other_name ? wanted : "");
+        assert_true(!other_name || line_level == PS_LOG_WARN);
+        assert_true(fabs(ps_simulation_info(simulation).period_s - 6e-3) < 1e-9);
+        ps_simulation_destroy(simulation);
+    }
     ps_plan_destroy(plan);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);

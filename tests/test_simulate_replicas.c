@@ -108,6 +108,24 @@ static void test_shared_links(void **state) {
     scene_free(&scene);
 }
 
+/* Of the pairs that share a cable the busiest is named: one that carries four blocks of 1 s, not one whose only block takes 3
+ * s. */
+static void test_busiest_pair(void **state) {
+    (void)state;
+    struct scene scene;
+    const int replicas[] = {2, 1};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .bandwidth_bytes_per_s = 64};
+    scene_make(&scene, "gpipe", replicas, 2, 8, options);
+    strcpy(scene.cluster->links[0].shared_link, "bus");
+    scene.costs[0].size.parameter_bytes = 64 * 3 / 2;
+    scene_run(&scene, 1);
+    const struct busiest_link *link = &scene.simulation->link;
+    assert_true(link->from == 0 && link->to == 2);
+    /* Eight activations, eight gradients, and the sum's two channels. */
+    assert_true(link->busy_s >= 16 * 1.0);
+    scene_free(&scene);
+}
+
 /* A sum waits for the slower replica, and the faster one for it: that is no communication. */
 static void test_unlike_replicas(void **state) {
     (void)state;
@@ -360,6 +378,7 @@ static void test_tied_over_a_bus(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
                                        cmocka_unit_test(test_shared_links),
+                                       cmocka_unit_test(test_busiest_pair),
                                        cmocka_unit_test(test_unlike_replicas),
                                        cmocka_unit_test(test_hybrid),
                                        cmocka_unit_test(test_chimera),

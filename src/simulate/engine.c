@@ -53,7 +53,6 @@ void event_remove(struct event_heap *heap, int subject) {
     while (index < heap->count && heap->events[index].subject != subject) index++;
     if (index == heap->count) return;
     struct event last = heap->events[--heap->count];
-    if (index == heap->count) return;
     if (index > 0 && earlier(&last, &heap->events[(index - 1) / 2]))
         rise(heap, index, last);
     else
