@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 #include "program_support.h"
 #include "simulate/simulate.h"
+#include "split_support.h"
 #include "support.h"
 
 enum { STAGES_MAX = 8, BLOCK_BYTES = 64 };
@@ -415,6 +416,42 @@ static void test_waits(void **state) {
     pipeline_free(&pipeline);
 }
 
+/* The backwards of the first stage run on the second worker: they wait for the stash, whose transfer takes 8 s. */
+static void test_waits_for_stashes(void **state) {
+    (void)state;
+    const struct split_case split = {.layers = 2, .workers = 2, .forward = {0, 1}, .backward = {1, 1}};
+    static const struct expected_wait stashes[] = {{OP_B, 0, 0, 4, 0, OP_F, 0, WAIT_TRANSFER},
+                                                   {OP_B, 0, 1, 14, 0, OP_F, 0, WAIT_TRANSFER}};
+    struct ps_plan *plan = split_plan(&split, "1f1b-async", "latest", 1);
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "naive", 2, 1, 1);
+    ps_programs_destroy(pipeline.programs);
+    assert_ok(lower_plan(plan, 2, &pipeline.programs, &test_error));
+    pipeline.cluster->links[0].latency_s = 0;
+    pipeline.cluster->links[0].bandwidth_bytes_per_s = 2 * BLOCK_BYTES;
+    for (int s = 0; s < 2; s++) pipeline.costs[s].size = (struct stage_sizes){.stash_bytes = s == 0 ? 16 * BLOCK_BYTES : 0};
+    pipeline_run(&pipeline);
+    assert_waits(&pipeline, stashes, 2);
+    pipeline_free(&pipeline);
+    ps_plan_destroy(plan);
+}
+
+/* A worker with two lanes waits for a transfer only where both do: here never. */
+static void test_lanes_wait_together(void **state) {
+    (void)state;
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "fbp-as", 2, 1, 4);
+    assert_true(pipeline_run(&pipeline) == 11);
+    assert_start(&pipeline, OP_F, 1, 0, 4);
+    assert_start(&pipeline, OP_B, 0, 0, 9);
+    for (int w = 0; w < 2; w++) {
+        const struct ps_simulation_worker *worker = &pipeline.simulation->worker[w];
+        assert_true(worker->busy_s == 3 && worker->idle_communication_s == 0);
+        assert_true(worker->idle_imbalance_s + worker->idle_dependency_s + worker->idle_fill_drain_s == 8);
+    }
+    pipeline_free(&pipeline);
+}
+
 /* Programs without an instruction, unverified: who waits for which block is named. */
 static void test_deadlocks_name_blocks(void **state) {
     (void)state;
@@ -497,6 +534,8 @@ int main(void) {
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),
         cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_waits_for_stashes),
+        cmocka_unit_test(test_lanes_wait_together),
         cmocka_unit_test(test_deadlocks_name_blocks),
         cmocka_unit_test(test_deadlock_and_small_cluster),
     };
