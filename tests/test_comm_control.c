@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -296,6 +297,13 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     static create *next;
     if (!next) next = (create *)dlsym(RTLD_NEXT, "pthread_create");
     return refuses ? EAGAIN : next(thread, attributes, function, argument);
+}
+
+static bool deaf;
+int listen(int fd, int backlog) {
+    if (!deaf) return (int)syscall(SYS_listen, fd, backlog);
+    errno = EADDRINUSE;
+    return -1;
 }
 
 static void *join_run(void *argument) {
@@ -618,6 +626,22 @@ static void test_no_thread(void **state) {
         assert_null(next_frame(&group, r));
     }
     close_group(&group);
+}
+
+/* Where rank 0 cannot listen the others are told so: the port is 0. */
+static void test_no_listener(void **state) {
+    (void)state;
+    struct group group;
+    prepare_group(&group, 1);
+    memset(&group.at, 7, sizeof group.at);
+    deaf = true;
+    const enum ps_status status = control_open(&meets, 0, RANKS, true, group.info, &group.control, &test_error);
+    const enum ps_status silent = control_open(&meets, 0, RANKS, true, group.info, &group.control, NULL);
+    deaf = false;
+    assert_status(status, PS_FAILED, "rank 0 cannot listen for the others: Address already in use");
+    assert_int_equal(silent, PS_FAILED);
+    assert_null(group.control);
+    assert_int_equal(group.at.port, 0);
 }
 
 /* Waits for all but one to leave, and not for ever. */
@@ -1083,7 +1107,7 @@ int main(void) {
         cmocka_unit_test(test_drain),          cmocka_unit_test(test_alone),         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_together),       cmocka_unit_test(test_failing),       cmocka_unit_test(test_rank_1),
         cmocka_unit_test(test_speaking),       cmocka_unit_test(test_other_version), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_moves),          cmocka_unit_test(test_no_thread),
+        cmocka_unit_test(test_moves),          cmocka_unit_test(test_no_thread),     cmocka_unit_test(test_no_listener),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * then late, and each must arrive whole and in its turn; and gradients that two replicas sum. The processes join as ranks of a
  * run do, over TCP; what a launcher would tell them they have from their parent. No message is ever sent.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -288,8 +291,24 @@ static void test_two_ranks(void **state) {
 }
 
 /* What keeps the ranks of one host from sharing memory: nothing, one of them has none to share, it runs on another host, or
- * under another kernel; it has a number by which it is not found, or by which another is. */
-enum unshared { SHARED, NO_MEMORY, NO_LEADER, NO_MACHINE, NO_PROCESS, NOT_IT, UNSHARED };
+ * under another kernel; it has a number by which it is not found, or by which another is; it gets no memory for its board, or
+ * no random number. */
+enum unshared { SHARED, NO_MEMORY, NO_LEADER, NO_MACHINE, NO_PROCESS, NOT_IT, NO_BOARD, NO_NUMBER, UNSHARED };
+static enum unshared refused;
+
+/* The library's calls come here, too. */
+int memfd_create(const char *name, unsigned flags) {
+    if (refused != NO_BOARD) return (int)syscall(SYS_memfd_create, name, flags);
+    errno = EMFILE;
+    return -1;
+}
+
+ssize_t getrandom(void *out, size_t size, unsigned flags) {
+    if (refused != NO_NUMBER) return (ssize_t)syscall(SYS_getrandom, out, size, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
 static char lines[2048];
 
 static void take_line(void *context, enum ps_log_level level, const char *text) {
@@ -330,7 +349,9 @@ static int run_unshared(int why) {
     /* Lines would go to rank 0. */
     log_forward(NULL, NULL);
     CHECK(ps_log_to(&sink, &error) == PS_OK);
+    if (own_rank == 1 && (why == NO_BOARD || why == NO_NUMBER)) refused = (enum unshared)why;
     CHECK(shared_peers_create(&options, &routes, &peers, &error) == PS_OK);
+    refused = SHARED;
     CHECK((peers != NULL) == (why == SHARED));
     for (int r = 0; r < routes.count; r++) CHECK(shared_peers_on(peers, r) == (why == SHARED));
     /* One speaks for all of its host. */
@@ -341,6 +362,7 @@ static int run_unshared(int why) {
         snprintf(wanted, sizeof wanted,
                  "%d:blocks between the ranks of %s go by messages: the memory of rank 1 cannot be shared: ", PS_LOG_WARN,
                  processes->info[1].host);
+    if (why == NO_BOARD && own_rank == 1) snprintf(wanted, sizeof wanted, "%d:a board: ", PS_LOG_WARN);
     if (wanted[0]) CHECK(strncmp(lines, wanted, strlen(wanted)) == 0);
     if (!wanted[0] || why == SHARED) CHECK(strcmp(lines, wanted) == 0);
     shared_peers_destroy(peers);

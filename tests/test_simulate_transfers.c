@@ -439,11 +439,14 @@ static void test_waits_for_stashes(void **state) {
 /* A worker with two lanes waits for a transfer only where both do: here never. */
 static void test_lanes_wait_together(void **state) {
     (void)state;
+    static const struct expected_wait lanes[] = {{OP_F, 1, 0, 0, 1, OP_F, 0, WAIT_TRANSFER},
+                                                 {OP_B, 0, 0, 0, 7, OP_B, 1, WAIT_TRANSFER}};
     struct pipeline pipeline;
     pipeline_make(&pipeline, "fbp-as", 2, 1, 4);
     assert_true(pipeline_run(&pipeline) == 11);
     assert_start(&pipeline, OP_F, 1, 0, 4);
     assert_start(&pipeline, OP_B, 0, 0, 9);
+    assert_waits(&pipeline, lanes, 2);
     for (int w = 0; w < 2; w++) {
         const struct ps_simulation_worker *worker = &pipeline.simulation->worker[w];
         assert_true(worker->busy_s == 3 && worker->idle_communication_s == 0);
