@@ -75,18 +75,8 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, st
     return atomic_load(&next)(clock, 0, &(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-static atomic_int polls;
-
-int poll(struct pollfd *fds, nfds_t count, int wait_ms) {
-    NEXT(poll);
-    const bool held = atomic_load(&held_at) != 0;
-    const int ready = atomic_load(&next)(fds, count, held && wait_ms > 5 ? 5 : wait_ms);
-    atomic_fetch_add(&polls, 1);
-    return ready;
-}
-
 /* The next calls of one kind fail with this error, so many of them. */
-enum call { RANDOM, ACCEPT, RECEIVE, SEND, CALLS };
+enum call { RANDOM, ACCEPT, RECEIVE, SEND, POLL, CALLS };
 static struct { atomic_int times, code; } failing[CALLS];
 
 static void let_fail(enum call call, int times, int code) {
@@ -99,6 +89,16 @@ static bool fails(enum call call) {
     while (times > 0 && !atomic_compare_exchange_weak(&failing[call].times, &times, times - 1)) continue;
     if (times > 0) errno = atomic_load(&failing[call].code);
     return times > 0;
+}
+
+static atomic_int polls;
+
+int poll(struct pollfd *fds, nfds_t count, int wait_ms) {
+    NEXT(poll);
+    const bool held = atomic_load(&held_at) != 0;
+    const int ready = fails(POLL) ? -1 : atomic_load(&next)(fds, count, held && wait_ms > 5 ? 5 : wait_ms);
+    atomic_fetch_add(&polls, 1);
+    return ready;
 }
 
 ssize_t getrandom(void *out, size_t size, unsigned flags) {
@@ -724,7 +724,9 @@ static void test_interrupted(void **state) {
     for (int c = 0; c < 2; c++) {
         assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
         let_fail(RECEIVE, 5, codes[c]);
+        if (codes[c] == EINTR) let_fail(POLL, 2, EINTR);
         answer(&joiner, listener, 0);
+        assert_int_equal(atomic_load(&failing[POLL].times), 0);
         assert_int_equal(atomic_load(&failing[RECEIVE].times), 0);
         close(listener);
         let_fail(RECEIVE, 5, codes[c]);
@@ -747,12 +749,15 @@ static void test_interrupted(void **state) {
     close(meeting.sockets[1]);
     close(fd);
     assert_ok(socket_listen(true, &joiner.at, &listener, &test_error));
-    let_fail(RECEIVE, 1, ECONNRESET);
     hold_clock();
+    let_fail(RECEIVE, 1, ECONNRESET);
     begin_joining(&joiner);
     const int first = take_greeting(listener);
     say(first, "an answer of 16.", 16, 16);
     assert_closed(first);
+    const int second = take_greeting(listener);
+    let_fail(POLL, 1, ENOMEM);
+    assert_closed(second);
     end_in_vain(&joiner, listener);
 }
 

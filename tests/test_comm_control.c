@@ -795,11 +795,13 @@ static void test_phases(void **state) {
     assert_string_equal(phases, "mM");
     assert_true(launch_has_met());
     assert_true(network != 0 && processes->count == 1);
+    const uint64_t first = network;
     assert_ok(processes_leave(processes, PS_OK, &test_error));
     assert_string_equal(phases, "mMlL");
     assert_true(ends == 1 && aborts == 0);
     begin_run(&group, 0, 1);
     assert_ok(processes_join(&class, &processes, &test_error));
+    assert_true(network == first); /* the same host, and the same network on it */
     error_set(&test_error, PS_IO, "no disk");
     assert_status(processes_leave(processes, PS_IO, &test_error), PS_IO, "no disk");
     assert_string_equal(phases, "mM");

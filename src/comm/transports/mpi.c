@@ -182,11 +182,7 @@ static void message_start(struct message *message, int peer, int tag, bool outgo
                  greatest_tag);
         atomic_store(&failed, true);
     }
-    if (tag > greatest_tag) {
-        pthread_mutex_unlock(&mutex);
-        return;
-    }
-    for (int p = 0; p < message->pieces; p++) {
+    for (int p = 0; p < message->pieces && tag <= greatest_tag; p++) {
         size_t at = (size_t)p * PIECE, left = size - at;
         int bytes = left < PIECE ? (int)left : PIECE;
         char *place = (char *)block + at;

@@ -40,7 +40,6 @@ enum ps_status launch_fail(const char *name, enum ps_status status, struct ps_er
     if (launch_find().count == 1) return status;
     /* A name that nobody knows may be what failed. */
     if (transport_find(name, &transport, NULL) != PS_OK && transport_find(NULL, &transport, NULL) != PS_OK) return status;
-    if (transport->processes == NULL) return status;
     if (processes_join(transport->processes, &processes, NULL) != PS_OK) return status;
     return processes_leave(processes, status, error);
 }
