@@ -244,6 +244,70 @@ static void test_vocabulary(void **state) {
     ps_network_destroy(network);
 }
 
+/* By the file of a tokenizer: texts are numbered and spelled as it says. */
+static void test_tokenizer(void **state) {
+    (void)state;
+    static const char file[] =
+        "{\"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, "
+        "\"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}, \"model\": {\"type\": \"WordPiece\", "
+        "\"unk_token\": \"?\", \"continuing_subword_prefix\": \"##\", \"max_input_chars_per_word\": 100, "
+        "\"vocab\": {\"?\": 0, \"to\": 1, \"and\": 2, \"fro\": 3, \"##m\": 4}}}";
+    char path[4096], none[4096], *text;
+    struct ps_network *network = make_network("tokens");
+    test_file_write(file_join(path, test_directory, "tokenizer.json"), file, sizeof file - 1);
+    memset(next, 0, sizeof next);
+    next[1 * TOKENS + 2] = next[2 * TOKENS + 3] = next[3 * TOKENS + 4] = next[4 * TOKENS] = 2;
+    for (int t = 0; t < TOKENS; t++) next[t * TOKENS + 6] = 9; /* which it does not have */
+    text = write_text((struct ps_generate_options){.prompt = "to", .tokens = 4, .tokenizer = path}, network);
+    assert_string_equal(text, "to and from?");
+    free(text);
+    struct ps_generate_options options = {.struct_size = sizeof options, .network = network, .prompt = "to"};
+    options.tokenizer = file_join(none, test_directory, "none.json");
+    assert_status(ps_generate(&options, &text, &test_error), PS_BAD_INPUT, none);
+    test_file_write(path, "{}", 2);
+    options.tokenizer = path;
+    assert_status(ps_generate(&options, &text, &test_error), PS_BAD_INPUT, path);
+    ps_network_destroy(network);
+}
+
+/* A network of another kind than writes texts, its weights those of a seed. */
+static struct ps_network *make_other(int inputs, const char *last) {
+    struct ps_network_builder *b = ps_network_builder_create("other");
+    struct ps_network *network;
+    const struct array array = {.name = "table.weight", .type = ARRAY_F32, .rank = 2, .shape = {TOKENS, TOKENS}, .data = next};
+    int input[2] = {0};
+    for (int i = 0; i < inputs; i++)
+        input[i] = ps_network_builder_input(b, i == 0 ? "x" : "y", "i32", (const int64_t[]){POSITIONS}, 1);
+    const int table = ps_network_builder_node(b, "table", "embedding,channels=7,vocabulary=7", &input[0], 1);
+    const int other =
+        inputs > 1 ? ps_network_builder_node(b, "more", "embedding,channels=7,vocabulary=7", &input[1], 1) : table;
+    ps_network_builder_node(b, "last", last, inputs > 1 ? (const int[]){table, other} : &table, inputs);
+    ps_network_builder_node(b, "loss", "cross_entropy", NULL, 0);
+    ps_network_builder_predicts(b, "tokens");
+    assert_ok(ps_network_builder_finish(b, &network, &test_error));
+    network->graph->values = values_create();
+    assert_ok(values_set(network->graph->values, &array, VALUES_BORROW, &test_error));
+    return network;
+}
+
+static void test_other_networks(void **state) {
+    (void)state;
+    static const struct {
+        int inputs;
+        const char *last, *part;
+    } cases[] = {
+        {2, "add", "other reads 2 inputs; text is written by networks that read tokens alone"},
+        {1, "slice,axis=1,first=0,count=3", "other does not say for each token that it reads what follows"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_network *network = make_other(cases[c].inputs, cases[c].last);
+        struct ps_generate_options options = {.struct_size = sizeof options, .network = network, .prompt = "1"};
+        char *text;
+        assert_status(ps_generate(&options, &text, &test_error), PS_USAGE, cases[c].part);
+        ps_network_destroy(network);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     static const struct {
@@ -288,9 +352,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_drawing), cmocka_unit_test(test_same_text_for_ever),
-        cmocka_unit_test(test_file),    cmocka_unit_test(test_texts),   cmocka_unit_test(test_vocabulary),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_greedy),  cmocka_unit_test(test_drawing),   cmocka_unit_test(test_same_text_for_ever),
+        cmocka_unit_test(test_file),    cmocka_unit_test(test_texts),     cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_tokenizer), cmocka_unit_test(test_other_networks),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -287,6 +287,56 @@ static void test_csv(void **state) {
     ps_network_destroy(network);
 }
 
+/* The same predictions in every form, to the letter; JSON has no numbers that are not finite. */
+static void test_forms(void **state) {
+    (void)state;
+    static const float numbers[] = {1, 2, 3, 0, 0, 1, INFINITY, 0, 0};
+    static const struct {
+        int number; /* of the case */
+        const char *format, *text;
+    } forms[] = {
+        {1, "csv", "index,output_0,output_1\n0,-1.5,-0.75\n1,0.5,-1\n2,inf,inf\n"},
+        {1, "table", "index  output_0  output_1\n    0  -1.5      -0.75\n    1  0.5       -1\n    2  inf       inf\n"},
+        {1, "json",
+         "[\n{\"index\": 0, \"output\": [-1.5, -0.75]},\n{\"index\": 1, \"output\": [0.5, -1]},\n"
+         "{\"index\": 2, \"output\": [null, null]}\n]\n"},
+        {1, "jsonl",
+         "{\"index\": 0, \"output\": [-1.5, -0.75]}\n{\"index\": 1, \"output\": [0.5, -1]}\n"
+         "{\"index\": 2, \"output\": [null, null]}\n"},
+        {2, "csv", "index,probability_0,probability_1\n0,0.182425524,0.320821301\n1,0.622459331,0.268941421\n2,1,1\n"},
+        {2, "json",
+         "[\n{\"index\": 0, \"probability\": [0.182425524, 0.320821301]},\n"
+         "{\"index\": 1, \"probability\": [0.622459331, 0.268941421]},\n{\"index\": 2, \"probability\": [1, 1]}\n]\n"},
+        {0, "json",
+         "[\n{\"index\": 0, \"label\": 1, \"probability\": 0.6791787},\n"
+         "{\"index\": 1, \"label\": 0, \"probability\": 0.8175745},\n{\"index\": 2, \"label\": 0, \"probability\": null}\n]\n"},
+        {0, "jsonl",
+         "{\"index\": 0, \"label\": 1, \"probability\": 0.6791787}\n{\"index\": 1, \"label\": 0, \"probability\": 0.8175745}\n"
+         "{\"index\": 2, \"label\": 0, \"probability\": null}\n"},
+    };
+    struct array x = {.name = "x", .type = ARRAY_F32, .rank = 2, .shape = {3, FEATURES}, .data = numbers};
+    struct ps_dataset *data;
+    assert_ok(npz_write(given, &x, 1, &test_error));
+    open_data("", &data);
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        struct ps_network *network = make_network(&cases[forms[f].number]);
+        const struct ps_predict_options options = {.struct_size = sizeof options,
+                                                   .network = network,
+                                                   .data = data,
+                                                   .device = test_device("cpu"),
+                                                   .path = table,
+                                                   .format = forms[f].format};
+        char *text;
+        size_t size;
+        assert_ok(ps_predict(&options, &test_error));
+        assert_ok(file_read(table, 1 << 20, &text, &size, &test_error));
+        assert_string_equal(text, forms[f].text);
+        free(text);
+        ps_network_destroy(network);
+    }
+    ps_dataset_destroy(data);
+}
+
 /* A run on two workers predicts with the weights that it is evaluated with. */
 static void test_run(void **state) {
     (void)state;
@@ -435,8 +485,13 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases), cmocka_unit_test(test_digits),  cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_run),   cmocka_unit_test(test_refused), cmocka_unit_test(test_evaluation_refused),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_run),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_evaluation_refused),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

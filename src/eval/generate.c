@@ -152,11 +152,12 @@ static int draw(struct writing *w, const float *logits, uint64_t number) {
     const double largest = (double)w->candidates[0].logit;
     for (int c = 0; c < most; c++) sum += exp(((double)w->candidates[c].logit - largest) / options->temperature);
     const double at = sum * (double)random_uniform(random_key(options->seed, RANDOM_SAMPLING, 0, 0), number);
-    for (int c = 0; c < most; c++) {
-        passed += exp(((double)w->candidates[c].logit - largest) / options->temperature);
-        if (passed > at) return w->candidates[c].token;
+    int drawn = 0;
+    for (; drawn < most - 1; drawn++) {
+        passed += exp(((double)w->candidates[drawn].logit - largest) / options->temperature);
+        if (passed > at) break;
     }
-    return w->candidates[most - 1].token;
+    return w->candidates[drawn].token;
 }
 
 static enum ps_status next_token(struct writing *w, uint64_t number, struct ps_error *error) {
