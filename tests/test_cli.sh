@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command line as users meet it: every bad input gives its status and one clear line; a profile becomes a plan, programs, a
 # simulation; a small network is trained, exported and evaluated. (What PENSTOCK is stands in support.sh.)
-. "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/leaks.sh"
 
 # refused STATUS PATTERN ARGUMENT...: exactly so, with nothing on standard output and "penstock: PATTERN" as the only such line.
 refused() {
@@ -110,6 +110,8 @@ refused 2 "--quiet and --log-level contradict" plan --profile f --quiet --log-le
 refused 2 "--log-level: 'inof' is not known; did you mean 'info'" plan --log-level inof
 refused 2 "--model is missing; give --model NAME\[,key=value...]" profile
 refused 2 "--micro-batch: more than 32 numbers" profile --model lenet5 --micro-batch "$(seq -s , 33)"
+refused 2 "--class-weights: more than 1024 numbers" check --class-weights "$(yes 1 | head -n 1025 | paste -s -d , -)"
+refused 2 "--model is missing" check --class-weights "$(yes 1 | head -n 1024 | paste -s -d , -)"
 refused 2 "--micro-batch: '' is not a whole number" profile --model lenet5 --micro-batch 8,,16
 refused 2 "--micro-batch: '0' is out of range" profile --model lenet5 --micro-batch 0
 refused 2 "lenet.*did you mean 'lenet5'" profile --model lenet
@@ -541,6 +543,8 @@ unset|unset||
 X
 
 begins "what is started again, and with what words"
+# The launcher's shell would be checked, too.
+checked=$PENSTOCK PENSTOCK=$plain
 # It is as if training were lost twice, after it has ended.
 cat >record <<'X'
 workers=$1 program=$2
@@ -594,6 +598,7 @@ done <<X
 128|1|128|
 129|3|6|penstock: training ended with status 129, and no restart is left
 X
+PENSTOCK=$checked
 
 begins "progress on a narrow terminal"
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
@@ -604,6 +609,32 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     grep '^\(training\|profiling\|planning\) .*[0-9]/[0-9]' shown | grep -E '^.{40}' && complain "progress takes the 40 columns, or more"
 fi
 
+begins "colours and widths"
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    # on VARIABLE=VALUE... COMMAND: on a terminal of 50 columns; what it shows is in the file shown, with ESC for escapes.
+    on() {
+        script -qec "stty cols 50; exec env $*" typescript >out 2>&1
+        sed "1d; /^Script done/d; s/$(printf '\033')/ESC/g" typescript | tr -d '\r' >shown
+    }
+    plan="'$PENSTOCK' plan --profile even.csv --workers 2 --method pipedream -o coloured.json --log-level"
+    on TERM=xterm NO_COLOR= "$plan" debug
+    grep -q '^ESC\[2mdebug:ESC\[0m pipedream, ' shown || complain "no colour: $(head -n 2 shown)"
+    for plain in TERM=dumb "TERM=xterm NO_COLOR=1" "-u TERM"; do
+        on "$plain" "$plan" debug
+        grep -q '^debug: pipedream, ' shown && ! grep -q ESC shown || complain "$plain: $(head -n 2 shown)"
+    done
+    one_layer="'$PENSTOCK' train --model lenet5,input=12 --data synthetic:images,samples=4,size=12 --batch 4 --steps 1 --workers 1 --device reference"
+    on TERM=xterm NO_COLOR= "$one_layer"
+    grep -q 'ESC\[36minfo:ESC\[0m ' shown && grep -q '^warn: nothing is kept' shown || complain "no colours: $(head -n 3 shown)"
+    on TERM=xterm NO_COLOR= "'$PENSTOCK' simulate --plan coloured.json --profile even.csv --batches 1"
+    grep -q '^worker 0  *ESC\[38;5;' shown || complain "a timeline without colours: $(tail -n 3 shown)"
+    for plain in TERM=dumb "TERM=xterm NO_COLOR=1" "-u TERM"; do
+        on "$plain" "'$PENSTOCK' simulate --plan coloured.json --profile even.csv --batches 1"
+        ! grep -q ESC shown || complain "$plain: a timeline with colours"
+        [ "$(grep '^worker 0 .*▒' shown | sed 's/▒\|█\|·/x/g' | awk '{ print length }')" = 50 ] || complain "$plain: the timeline has not 50 columns"
+    done
+fi
+
 begins "how long it still takes"
 if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     total=1500000
@@ -612,7 +643,7 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     # "training   0% (725/1500000)  0:01, 51:43 left  epoch 1, ...": no less than by the steps and seconds so far
     tr '\r' '\n' <typescript | sed -n "s/.*training *0% (\([0-9]*\)\/$total)  0:\([0-9]*\), \([0-9:]*\) left.*/\1 \2 \3/p" >shown
     awk -v total=$total '
-        { n = split($3, part, ":"); minutes = (n > 2 ? 60 * part[1] : 0) + part[n - 1]; unlike += part[n - 1] != part[n] }
+        { n = split($3, part, ":"); for (p = 2; p <= n; p++) if (part[p] !~ /^[0-5][0-9]$/) print "wrong: " $3; minutes = (n > 2 ? 60 * part[1] : 0) + part[n - 1]; unlike += part[n - 1] != part[n] }
         minutes + 1 < $2 * (total - $1) / $1 / 60 { print "wrong: " $0 }
         END { if (!unlike) print "no time, or minutes that are always the seconds" }' shown >wrong
     [ -s wrong ] && complain "time left: $(cat wrong)"
@@ -623,6 +654,11 @@ begins "where the results go"
 [ $? -eq 5 ] || complain "a full disk is not status 5"
 "$PENSTOCK" models >&- 2>err
 [ $? -eq 5 ] || complain "a closed standard output is not status 5"
+# What is opened stands in the place of none of the three.
+"$PENSTOCK" program --check - <&- >out 2>err
+[ $? -eq 3 ] && grep -q '^penstock: standard input: Bad file descriptor$' err || complain "a closed standard input: $(cat err)"
+"$PENSTOCK" plan --profile even.csv --workers 2 --method uniform -o closed.json --log-level debug >out 2>&- || complain "a closed standard error: status $?"
+head -n 1 closed.json | grep -qx '{' && tail -n 1 closed.json | grep -qx '}' || complain "a file in place of standard error"
 # As of `| head`, once it has enough: the reader goes before anything is written.
 {
     until [ -e reader-is-gone ]; do sleep 0.05; done

@@ -4,7 +4,7 @@
 #
 #   PENSTOCK_REGENERATE=1 ctest --test-dir build/release -R test_cli_texts     writes tests/golden/cli.txt anew
 golden=$(cd "$(dirname "$0")" && pwd)/golden/cli.txt
-. "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/leaks.sh"
 unset COLUMNS
 
 # shown ARGUMENT...: the command, what it prints and, if it is not 0, its status with what it says.
@@ -81,6 +81,11 @@ for kind in --grid --json; do
 done
 shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --micro-batch 1,4
 shown profile --model lenet5,input=12,classes=3 --device gpu:p100
+shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --split-for 3
+shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --split-for 3 --bandwidth 1kB/s
+printf '%s' '{"format": "penstock-cluster", "version": 1, "devices": [{"name": "a"}, {"name": "b", "speed": 0.5}]}' >two.json
+shown profile --model lenet5,input=12,classes=3 --device gpu:v100 --cluster two.json
+shown compare --profile even.csv --workers 2 --methods uniform --schedules dapple,1f1b --weights Vanilla,sync --grid
 "$PENSTOCK" report --plan plan.json --profile even.csv --against trace.json --bandwidth 16MiB/s --latency 31250us --json >out 2>err ||
     complain "no report"
 grep -E '"(traced|period_s|measured_period_s|measured_shown)"' out >>texts
@@ -110,6 +115,15 @@ for kind in "" --json; do
 done
 shown export --run run -o weights.safetensors
 shown export --run run -o weights.safetensors --json
+shown export --run run -o 'a "file" \ 
+	of lines' --json
+shown evaluate --run pairs --data pairs:words:left:right --translations - --json --device reference
+with="--model lenet5,input=12 --init weights.safetensors --data synthetic:images,samples=4,size=12 --device reference"
+# Words on purpose.
+# shellcheck disable=SC2086
+for option in class-weights=0,0,0,0,0,0,0,0,0,0 class-weights=0,1,1,1,1,1,1,1,1,0 class-weights=1,1 loss=mse; do
+    figures evaluate $with --$option
+done
 shown evaluate --run run --data synthetic:images,samples=4 --device referense
 shown predict --run run --data synthetic:images,samples=4 --tokens 3 --prompt x
 
@@ -241,6 +255,37 @@ train patience -1 1000001
 train restarts 0 1000001
 train threads 0 1025
 X
+
+begins "values that are none"
+for value in ' 2' '2 ' '	2' +2 -0 2.5 1e3 0x10 "$(printf '%031d' 2)" "$(printf '%032d' 2)" 9223372036854775808 18446744073709551615; do
+    for option in workers seed lr; do shown train "--$option=$value"; done
+done
+for value in ' 1' '1,' 1,,2 '0.5, 1' 1e31 inf; do shown check --model lenet5 --class-weights "$value"; done
+for value in 0.5 0.5,0.5,0.5 ' 0.5,0.5' '0.5, 0.5' 1,0.5 0.5,1 0.5,; do shown train --betas "$value"; done
+for value in 1023 1024 1023B 1KiB; do shown plan --memory "$value" --workers 0; done
+# list N VALUE: so often, with commas
+list() { yes "$2" | head -n "$1" | paste -s -d , -; }
+shown compare --methods "$(list 32 auto)" --seeds x
+shown compare --methods "$(list 33 auto)"
+shown compare --wires "$(list 16 none)" --seeds x
+shown compare --wires "$(list 17 none)"
+shown compare --memory "$(list 32 1GiB)" --seeds x
+shown compare --memory "$(list 33 1GiB)"
+shown compare --bandwidth "$(list 32 1GB/s)" --seeds x
+shown compare --bandwidth "$(list 33 1GB/s)"
+shown compare --wires "$(printf '%063d' 0)" --seeds x
+shown report -- -q
+shown report --
+
+begins "options of other programs, and what needs a network"
+for option in learning-rate bf16 dtype nproc-per-node max-steps num-epochs; do
+    shown train --$option 2
+    shown report --$option 2
+done
+for option in loss=mse class-weights=1 init=x freeze=a lora=rank=1 precision=bf16; do shown predict --run run --$option; done
+shown --documents
+shown help -h
+shown plan --profile "$(printf 'a\tb\001c\037d ~\177')" --workers 2
 
 begins "options that contradict each other"
 shown plan --no-such-option

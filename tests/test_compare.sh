@@ -1,7 +1,7 @@
 #!/bin/sh
 # Comparisons as users mean to make them: tables that can be read, ranks, units as they were given, CSV, several networks and seeds; and
 # with --out kept row by row, whatever kills them. (What PENSTOCK is stands in support.sh.)
-. "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/leaks.sh"
 echo "seed $seed"
 
 # done_by ARGUMENT...: compares; says PATTERN: what it wrote matches; refused STATUS TEXT ARGUMENT...

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Predictions in every format, of every checkpoint, and translations, as users ask for them. (What PENSTOCK is stands in support.sh.)
-. "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/leaks.sh"
 
 begins "classes"
 "$PENSTOCK" train --model lenet5,input=16 --workers 2 --method uniform --schedule 1f1b --batch 8 --micro-batch 4 --device reference -q \

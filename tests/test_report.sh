@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reports as users meet them: the page of a run and of several, its figures and no others, in a real browser where there is one;
 # names that would break a page; runs that are damaged.
-. "$(dirname "$0")/support.sh"
+. "$(dirname "$0")/leaks.sh"
 tests=$(cd "$(dirname "$0")" && pwd) python=${PYTHON:-python3}
 
 # refused STATUS PATTERN ARGUMENT...: with one line, nothing on standard output, and no page.
