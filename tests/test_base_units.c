@@ -112,6 +112,20 @@ static void rates_and_times(void **state) {
     assert_status(units_parse_rate("100", "--bandwidth", &value, &test_error), PS_USAGE, "100Mbit/s");
     assert_status(units_parse_rate("100Mb/s", "--bandwidth", &value, &test_error), PS_USAGE,
                   "'100Mb/s' is not a rate; accepted are 100Mbit/s");
+    /* In words, what is accepted. */
+    int64_t bytes;
+    assert_int_equal(units_parse_size("12q", "--memory", &bytes, &test_error), PS_USAGE);
+    assert_string_equal(test_error.message,
+                        "--memory: '12q' is not a size; accepted are 1024, 512MiB, 1.5GB, 1G (units: B, kB, MB, GB, TB, "
+                        "KiB, MiB, GiB, TiB; K, M, G, T are KiB to TiB)");
+    assert_int_equal(units_parse_rate("12q", "--bandwidth", &value, &test_error), PS_USAGE);
+    assert_string_equal(
+        test_error.message,
+        "--bandwidth: '12q' is not a rate; accepted are 100Mbit/s, 12GB/s, 100Gbps (units: bit/s, kbit/s, Mbit/s, Gbit/s, "
+        "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s; bps, kbps, Mbps, Gbps and K, M, G are bits per second)");
+    assert_int_equal(units_parse_time("12q", "--latency", &value, &test_error), PS_USAGE);
+    assert_string_equal(test_error.message,
+                        "--latency: '12q' is not a time; accepted are 50us, 1.5ms, 2s (units: ns, us, ms, s, min, h)");
     assert_status(units_parse_rate("9e9GB/s", "--bandwidth", &value, &test_error), PS_USAGE, "too much");
     assert_status(units_parse_time("5", "--latency", &value, &test_error), PS_USAGE,
                   "'5' is not a time; accepted are 50us, 1.5ms");

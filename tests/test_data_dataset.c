@@ -56,6 +56,17 @@ static void unknown_formats_and_parts(void **state) {
     open_fails("synthetic:images#tset", "did you mean 'test'");
     open_fails("synthetic:images#", "'' is not known");
     open_fails("synthetic:images@0-10#test", "'@0-10#test' is not a range");
+    static const char *const wholes[][2] = {
+        {"sinthetic:images", "data 'sinthetic:images': data format: 'sinthetic' is not known; did you mean 'synthetic'?"},
+        {"synthetic:images#tset", "data 'synthetic:images#tset': part after '#': 'tset' is not known; did you mean 'test'?"},
+        {"synthetic:images@0-10#test", "data 'synthetic:images@0-10#test': '@0-10#test' is not a range; @A-B at the end "
+                                       "takes samples A to B-1, as in @0-1000"},
+    };
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        struct samples samples;
+        assert_int_equal(samples_open(wholes[i][0], DATASET_TRAIN, &shape, &samples, &test_error), PS_USAGE);
+        assert_string_equal(test_error.message, wholes[i][1]);
+    }
 }
 
 static void wrong_ranges(void **state) {

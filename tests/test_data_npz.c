@@ -356,6 +356,13 @@ static void comments_are_passed_over(void **state) {
     }
 }
 
+static void add_to(unsigned char *field, size_t more) {
+    for (int i = 0; i < 4; i++, more >>= 8) {
+        more += field[i];
+        field[i] = (unsigned char)more;
+    }
+}
+
 /* Sizes of 64 bits stand in extra fields, whose lengths must fit; other fields before them are passed over. */
 static void extra_fields_are_read(void **state) {
     (void)state;
@@ -381,6 +388,25 @@ static void extra_fields_are_read(void **state) {
     damaged = made;
     damaged.data[length - 2] = 2; /* of another kind: the sizes stay unknown */
     assert_status(try_file("x.npz", &damaged, "x"), PS_BAD_INPUT, "array 'x': it is not where");
+    /* Others before it and behind it. */
+    static const unsigned char stamp[] = {0x55, 0x54, 5, 0, 1, 1, 2, 3, 4};
+    for (int before = 0; before < 3; before++) {
+        const size_t at = length - 2, old = made.data[length] + 4u, added = 2 * sizeof stamp;
+        damaged = made;
+        memmove(damaged.data + at + old + added, made.data + at + old, made.size - at - old);
+        for (int other = 0; other < 2; other++)
+            memcpy(damaged.data + at + (size_t)other * sizeof stamp + (other < before ? 0 : old), stamp, sizeof stamp);
+        memcpy(damaged.data + at + (size_t)before * sizeof stamp, made.data + at, old);
+        damaged.data[entry + 30] = (unsigned char)(old + added);
+        damaged.size += added;
+        for (size_t i = entry; i < damaged.size; i++) {
+            if (memcmp(damaged.data + i, "PK\x06\x06", 4) == 0)
+                add_to(damaged.data + i + 40, added); /* the directory's length */
+            if (memcmp(damaged.data + i, "PK\x06\x07", 4) == 0) add_to(damaged.data + i + 8, added); /* where that stands */
+            if (memcmp(damaged.data + i, "PK\x05\x06", 4) == 0) add_to(damaged.data + i + 12, added);
+        }
+        assert_ok(try_file("x.npz", &damaged, "x"));
+    }
 }
 
 /* Every cut and every changed byte of an archive: read or refused, never more. */

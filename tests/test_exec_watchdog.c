@@ -106,9 +106,8 @@ static void test_effort(void **state) {
         int64_t read_bytes, page_faults;
         int ready;
         bool stalled;
-    } cases[] = {{0, 0, 0, 0, true},        {0.05, 0, 0, 0, false},    {0, 64 << 10, 0, 0, true},
-                 {0, 65 << 10, 0, 0, false}, {0, 0, 1, 0, false},       {0, 0, 0, 10, true},
-                 {0, 0, 0, 11, false},       {-0.05, -9999, -1, 0, true}};
+    } cases[] = {{0, 0, 0, 0, true},  {0.05, 0, 0, 0, false}, {0, 64 << 10, 0, 0, true}, {0, 65 << 10, 0, 0, false},
+                 {0, 0, 1, 0, false}, {0, 0, 0, 10, true},    {0, 0, 0, 11, false},      {-0.05, -9999, -1, 0, true}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct watchdog watchdog;
         place_all(PROGRESS_WORKING, PROGRESS_WAITING);
@@ -128,6 +127,28 @@ static void test_effort(void **state) {
         watchdog.looked_at = clock_now();
         assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), cases[c].stalled ? 1 : -1);
         assert_true((watchdog.still_s == 0) == !cases[c].stalled);
+        watchdog_free(&watchdog);
+    }
+}
+
+/* Whichever worker goes on, all are given their whole patience again. */
+static void test_each_that_moves(void **state) {
+    (void)state;
+    for (int mover = 0; mover < WORKERS; mover++) {
+        struct watchdog watchdog;
+        place_all(PROGRESS_WORKING, PROGRESS_WAITING);
+        assert_ok(watchdog_create(WORKERS, PATIENCE_S, &watchdog, &test_error));
+        watchdog_start(&watchdog);
+        for (int turn = 0; turn < 2; turn++) {
+            progress_note(&progress[mover], 8 + turn, mover == 1 ? PROGRESS_WORKING : PROGRESS_WAITING);
+            watchdog.still_s = PATIENCE_S;
+            watchdog.effort = (struct effort){1e9, INT64_MAX, INT64_MAX}; /* nothing was done since */
+            assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), -1);
+            assert_true(watchdog.still_s == 0);
+        }
+        watchdog.still_s = PATIENCE_S;
+        watchdog.effort = (struct effort){1e9, INT64_MAX, INT64_MAX};
+        assert_int_equal(watchdog_look(&watchdog, progress, 0, WORKERS, true), 1);
         watchdog_free(&watchdog);
     }
 }
@@ -176,11 +197,8 @@ static void test_slow_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hanging),
-        cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_effort),
-        cmocka_unit_test(test_stopped_itself),
-        cmocka_unit_test(test_slow_layers),
+        cmocka_unit_test(test_hanging),         cmocka_unit_test(test_busy),           cmocka_unit_test(test_effort),
+        cmocka_unit_test(test_each_that_moves), cmocka_unit_test(test_stopped_itself), cmocka_unit_test(test_slow_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
