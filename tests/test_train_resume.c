@@ -105,6 +105,37 @@ static void test_batch_norm(void **state) {
     assert_same_summary(out, copy);
 }
 
+/* Weights of bf16 beside their masters; and the error feedback of sums over replicas of tied parameters, which have a place for
+ * each use. */
+static void test_masters_and_ties(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *data, *wire;
+        int replicas[2];
+    } cases[] = {
+        {"lenet5,input=16,classes=4,precision=bf16", NULL, NULL, {0}},
+        {"gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1", "synthetic:tokens,samples=97", "topk:0.2", {3}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct run_case wanted = base;
+        char out[4096], copy[4096], plan_path[4096];
+        wanted.model = cases[c].model;
+        wanted.wire = cases[c].wire;
+        if (cases[c].data) wanted.data = cases[c].data;
+        memcpy(wanted.replicas, cases[c].replicas, sizeof wanted.replicas[0] * 2);
+        if (cases[c].replicas[0]) wanted.workers = 0;
+        struct training options = prepare(wanted, "others", plan_path, out);
+        options.valid = NULL;
+        train(&options);
+        interrupted_copy(out, 11, file_join(copy, test_directory, "copy"));
+        options = resume_options(copy);
+        train(&options);
+        assert_same_end(run_case_complete(wanted).model, out, copy);
+        test_directory_remove(out);
+        test_directory_remove(copy);
+    }
+}
+
 /* Dropout's masks follow from the step. */
 static void test_dropout(void **state) {
     (void)state;
@@ -365,6 +396,7 @@ int main(void) {
         cmocka_unit_test(test_from_every_checkpoint),
         cmocka_unit_test(test_error_feedback_that_does_not_fit),
         cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_masters_and_ties),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_other_plans),
         cmocka_unit_test(test_matrix),

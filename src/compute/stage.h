@@ -140,8 +140,6 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
  * (seed, parameter name, element); and the master, where it is not NULL. */
 enum ps_status stage_initialize(struct stage *stage, uint64_t seed, float *master, void *weights, float *statistics,
                                 struct ps_error *error);
-/* A copy of the weights becomes what the master, a block of f32, is; bf16 to nearest even. Enqueued. */
-void stage_round(const struct stage *stage, const float *master, void *weights);
 
 /* Parameters and statistics by name, for files: `canonical` holds them in canonical order, in the host's memory. `parameter`
  * counts from 0 over both. */

@@ -187,14 +187,6 @@ enum ps_status stage_import_f32(struct stage *stage, int parameter, const float 
     return convert(stage, parameter, false, place_of(stage, parameter, false, block, statistics), (float *)canonical, error);
 }
 
-void stage_round(const struct stage *stage, const float *master, void *weights) {
-    const struct stage_sizes *sizes = &stage->sizes;
-    const int64_t wide = sizes->parameter_bytes - sizes->narrow_bytes;
-    device_copy(stage->device, weights, master, (size_t)wide);
-    device_convert(stage->device, (size_t)sizes->narrow_bytes / sizeof *master, TYPE_BF16, (char *)weights + wide, TYPE_F32,
-                   (const char *)master + wide);
-}
-
 /* The given values, else those that its initial distribution gives. A slice of a parameter gets the values that the whole
  * parameter has there. */
 static void fill_initial(const struct values *given, const struct parameter *parameter, uint64_t seed, float *values) {
