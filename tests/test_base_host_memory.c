@@ -1,4 +1,5 @@
 /* The limits of control groups, in trees of files as both versions of cgroups have them. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,9 +130,28 @@ static void test_warning(void **state) {
     assert_ok(ps_log_to(NULL, &test_error));
 }
 
+static int open_descriptors(void) {
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    assert_non_null(entries);
+    while (readdir(entries)) count++;
+    closedir(entries);
+    return count;
+}
+
+static int descriptors_at_first;
+
+/* After all that was read above no file is open that was not before. */
+static void test_closed(void **state) {
+    (void)state;
+    assert_int_equal(open_descriptors(), descriptors_at_first);
+}
+
 int main(void) {
+    descriptors_at_first = open_descriptors();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_version_2), cmocka_unit_test(test_version_1),
                                        cmocka_unit_test(test_container), cmocka_unit_test(test_without),
-                                       cmocka_unit_test(test_here),      cmocka_unit_test(test_warning)};
+                                       cmocka_unit_test(test_here),      cmocka_unit_test(test_warning),
+                                       cmocka_unit_test(test_closed)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

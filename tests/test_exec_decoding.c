@@ -1,4 +1,5 @@
 /* Decoding, a token at a time; and what the system says of this process's memory. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,21 @@ static void test_take(void **state) {
     assert_true(decoding_ended(&decoding));
 }
 
+static int open_descriptors(void) {
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    assert_non_null(entries);
+    while (readdir(entries)) count++;
+    closedir(entries);
+    return count;
+}
+
 /* Other processes' blocks are those that are mapped here and are not this one's own. */
 static void test_process_memory(void **state) {
     (void)state;
     enum { OWN = 3 << 20, OTHER = 5 << 20, PRIVATE = 64 << 20 };
     struct shared_block own, other;
+    const int descriptors = open_descriptors();
     const struct process_memory before = process_memory_read(NULL);
     if (before.now == 0) skip();
     assert_true(before.peak > before.of_code / 2 && before.now > before.of_code && before.of_code > 0);
@@ -111,6 +122,7 @@ static void test_process_memory(void **state) {
     assert_true(more.peak > more.now / 2 + PRIVATE / 4 && taken[PRIVATE - 1] == 1);
     free(taken);
     assert_true(process_memory_read(NULL).peak >= more.peak);
+    assert_int_equal(open_descriptors(), descriptors);
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
  * The watchdog against real threads: one that hangs in a call is found, one that computes, reads or goes on is not, however
  * long it takes; and training through slow layers under a patience that is much shorter than they are.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,8 +39,18 @@ static void place_all(enum progress_kind one, enum progress_kind others) {
     for (int w = 0; w < WORKERS; w++) progress_note(&progress[w], 7, w == 1 ? one : others);
 }
 
+static int open_descriptors(void) {
+    int count = 0;
+    DIR *entries = opendir("/proc/self/fd");
+    assert_non_null(entries);
+    while (readdir(entries)) count++;
+    closedir(entries);
+    return count;
+}
+
 static void test_hanging(void **state) {
     (void)state;
+    const int descriptors = open_descriptors();
     place_all(PROGRESS_WORKING, PROGRESS_WAITING);
     assert_int_equal(watch(20, true), 1);
     place_all(PROGRESS_WORKING, PROGRESS_DONE);
@@ -50,6 +61,7 @@ static void test_hanging(void **state) {
     assert_int_equal(watch(MUCH_LONGER_S, false), -1);
     place_all(PROGRESS_DONE, PROGRESS_DONE);
     assert_int_equal(watch(MUCH_LONGER_S, true), -1);
+    assert_int_equal(open_descriptors(), descriptors);
 }
 
 /* What another thread does while the places stand still. */
