@@ -195,6 +195,14 @@ static void test_rounds(void **state) {
     update_rule_apply(&rule, &device, &stage, weights, weights, gradient, NULL, 0);
     assert_near(requests[1].call.lr, 0.01);
     assert_int_equal(requests[1].call.step, 2);
+    /* The next updates look at every third mini-batch, or every second. */
+    static const double sums[] = {0.1 + 0.1 + 0.1, 0.1 + 0.1 + 0.01, 0.1 + 0.01 + 0.01};
+    stage.step = 0;
+    for (stage.round = 1; stage.round <= 3; stage.round++) {
+        request_count = 0;
+        update_rule_predict(&rule, &device, &stage, weights, predicted, 3);
+        assert_near(requests[0].call.ahead.lr_sum, sums[stage.round - 1]);
+    }
 }
 
 static void test_paper(void **state) {
