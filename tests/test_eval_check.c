@@ -419,6 +419,10 @@ static void test_refused(void **state) {
     options.against = NULL;
     options.workers = -1;
     assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`workers`: -1 is not from 1 to 1024");
+    options.workers = 1;
+    options.threads = -1;
+    assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`threads`: -1 is less than 1");
+    options.threads = 0;
     options.workers = 1025;
     assert_status(ps_check_run(network, &options, &check, &test_error), PS_USAGE, "`workers`: 1025 is not from 1 to 1024");
     options.workers = 2;

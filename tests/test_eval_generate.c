@@ -327,6 +327,7 @@ static void test_refused(void **state) {
         {{.prompt = "1", .temperature = -1}, "tokens", "`temperature`: -1"},
         {{.prompt = "1", .temperature = 1000001}, "tokens", "`temperature`: 1e+06 is not from 0 to 1e6"},
         {{.prompt = "1", .tokens = -1}, "tokens", "`tokens`: -1 is less than 1"},
+        {{.prompt = "1", .threads = -1}, "tokens", "`threads`: -1 is less than 1"},
         {{.prompt = "1", .top_k = -1}, "tokens", "`top_k`: -1 is less than 1"},
         {{.prompt = "1", .checkpoint = "newest"}, "tokens", "`checkpoint`: is one of a `run`"},
         {{.prompt = "1", .run = "run"}, "tokens", "`network`: cannot be given with `run`, which determines it"},

@@ -287,6 +287,12 @@ static void test_csv(void **state) {
     ps_network_destroy(network);
 }
 
+static void hear(void *context, const char *what, double done, double total, const char *detail) {
+    assert_string_equal(what, "predicting");
+    assert_string_equal(detail, "");
+    assert_true(total == 2 && done == ++*(int *)context);
+}
+
 /* The same predictions in every form, to the letter; JSON has no numbers that are not finite. */
 static void test_forms(void **state) {
     (void)state;
@@ -315,6 +321,8 @@ static void test_forms(void **state) {
          "{\"index\": 2, \"label\": 0, \"probability\": null}\n"},
     };
     struct array x = {.name = "x", .type = ARRAY_F32, .rank = 2, .shape = {3, FEATURES}, .data = numbers};
+    int told = 0;
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &told, .progress = hear};
     struct ps_dataset *data;
     assert_ok(npz_write(given, &x, 1, &test_error));
     open_data("", &data);
@@ -324,17 +332,74 @@ static void test_forms(void **state) {
                                                    .network = network,
                                                    .data = data,
                                                    .device = test_device("cpu"),
+                                                   .batch = 2,
                                                    .path = table,
-                                                   .format = forms[f].format};
+                                                   .format = forms[f].format,
+                                                   .log = &sink};
         char *text;
         size_t size;
         assert_ok(ps_predict(&options, &test_error));
+        assert_int_equal(told, 2);
+        told = 0;
         assert_ok(file_read(table, 1 << 20, &text, &size, &test_error));
         assert_string_equal(text, forms[f].text);
         free(text);
         ps_network_destroy(network);
     }
     ps_dataset_destroy(data);
+}
+
+/* Names of classes stand in a column of their own, quoted where the form asks for it. */
+static void test_names(void **state) {
+    (void)state;
+    enum { RECORD = 1 + 3 * 32 * 32, CLASSES_NAMED = 10, COUNT = 2 };
+    static const char names[] = "plane\ncar\nbird\ncat\ndeer\ndog\nthe \"frog\", a\\b\nhorse\nship\ntruck\n";
+    static char images[COUNT * RECORD];
+    static const float zeros[CLASSES_NAMED * 84], bias[CLASSES_NAMED] = {0, 0, 0, 0, 0, 0, 1};
+    const struct array values[] = {
+        {.name = "fc3.weight", .type = ARRAY_F32, .rank = 2, .shape = {CLASSES_NAMED, 84}, .data = zeros},
+        {.name = "fc3.bias", .type = ARRAY_F32, .rank = 1, .shape = {CLASSES_NAMED}, .data = bias}};
+    static const struct {
+        const char *format, *text;
+    } forms[] = {
+        {"csv",
+         "index,label,probability,name\n0,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n1,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n"},
+        {"table", "index  label  probability  name\n    0      6    0.2319693  the \"frog\", a\\b\n"
+                  "    1      6    0.2319693  the \"frog\", a\\b\n"},
+        {"jsonl", "{\"index\": 0, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n"
+                  "{\"index\": 1, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n"},
+        {"csv", "index,label,probability\n0,6,0.2319693\n1,6,0.2319693\n"},
+    };
+    enum { FORMS = sizeof forms / sizeof *forms };
+    char path[4096], spec[4200];
+    struct ps_network *network;
+    assert_ok(ps_network_open("lenet5,input=32,channels=3", &network, &test_error));
+    network->graph->values = values_create();
+    for (int v = 0; v < 2; v++) assert_ok(values_set(network->graph->values, &values[v], VALUES_BORROW, &test_error));
+    test_file_write(file_join(path, test_directory, "data_batch_1.bin"), images, sizeof images);
+    test_file_write(file_join(path, test_directory, "test_batch.bin"), images, sizeof images);
+    snprintf(spec, sizeof spec, "cifar10:%s", test_directory);
+    for (size_t f = 0; f < FORMS; f++) {
+        struct ps_dataset *data;
+        char *text;
+        size_t size;
+        /* Names that are no text are none. */
+        test_file_write(file_join(path, test_directory, "batches.meta.txt"), names, sizeof names - 1);
+        if (f == FORMS - 1) test_file_write(path, "a\nb\nc\nd\ne\nf\ng\nh\ni\n\xff\n", 20);
+        assert_ok(ps_dataset_open(spec, NULL, &data, &test_error));
+        const struct ps_predict_options options = {.struct_size = sizeof options,
+                                                   .network = network,
+                                                   .data = data,
+                                                   .device = test_device("cpu"),
+                                                   .path = table,
+                                                   .format = forms[f].format};
+        assert_ok(ps_predict(&options, &test_error));
+        assert_ok(file_read(table, 1 << 20, &text, &size, &test_error));
+        assert_string_equal(text, forms[f].text);
+        free(text);
+        ps_dataset_destroy(data);
+    }
+    ps_network_destroy(network);
 }
 
 /* A run on two workers predicts with the weights that it is evaluated with. */
@@ -426,6 +491,7 @@ static void test_evaluation_refused(void **state) {
         {{.checkpoint = "best"}, "`checkpoint`: is one of a `run`"},
         {{.workers = -1}, "`workers`: -1 is negative"},
         {{.workers = 2}, "`workers`: several evaluate a `run`, by its plan"},
+        {{.threads = -1}, "`threads`: -1 is less than 1"},
         {{.device = "clock"}, "clock"},
     };
     struct ps_network *network = make_network(&cases[0]);
@@ -485,13 +551,10 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_digits),
-        cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_evaluation_refused),
+        cmocka_unit_test(test_cases),   cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_csv),     cmocka_unit_test(test_run),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_evaluation_refused),
     };
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -124,7 +124,9 @@ static void test_learning(void **state) {
     options.beam = 0;
     char moved[4096], named[8400];
     assert_int_equal(rename(file_join(path, run_dir, "vocabulary.json"), file_join(moved, place, "words.json")), 0);
-    assert_status(evaluating_run(&options, &beam, &test_error), PS_BAD_INPUT, "vocabulary.json: missing");
+    assert_status(evaluating_run(&options, &beam, &test_error), PS_BAD_INPUT,
+                  "vocabulary.json: missing; the run's token numbers are defined by this vocabulary "
+                  "file\nwhere it was moved, add ,vocab=FILE to the data");
     snprintf(named, sizeof named, "%s,vocab=%s", valid, moved);
     options.data = named;
     assert_ok(evaluating_run(&options, &beam, &test_error));

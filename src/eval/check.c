@@ -29,7 +29,7 @@ struct entry {
 
 struct ps_check {
     struct arena arena;
-    double tolerance, loss_error, output_error, worst, loss, wanted_loss;
+    double tolerance, loss_error, output_error, worst, loss;
     struct entry *gradients, *statistics;
     int gradient_count, statistic_count;
     const char *worst_name, *device, *against; /* against: a file, or the other device */
@@ -422,7 +422,6 @@ static enum ps_status compare(struct ps_check *check, const struct ps_network *n
         if (wanted->parameters[p] && !statistic) note_worst(check, entry->name, entry->error);
     }
     check->loss = got->loss;
-    check->wanted_loss = wanted->loss;
     check->loss_error = fabs(got->loss - wanted->loss) / fmax(fabs(wanted->loss), 1e-300);
     note_worst(check, "loss", check->loss_error);
     check->output_error = NAN;
@@ -538,12 +537,13 @@ void ps_check_options_init(struct ps_check_options *options) {
 
 enum ps_status ps_check_run(const struct ps_network *network, const struct ps_check_options *given, struct ps_check **check,
                             struct ps_error *error) {
-    struct ps_check_options options = {0};
+    struct ps_check_options options;
     struct arena arena = {0};
     struct npz *file = NULL;
     TRY(VERSIONED_TAKE(ps_check_options, given, &options, error));
     if (options.workers < 0 || options.workers > STAGES_MAX)
         return error_set(error, PS_USAGE, "`workers`: %d is not from 1 to %d", options.workers, STAGES_MAX);
+    if (options.threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", options.threads);
     if (!(options.tolerance >= 0)) return error_set(error, PS_USAGE, "`tolerance`: %g is below 0", options.tolerance);
     struct ps_check *made;
     TRY(memory_new(&made, 1, "a check", error));

@@ -207,7 +207,7 @@ void ps_generate_options_init(struct ps_generate_options *options) {
 }
 
 enum ps_status ps_generate(const struct ps_generate_options *given, char **text, struct ps_error *error) {
-    struct ps_generate_options options = {0};
+    struct ps_generate_options options;
     TRY(VERSIONED_TAKE(ps_generate_options, given, &options, error));
     TRY(log_check(options.log, error));
     TRY(check(&options, error));

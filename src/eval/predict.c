@@ -299,7 +299,7 @@ static enum ps_status choose_form(const struct ps_predict_options *options, enum
 }
 
 enum ps_status predict_samples(const struct ps_predict_options *given, watched_evaluation *together, struct ps_error *error) {
-    struct ps_predict_options options = {0};
+    struct ps_predict_options options;
     TRY(VERSIONED_TAKE(ps_predict_options, given, &options, error));
     if (!options.path && !options.take) return error_set(error, PS_USAGE, "one of `path` and `take` must be given");
     struct predicting predicting = {.options = &options};

@@ -35,6 +35,7 @@ enum ps_status trained_open(const char *run, const char *checkpoint, const struc
 
 enum ps_status trained_open_device(struct trained *trained, const char *device, int threads, struct ps_error *error) {
     const struct device_options options = {.threads = threads > 0 ? threads : 1};
+    if (threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", threads);
     TRY(device_open(device ? device : "cpu", &options, &trained->device, error));
     const struct device_class *class = trained->device->type;
     TRY(device_check_real(class, error));

@@ -337,7 +337,7 @@ void ps_export_options_init(struct ps_export_options *options) {
 }
 
 enum ps_status ps_export_run(const struct ps_export_options *given, struct ps_error *error) {
-    struct ps_export_options options = {0};
+    struct ps_export_options options;
     const char *names[sizeof formats / sizeof *formats];
     size_t count = 0;
     TRY(VERSIONED_TAKE(ps_export_options, given, &options, error));

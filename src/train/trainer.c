@@ -515,7 +515,7 @@ enum ps_status ps_predict(const struct ps_predict_options *options, struct ps_er
 
 enum ps_status ps_evaluate_get(const struct ps_evaluate_options *given, struct ps_evaluation *evaluation, size_t size,
                                struct ps_error *error) {
-    struct ps_evaluate_options options = {0};
+    struct ps_evaluate_options options;
     struct ps_evaluation own;
     TRY(VERSIONED_TAKE(ps_evaluate_options, given, &options, error));
     if (options.workers < 0) return error_set(error, PS_USAGE, "`workers`: %d is negative", options.workers);
