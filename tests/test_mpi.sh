@@ -298,6 +298,8 @@ refusals() {
     status=$?
     [ $status -eq 2 ] && [ "$(grep -ac '^penstock: .*srun' err)" -eq 1 ] && grep -aq '^srun --mpi=pmix starts' err ||
         complain "$mpirun: srun without PMI: status $status"
+    refused 2 'links\[0\] is shared, which only `transport` threads can emulate' 3 train --plan bipartition.json --cluster cables.json \
+        --emulate $data -q
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     # The deeper network normalises such steps away.
@@ -352,6 +354,10 @@ library() {
     over 2 cluster -o cluster.json -q
     [ $status -eq 0 ] && "$PENSTOCK" plan --profile profile.json --cluster cluster.json -q >/dev/null 2>>err ||
         complain "$mpirun: penstock cluster, status $status"
+    # A link each way, and workers that are told apart by their ranks.
+    for part in '"name": "[^"]*-0"' '"name": "[^"]*-1"' '"from": "[^"]*-0"' '"to": "[^"]*-0"' '"from": "[^"]*-1"' '"to": "[^"]*-1"'; do
+        [ "$(grep -o "$part" cluster.json | wc -l)" -eq 1 ] || complain "$mpirun: not one $part in the cluster"
+    done
     # Ranks that are bound to a core each, as Open MPI does unasked, have the cores of both.
     if [ "$("$PENSTOCK" devices --json | sed -n 's/^ *"cores": \([0-9]*\).*/\1/p')" -ge 2 ]; then
         timeout 100 "$mpirun" -bind-to core -n 2 "$program" cluster -o bound.json -q >out 2>err || complain "$mpirun: bound ranks, status $?"

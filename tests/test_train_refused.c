@@ -216,6 +216,18 @@ static void test_unusable(void **state) {
     }
 }
 
+static void test_survey(void **state) {
+    (void)state;
+    struct ps_cluster *cluster;
+    struct ps_cluster_measure_options options;
+    ps_cluster_measure_options_init(&options);
+    options.threads = -1;
+    assert_status(ps_cluster_measure(&options, &cluster, &test_error), PS_USAGE, "`threads`: -1 is less than 1");
+    options.threads = 1;
+    options.device = "gpu";
+    assert_status(ps_cluster_measure(&options, &cluster, &test_error), PS_USAGE, "'gpu'");
+}
+
 static void test_comparisons(void **state) {
     (void)state;
     char path[4096], profile[4096];
@@ -261,8 +273,8 @@ static void test_comparisons(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_trainer), cmocka_unit_test(test_unusable),
-                                       cmocka_unit_test(test_comparisons)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),       cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_trainer),     cmocka_unit_test(test_unusable),
+                                       cmocka_unit_test(test_comparisons), cmocka_unit_test(test_survey)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -231,9 +231,10 @@ void ps_cluster_measure_options_init(struct ps_cluster_measure_options *options)
 
 enum ps_status ps_cluster_measure(const struct ps_cluster_measure_options *options, struct ps_cluster **cluster,
                                   struct ps_error *error) {
-    struct ps_cluster_measure_options own = {0};
+    struct ps_cluster_measure_options own;
     TRY(VERSIONED_TAKE(ps_cluster_measure_options, options, &own, error));
     TRY(log_check(own.log, error));
+    if (own.threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", own.threads);
     const struct ps_log_sink *log = log_use(own.log);
     enum ps_status status = survey_here(&own, cluster, error);
     log_restore(log);
