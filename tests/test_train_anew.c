@@ -57,6 +57,26 @@ static void test_cluster(void **state) {
     train(&options);
     assert_int_equal(plan_of(out).workers, 2);
     unlink(path);
+    /* What its devices and links are like is not said beside it. */
+    static const struct {
+        const char *name;
+        struct ps_cluster_options said;
+    } beside[] = {
+        {"memory_bytes", {.memory_bytes = 1}}, {"bandwidth_bytes_per_s", {.bandwidth_bytes_per_s = 0.5}},
+        {"latency_s", {.latency_s = 1e-6}},    {"no_overlap", {.no_overlap = true}},
+        {"streaming", {.streaming = true}},    {"cores", {.cores = 1}},
+    };
+    for (size_t b = 0; b < sizeof beside / sizeof *beside; b++) {
+        struct ps_run *run;
+        char part[160];
+        options = resume_options(out);
+        options.o.steps = 6;
+        options.cluster = beside[b].said;
+        options.cluster.struct_size = sizeof options.cluster;
+        snprintf(part, sizeof part, "`%s`: the cluster that the run was planned for says it; give another by `cluster`",
+                 beside[b].name);
+        assert_status(training_run(&options, &run, &test_error), PS_USAGE, part);
+    }
     options = resume_options(out);
     options.o.steps = 6;
     options.plan.micro_batch = 2; /* planned anew, for the run's own cluster */
@@ -70,6 +90,24 @@ static void test_cluster(void **state) {
     train(&options);
     assert_int_equal(steps_of(out), 8);
     assert_int_equal(plan_of(out).workers, 1);
+}
+
+/* A new plan keeps the schedule and the weights of the old one, which nobody had said. */
+static void test_kept_methods(void **state) {
+    (void)state;
+    char out[4096], plan_path[4096];
+    const struct run_case wanted = {.schedule = "1f1b-async", .weights = "stash", .workers = 3, .steps = 2};
+    struct training options = prepare(wanted, "methods", plan_path, out);
+    train(&options);
+    options = resume_options(out);
+    options.o.steps = 4;
+    options.o.threads = 1;
+    options.cluster.workers = 2;
+    train(&options);
+    assert_int_equal(steps_of(out), 4);
+    assert_int_equal(plan_of(out).workers, 2);
+    assert_string_equal(plan_of(out).schedule, "1f1b-async");
+    assert_string_equal(plan_of(out).weights, "stash");
 }
 
 /* Other micro-batches are another plan, of a profile that is measured anew or given; the mini-batch must stay. */
@@ -132,6 +170,6 @@ static void test_other_checkpoint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cluster), cmocka_unit_test(test_micro_batches),
-                                       cmocka_unit_test(test_other_checkpoint)};
+                                       cmocka_unit_test(test_other_checkpoint), cmocka_unit_test(test_kept_methods)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -58,6 +58,7 @@ static void note_evaluation(struct ps_trainer *trainer, const struct ps_dataset 
     struct ps_evaluation evaluation;
     assert_ok(ps_trainer_evaluate(trainer, data, &evaluation, &test_error));
     assert_int_equal(evaluation.samples, samples);
+    assert_int_equal(isnan(evaluation.loss) != 0, rank > 0);
     if (rank == 0) fprintf(out, "%a %a\n", evaluation.loss, evaluation.accuracy);
 }
 
@@ -66,6 +67,7 @@ static void note_end(struct ps_trainer *trainer, int rank, FILE *out) {
     assert_ok(ps_trainer_finish(trainer, &run, &test_error));
     const struct ps_run_info info = ps_run_info(run);
     if (rank == 0) fprintf(out, "%d %a %a %a\n", info.steps, info.loss, info.valid_loss, info.valid_accuracy);
+    for (int w = 0; rank == 0 && w < RANKS; w++) assert_true(ps_run_worker(run, w).measured_bytes > 0);
     ps_run_destroy(run);
 }
 

@@ -134,6 +134,27 @@ static void test_types(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* What each worker needs stands below the message. */
+static void test_memory(void **state) {
+    (void)state;
+    static const char *const parts[] = {"worker  ",    "  weights", "  gradients", "  optimizer", "  stash",   "  buffers",
+                                        "  workspace", "  in all",  "  limit\n",   "\n     0  ",  "\n     1  "};
+    char path[4096];
+    struct training training;
+    struct ps_run *run;
+    struct ps_error error = {0};
+    training_init(&training);
+    training.plan_path = put("plan.json", PLAN(SIZES), path);
+    training.data = "synthetic:images,samples=8";
+    training.o.device = "reference";
+    training.o.steps = 1;
+    training.cluster.memory_bytes = 1024;
+    assert_int_equal(training_run(&training, &run, &error), PS_NO_PLAN);
+    assert_non_null(strstr(error.message, "worker 0 needs "));
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+        if (!strstr(error.hint, parts[p])) fail_msg("no '%s' in\n%s", parts[p], error.hint);
+}
+
 /* What a trainer does not have, and goes on without. */
 static void test_trainer(void **state) {
     (void)state;
@@ -273,8 +294,9 @@ static void test_comparisons(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),       cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_trainer),     cmocka_unit_test(test_unusable),
-                                       cmocka_unit_test(test_comparisons), cmocka_unit_test(test_survey)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),    cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_memory),   cmocka_unit_test(test_trainer),
+                                       cmocka_unit_test(test_unusable), cmocka_unit_test(test_comparisons),
+                                       cmocka_unit_test(test_survey)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
