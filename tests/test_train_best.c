@@ -1,6 +1,7 @@
 /*
  * Which evaluation is the best, and when there is nothing more to hope for; how a mini-batch is cut; what a log says of the
- * rate at which a run went.
+ * rate at which a run went, and into
+ * which workers and threads a machine is divided.
  */
 #include <jansson.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/processor.h"
 #include "support.h"
 #include "train/job_plan.h"
 #include "train/trainer.h"
@@ -159,10 +161,61 @@ static void test_rates(void **state) {
     free(log);
     assert_int_equal(evaluations, EVALUATIONS);
     assert_true(fabs(ps_run_info(run).samples_per_s * before / (BATCH * EVERY * EVALUATIONS) - 1) < 1e-3);
+    assert_true(ps_run_info(run).wall_s >= before && ps_run_info(run).wall_s < 1e6);
     ps_run_destroy(run);
+    assert_false(file_exists(file_join(path, out, "vocabulary.json"))); /* images have no words */
+}
+
+struct divisions {
+    int count, threads[4];
+    bool planned;
+};
+
+static void hear(void *context, enum ps_log_level level, const char *text) {
+    struct divisions *seen = context;
+    (void)level;
+    if (strncmp(text, "plan: ", 6) == 0) seen->planned = true;
+    if (!strstr(text, " samples/s predicted")) return;
+    const char *of = strstr(text, " of ");
+    assert_non_null(of);
+    assert_true(seen->count < 4);
+    seen->threads[seen->count++] = atoi(of + 4);
+}
+
+static int has_planned(void *context) { return ((struct divisions *)context)->planned; }
+
+/* Where nobody says how, each division of the machine's cores into workers and threads is planned for: a thread for each, all
+ * for one, and from four cores on one between. */
+static void test_divisions(void **state) {
+    (void)state;
+    const int cores = cores_usable();
+    struct divisions seen = {0};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &seen, .level = PS_LOG_INFO, .line = hear};
+    const struct ps_observer observer = {.struct_size = sizeof observer, .context = &seen, .should_stop = has_planned};
+    struct training training;
+    struct ps_run *run;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it sees no barriers of several threads */
+#endif
+    unsetenv("OMP_NUM_THREADS");
+    training_init(&training);
+    training.model = "lenet5,input=16,classes=4";
+    training.data = "synthetic:images,samples=64";
+    training.o.batch = 8;
+    training.o.steps = 1;
+    training.o.log = &sink;
+    training.o.observer = &observer;
+    training.plan.micro_batch = 4;
+    assert_status(training_run(&training, &run, &test_error), PS_STOPPED, "stopped on request");
+    assert_true(seen.planned);
+    assert_int_equal(seen.count, cores == 1 ? 1 : cores < 4 ? 2 : 3);
+    assert_int_equal(seen.threads[0], 1);
+    if (cores > 1) assert_int_equal(seen.threads[seen.count - 1], cores);
+    if (cores >= 4) assert_true(seen.threads[1] > 1 && seen.threads[1] < cores);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_best), cmocka_unit_test(test_cuts), cmocka_unit_test(test_rates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_best), cmocka_unit_test(test_cuts), cmocka_unit_test(test_rates),
+                                       cmocka_unit_test(test_divisions)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -194,6 +194,11 @@ static void test_trainer(void **state) {
                   "name: the network has no parameters on device clock");
     assert_status(ps_trainer_evaluate(trainer, NULL, &evaluation, &test_error), PS_USAGE, "clock");
     assert_ok(ps_trainer_step(trainer, 2, &test_error));
+    struct ps_run *run;
+    assert_ok(ps_trainer_finish(trainer, &run, &test_error));
+    assert_int_equal(ps_run_info(run).steps, 2);
+    assert_int_equal(ps_run_info(run).epochs, 0); /* without data there are none */
+    ps_run_destroy(run);
     ps_trainer_destroy(trainer);
     training_close(&objects);
 }
