@@ -298,8 +298,8 @@ refusals() {
     status=$?
     [ $status -eq 2 ] && [ "$(grep -ac '^penstock: .*srun' err)" -eq 1 ] && grep -aq '^srun --mpi=pmix starts' err ||
         complain "$mpirun: srun without PMI: status $status"
-    refused 2 'links\[0\] is shared, which only `transport` threads can emulate' 3 train --plan bipartition.json --cluster cables.json \
-        --emulate $data -q
+    refused 2 'links\[0\] is shared, which only --transport threads can emulate' 3 train --plan bipartition.json --cluster cables.json \
+        --emulate --data synthetic:images,samples=96 -q
     refused 4 "needs .* has 1.00 KiB" 2 train --model $model --data synthetic:images,samples=96 --memory 1KiB
     # Only the last rank can see this.
     # The deeper network normalises such steps away.
