@@ -219,6 +219,14 @@ static void test_resume(void **state) {
 
 /* ------------------------------------------------------------------------------ prediction */
 
+static void hear_mean(void *context, enum ps_log_level level, const char *text) {
+    assert_int_equal(level, PS_LOG_WARN);
+    if (strstr(text,
+               "the profile's times are means over mini-batches of the lengths 4,7 and the whole one, and this run has the "
+               "whole one only: predictions will be off"))
+        ++*(int *)context;
+}
+
 /* A profile says what its times are means of, and is taken for no other lengths. */
 static void test_profile(void **state) {
     (void)state;
@@ -286,6 +294,26 @@ static void test_profile(void **state) {
     options.o.lengths = "5";
     assert_status(training_run(&options, &run, &test_error), PS_USAGE,
                   "`lengths`: 5, where the profile's times are means over 4,7");
+    /* Whose run has the whole length alone is warned. */
+    int warned = 0;
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &warned, .level = PS_LOG_WARN, .line = hear_mean};
+    options.o.lengths = NULL;
+    options.o.log = &sink;
+    assert_ok(training_run(&options, &run, &test_error));
+    ps_run_destroy(run);
+    assert_int_equal(warned, 1);
+    options.o.log = NULL;
+
+    /* Times of no known number of samples cannot be mixed. */
+    assert_ok(ps_profile_read(mean, &plain, &test_error));
+    plain->lengths[0] = '\0';
+    plain->tables[0].micro_batch = 0;
+    assert_ok(ps_profile_write(plain, file_join(profile, test_directory, "unsaid.json"), &test_error));
+    ps_profile_destroy(plain);
+    options.profile_path = profile;
+    options.o.lengths = "4,7";
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE,
+                  "`lengths`: the profile does not say for how many samples its times are");
 }
 
 static void test_refusals(void **state) {
