@@ -208,13 +208,14 @@ static void test_bounds(void **state) {
     assert_status(event_file_open(nowhere, 0, &file, &test_error), PS_IO, ".penstock: cannot write: No such file");
 }
 
-/* Files may not grow beyond so many bytes; none: any more. */
-static void limit_files(rlim_t bytes) {
+/* Files may not grow beyond so many bytes; returns the limit that was. */
+static rlim_t limit_files(rlim_t bytes) {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
     limit.rlim_cur = bytes;
-    signal(SIGXFSZ, bytes == RLIM_INFINITY ? SIG_DFL : SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    return before;
 }
 
 /* A disk that is full is told, and a file that could not be begun is none. */
@@ -223,9 +224,10 @@ static void test_full(void **state) {
     struct event_file *file = NULL;
     json_t *line = json_loads("{\"step\": 1, \"loss\": 2}", 0, NULL);
     assert_non_null(line);
-    limit_files(10);
+    signal(SIGXFSZ, SIG_IGN);
+    const rlim_t usual = limit_files(10);
     const enum ps_status begun = event_file_open(test_directory, 0, &file, &test_error);
-    limit_files(RLIM_INFINITY);
+    limit_files(usual);
     assert_status(begun, PS_IO, ".penstock: cannot write: File too large");
     assert_null(file);
     assert_ok(event_file_open(test_directory, 0, &file, &test_error));
@@ -233,7 +235,8 @@ static void test_full(void **state) {
     limit_files(100);
     enum ps_status added = PS_OK;
     for (int l = 0; l < 10 && added == PS_OK; l++) added = event_file_add(file, line, &test_error);
-    limit_files(RLIM_INFINITY);
+    limit_files(usual);
+    signal(SIGXFSZ, SIG_DFL);
     assert_status(added, PS_IO, ".penstock: cannot write: File too large");
     event_file_close(file);
     json_decref(line);
