@@ -18,11 +18,13 @@
 #include "plan/plan.h"
 #include "program/routes.h"
 
+/* Of the instructions that compute. */
 static const char *const categories[ACTION_COUNT] = {
-    [ACTION_FORWARD] = "forward",         [ACTION_BACKWARD] = "backward",   [ACTION_BACKWARD_INPUT] = "backward",
-    [ACTION_BACKWARD_WEIGHT] = "weights", [ACTION_RECOMPUTE] = "recompute", [ACTION_UPDATE] = "update",
-    [ACTION_PREDICT] = "predict",         [ACTION_SEND] = "send",           [ACTION_RECEIVE] = "receive",
-    [ACTION_ENCODE] = "encode",           [ACTION_DECODE] = "decode",       [ACTION_ROUND] = "encode",
+    [ACTION_FORWARD] = "forward",         [ACTION_BACKWARD] = "backward",
+    [ACTION_BACKWARD_INPUT] = "backward", [ACTION_BACKWARD_WEIGHT] = "weights",
+    [ACTION_RECOMPUTE] = "recompute",     [ACTION_UPDATE] = "update",
+    [ACTION_PREDICT] = "predict",         [ACTION_ENCODE] = "encode",
+    [ACTION_DECODE] = "decode",           [ACTION_ROUND] = "encode",
 };
 
 struct tracing {
