@@ -310,22 +310,29 @@ static void add_file(struct text *out, const char *path) {
     free(text);
 }
 
-/* What the document has of the seeds together, a line for each combination. */
-static void add_combinations(struct text *out, const struct ps_comparison *comparison) {
+static void add_json(struct text *out, const char *name, const json_t *value) {
+    char *line = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    assert_non_null(line);
+    text_add(out, "%s: %s\n", name, line);
+    free(line);
+}
+
+/* What the document has of all rows, of the first and the last row, and of the seeds together. */
+static void add_document(struct text *out, const struct ps_comparison *comparison) {
     char *document = ps_comparison_json(comparison);
-    json_t *root = json_loads(document, 0, NULL), *combination;
+    json_t *root = json_loads(document, JSON_REJECT_DUPLICATES, NULL), *rows = json_object_get(root, "rows"), *value;
+    const char *key;
     size_t i;
-    assert_non_null(root);
-    json_array_foreach(json_object_get(root, "combinations"), i, combination) {
-        char *line = json_dumps(combination, JSON_REAL_PRECISION(6));
-        text_add(out, "%s\n", line);
-        free(line);
-    }
+    assert_int_equal(json_array_size(rows), ps_comparison_count(comparison));
+    json_object_foreach(root, key, value) if (!json_is_object(json_array_get(value, 0))) add_json(out, key, value);
+    add_json(out, "first row", json_array_get(rows, 0));
+    add_json(out, "last row", json_array_get(rows, json_array_size(rows) - 1));
+    json_array_foreach(json_object_get(root, "combinations"), i, value) add_json(out, "combination", value);
     json_decref(root);
     free(document);
 }
 
-/* Table and grid; and if `all` the picture and the CSV file. */
+/* Table and grid; and if `all` the document, the CSV file and the picture. */
 static void write_down(const char *name, struct ps_comparison *comparison, bool all, struct text *out) {
     char path[4096], *const made[] = {ps_comparison_table(comparison), ps_comparison_grid(comparison)};
     text_add(out, "=== %s\n", name);
@@ -341,7 +348,7 @@ static void write_down(const char *name, struct ps_comparison *comparison, bool 
         free(made[m]);
     }
     if (all) {
-        add_combinations(out, comparison);
+        add_document(out, comparison);
         assert_ok(ps_comparison_write_csv(comparison, file_join(path, test_directory, "rows.csv"), &test_error));
         add_file(out, path);
         assert_ok(ps_comparison_write_svg(comparison, file_join(path, test_directory, "rows.svg"), &test_error));

@@ -165,7 +165,62 @@ static void test_picture_holds_everything(void **state) {
     }
 }
 
-/* Pictures, traces and lines of text of three small simulations, to the byte; PENSTOCK_REGENERATE=1 writes them anew. */
+/* A text with ^ for the character that begins what terminals take for colours. */
+static void add_readable(struct text *out, const char *text) {
+    for (; *text; text++) text_add(out, "%c", *text == '\033' ? '^' : *text);
+    text_add(out, "\n");
+}
+
+/* Each computation of two micro-batches, one after the other, and everything that is transferred, in seconds and in shorter
+ * units of time. */
+static void add_every_kind(struct text *out) {
+    enum { WORKERS = 3, TRANSFERS = TRAFFIC_SUM + 2 };
+    static const double units[] = {1, 0x1p-19, 0x1p-29};
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        struct timeline_event events[2 * OPCODE_COUNT];
+        struct timeline_transfer transfers[TRANSFERS];
+        int count = 0;
+        for (int i = 0; i < 2 * OPCODE_COUNT; i++) {
+            struct instruction instruction = instruction_make((enum opcode)(i / 2), 0, i % 2);
+            if (instruction.op == OP_U) instruction.to = 1;
+            if (instruction.op == OP_P) instruction.predict_to = 2;
+            if (instruction.op == OP_P) instruction.ahead = 3;
+            if (!instruction_computes(&instruction)) continue;
+            events[count] = (struct timeline_event){
+                .instruction = instruction, .start_s = count * units[u], .end_s = (count + 1) * units[u]};
+            count++;
+        }
+        for (int t = 0; t < TRANSFERS; t++)
+            transfers[t] = (struct timeline_transfer){.from = t < TRAFFIC_SUM ? t % 2 : t - TRAFFIC_SUM + 1,
+                                                      .to = t < TRAFFIC_SUM ? 1 - t % 2 : TRANSFERS - t,
+                                                      .traffic = t < TRAFFIC_SUM ? t : TRAFFIC_SUM,
+                                                      .micro_batch = t % 2,
+                                                      .bytes = 100 + t,
+                                                      .start_s = 2 * t * units[u],
+                                                      .end_s = (2 * t + 1.5) * units[u]};
+        struct ps_simulation simulation = {.info = {.workers = WORKERS, .makespan_s = count * units[u]},
+                                           .timeline = {.workers = WORKERS,
+                                                        .lanes = 1,
+                                                        .batches = 1,
+                                                        .micro_batches = 2,
+                                                        .events = events,
+                                                        .event_count = count,
+                                                        .transfers = transfers,
+                                                        .transfer_count = TRANSFERS}};
+        const struct timeline_caption caption = {.title = "every kind", .arrows = true};
+        char *const made[] = {
+            report_timeline_svg(&simulation.timeline, &caption), ps_simulation_timeline(&simulation, 11 + count * 2, false),
+            ps_simulation_timeline(&simulation, 11 + count * 2, true), report_timeline_trace(&simulation.timeline, &caption)};
+        for (size_t m = 0; m < sizeof made / sizeof *made; m++) {
+            assert_non_null(made[m]);
+            if (u == 0 || m < 2) add_readable(out, made[m]);
+            free(made[m]);
+        }
+    }
+}
+
+/* Pictures, traces and lines of text of three small simulations and of one with every kind of thing, to the
+ * byte; PENSTOCK_REGENERATE=1 writes them anew. */
 static void test_texts(void **state) {
     (void)state;
     struct ps_simulation *const simulations[] = {make_simulation("1f1b-async", "pipeoptim", 2, 2, true), make_parts(false, 2),
@@ -187,6 +242,7 @@ static void test_texts(void **state) {
         memory_curves_free(memory, simulation->info.workers);
         ps_simulation_destroy(simulations[i]);
     }
+    add_every_kind(&texts);
     test_golden(TEST_DIRECTORY "/golden/timelines.txt", text_take(&texts));
 }
 
