@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/processor.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "compute/stage.h"
+#include "profile/core_transfer.h"
 #include "profile/profile.h"
 #include "support.h"
 
@@ -71,6 +73,16 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
 int thread_start(pthread_t *thread, void *(*function)(void *argument), void *argument) {
     if (atomic_fetch_sub(&threads_until_failure, 1) == 1) return EAGAIN;
     return ((int (*)(pthread_t *, void *(*)(void *), void *))next_of("thread_start"))(thread, function, argument);
+}
+
+/* Of the times that were looked up one after the other so much passes, over and over; NULL: the clock goes as it does. */
+static const double *steps_s;
+static int step_count, looks;
+
+double clock_now(void) {
+    static double now_s;
+    if (!own || !steps_s) return ((double (*)(void))next_of("clock_now"))();
+    return now_s += steps_s[looks++ % step_count];
 }
 
 /* ----------------------------------------------------------------------------- the tests */
@@ -174,9 +186,31 @@ static void threads(void **state) {
     }
 }
 
+/* A block that another core has just written or read takes longer: half of what the two take longer together is what it costs
+ * to take one over. Without another core nothing is taken over, however long that takes. */
+static void change_of_hands(void **state) {
+    (void)state;
+    enum { BYTES = 512 << 10 };
+    /* Before a look and until the next: a block of one's own is read and written, another's is, and one is copied to it. */
+    static const double steps[] = {9, 1, 9, 2, 9, 5, 9, 8, 9, 16};
+    struct core_transfer_rates rates;
+    own = true;
+    steps_s = steps;
+    step_count = 10;
+    for (int several = 0; several < 2; several++) {
+        looks = 0;
+        never_fail();
+        assert_ok(core_transfer_measure(several, &rates, &test_error));
+        assert_int_equal(looks, 10 * 21);
+        assert_true(rates.copy == 16.0 / BYTES);
+        assert_true(rates.take == (several && cores_usable() > 1 ? 5.0 / BYTES : 0));
+    }
+    steps_s = NULL;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rounds), cmocka_unit_test(passes), cmocka_unit_test(background_load),
-                                       cmocka_unit_test(threads)};
+                                       cmocka_unit_test(threads), cmocka_unit_test(change_of_hands)};
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     text_free(&called);
     return result;
