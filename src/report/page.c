@@ -98,13 +98,13 @@ static json_t *bounded_copy(const json_t *value, int depth, int *left) {
     return json_copy((json_t *)value);
 }
 
-/* A file of the run, as it is but bounded; *out NULL if it is not there and need not be. */
-static enum ps_status read_document(const char *run, const char *name, const char *format, bool required, json_t **out,
+/* A file of the run, as it is but bounded; *out is not set if it is not there. */
+static enum ps_status read_document(const char *run, const char *name, const char *format, json_t **out,
                                     struct ps_error *error) {
     char path[PATH_SIZE];
     json_t *root;
     int left = VALUES_MAX;
-    if (!file_exists(file_join(path, run, name)) && !required) return PS_OK;
+    if (!file_exists(file_join(path, run, name))) return PS_OK;
     TRY(json_read_file(path, format, &root, error));
     *out = bounded_copy(root, 5, &left);
     json_decref(root);
@@ -259,8 +259,8 @@ static enum ps_status open_run(struct subject *subject, struct ps_error *error) 
         error_hint(error, "train --out DIR writes one");
         return PS_BAD_INPUT;
     }
-    TRY(read_document(subject->path, "config.json", "penstock-config", true, &subject->config, error));
-    TRY(read_document(subject->path, "summary.json", "penstock-summary", false, &subject->summary, error));
+    TRY(read_document(subject->path, "config.json", "penstock-config", &subject->config, error));
+    TRY(read_document(subject->path, "summary.json", "penstock-summary", &subject->summary, error));
     TRY(ps_plan_read(file_join(path, subject->path, "plan.json"), &subject->own_plan, error));
     subject->plan = subject->own_plan;
     TRY(predicted_cluster(subject, error));
