@@ -645,7 +645,7 @@ static void test_types(void **state) {
     struct ps_profile *fast;
     struct work work = work_make("1f1b-async", "stash", 1);
     make_run(&work, "{\"format\": \"penstock-config\", \"version\": 1, \"model\": \"six\", \"emulate\": true}");
-    for (int w = 0; w < WORKERS; w++) strcpy(work.cluster->devices[w].type, w == 1 ? "fast" : "hand");
+    for (int w = 0; w < WORKERS; w++) strcpy(work.cluster->devices[w].type, w > 0 ? "fast" : "hand");
     assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
     assert_ok(ps_profile_read(in_run("profile.json", path), &fast, &test_error));
     strcpy(fast->device, "fast");
@@ -663,10 +663,195 @@ static void test_types(void **state) {
     assert_true(fabs(shown_s - period_s) <= 1e-12 * period_s);
     json_decref(root);
     ps_simulation_destroy(simulation);
+    /* What is no profile of a further type is not read: that of the known type, that of none, and one in another directory. */
+    char directory[4096];
+    assert_ok(file_make_directory(in_run("profile-a", directory), &test_error));
+    put("profile-hand.json", "{");
+    put("profile-.json", "{");
+    put("profile-a/b.json", "{");
+    json_decref(document_of(&options));
+    strcpy(work.cluster->devices[0].type, "a/b");
+    assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
+    refuse(runs, 1, PS_USAGE, "devices[0].type: 'a/b' has no profile");
+    for (int w = 0; w < WORKERS; w++) work.cluster->devices[w].type[0] = '\0';
+    assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
+    json_decref(document_of(&options));
+    for (int w = 0; w < WORKERS; w++) strcpy(work.cluster->devices[w].type, "fast");
+    assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
     /* It has the same sizes. */
     fast->tables[0].micro_batch = 8;
     assert_ok(ps_profile_write(fast, in_run("profile-fast.json", path), &test_error));
     refuse(runs, 1, PS_BAD_INPUT, "costs[0].micro_batch: 8, but the profile on hand has 4");
+    work_free(&work);
+}
+
+/* What the run with this configuration is predicted to take. */
+static json_t *prediction(const char *about, int64_t *limit_bytes) {
+    const char *const runs[] = {test_directory};
+    struct ps_report_options options;
+    struct text text = {0};
+    text_add(&text, "{\"format\": \"penstock-config\", \"version\": 1, \"model\": \"six\"%s}", about);
+    put("config.json", text.data);
+    text_free(&text);
+    ps_report_options_init(&options);
+    options.runs = runs;
+    options.run_count = 1;
+    json_t *root = document_of(&options), *subject = json_array_get(json_object_get(root, "subjects"), 0);
+    json_t *simulation = json_incref(json_object_get(subject, "simulation"));
+    assert_non_null(simulation);
+    *limit_bytes = int_of(json_array_get(json_object_get(subject, "memory"), 0), "limit_bytes");
+    json_decref(root);
+    return simulation;
+}
+
+static json_t *simulated(const struct work *work) {
+    struct ps_simulation *simulation;
+    assert_ok(ps_simulate(work->plan, work->profile, work->cluster, 0, &simulation, &test_error));
+    char *text = ps_simulation_json(simulation);
+    json_t *root = json_loads(text, 0, NULL);
+    assert_non_null(root);
+    free(text);
+    ps_simulation_destroy(simulation);
+    return root;
+}
+
+static bool take_equal(json_t *one, json_t *other) {
+    settle(one);
+    settle(other);
+    const bool equal = json_equal(one, other);
+    json_decref(one);
+    json_decref(other);
+    return equal;
+}
+
+/* A run is predicted on the cluster it was planned for only if its links are emulated, or lie between hosts; else nothing that
+ * the cluster is said to have counts but its memory and the cores that there are. */
+static void test_machines(void **state) {
+    (void)state;
+#define LINKS "\"bandwidth_bytes_per_s\": 524288, \"latency_s\": 0.0078125"
+    char path[4096];
+    int64_t limit;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    make_run(&work, config);
+    struct cluster_link *links = work.cluster->links;
+    const int link_count = work.cluster->link_count;
+    assert_int_equal(link_count, 1);
+    json_t *const free_links = prediction("", &limit);
+    assert_int_equal(limit, 0);
+    static const char *const unused[] = {"\"overlap\": false", "\"streaming\": true"};
+    for (int u = 0; u < 2; u++) {
+        char about[512];
+        snprintf(about, sizeof about, ", \"cluster_options\": {" LINKS ", %s, \"memory_bytes\": 1e30}", unused[u]);
+        assert_true(take_equal(json_incref(free_links), prediction(about, &limit)));
+    }
+    assert_true(limit == (int64_t)1e18);
+    assert_true(take_equal(json_incref(free_links), prediction(", \"cluster_options\": {\"memory_bytes\": -5}", &limit)));
+    assert_int_equal(limit, 0);
+    /* One after the other on one core. */
+    work.cluster->link_count = 0;
+    work.cluster->cores = 1;
+    assert_true(take_equal(simulated(&work), prediction(", \"cores\": 1", &limit)));
+    assert_false(take_equal(json_incref(free_links), prediction(", \"cores\": 1", &limit)));
+    assert_true(take_equal(json_incref(free_links), prediction(", \"cores\": 0.5", &limit)));
+    work.cluster->cores = 0;
+    work.cluster->link_count = link_count;
+    links->bandwidth_bytes_per_s = 524288;
+    static const char *const flags[] = {"emulate", "links"};
+    for (int streaming = 0; streaming < 2; streaming++)
+        for (int overlap = streaming; overlap < 2; overlap++)
+            for (int f = 0; f < 2; f++) {
+                char about[512];
+                snprintf(about, sizeof about,
+                         ", \"%s\": true, \"cluster_options\": {" LINKS ", \"overlap\": %s, \"streaming\": %s}", flags[f],
+                         overlap ? "true" : "false", streaming ? "true" : "false");
+                work.cluster->overlap = overlap;
+                work.cluster->streaming = streaming;
+                assert_true(take_equal(simulated(&work), prediction(about, &limit)));
+                assert_false(take_equal(json_incref(free_links), simulated(&work)));
+            }
+    /* The same of a file of the cluster. */
+    work.cluster->overlap = work.cluster->streaming = false;
+    for (int w = 0; w < WORKERS; w++) work.cluster->devices[w].speed = 2;
+    assert_ok(ps_cluster_write(work.cluster, in_run("cluster.json", path), &test_error));
+    assert_true(take_equal(json_incref(free_links), prediction("", &limit)));
+    assert_int_equal(limit, 1 << 26);
+    assert_true(take_equal(simulated(&work), prediction(", \"emulate\": true", &limit)));
+    json_decref(free_links);
+    work_free(&work);
+}
+
+/* A directory's name is the last part of its path. */
+static void test_names(void **state) {
+    (void)state;
+    struct ps_report_options options;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    make_run(&work, config);
+    static const char *const ends[] = {"", "/", "//", "/."};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        char run[4200];
+        snprintf(run, sizeof run, "%s%s", test_directory, ends[e]);
+        const char *const runs[] = {run};
+        ps_report_options_init(&options);
+        options.runs = runs;
+        options.run_count = 1;
+        json_t *root = document_of(&options), *subject = json_array_get(json_object_get(root, "subjects"), 0);
+        assert_string_equal(json_string_value(json_object_get(subject, "path")), run);
+        assert_string_equal(json_string_value(json_object_get(subject, "name")),
+                            e == 3 ? "." : strrchr(test_directory, '/') + 1);
+        json_decref(root);
+    }
+    work_free(&work);
+}
+
+/* Of many layers the first, and of the values of a log so many. */
+static void test_most(void **state) {
+    (void)state;
+    enum { LAYERS_SHOWN = 1000, LIST = 97, VALUES = 60000 };
+    struct ps_report_options options;
+    const char *const runs[] = {test_directory};
+    struct ps_profile *profile;
+    struct work work = work_make("1f1b-async", "stash", 1);
+    ps_report_options_init(&options);
+    make_run(&work, config);
+    /* An object, its step, and a list: a hundred values in a line. */
+    struct text log = {0};
+    for (int l = 0; l < 700; l++) {
+        text_add(&log, "{\"step\": %d, \"list\": [", l + 1);
+        for (int v = 0; v < LIST; v++) text_add(&log, "%s%d", v > 0 ? "," : "", v);
+        text_add(&log, "]}\n");
+    }
+    put("log.jsonl", log.data);
+    text_free(&log);
+    options.runs = runs;
+    options.run_count = 1;
+    json_t *root = document_of(&options);
+    const json_t *lines = json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "log");
+    assert_int_equal(json_array_size(lines), VALUES / (LIST + 3));
+    for (size_t l = 0; l < json_array_size(lines); l++) assert_int_equal(length_of(json_array_get(lines, l), "list"), LIST);
+    json_decref(root);
+    for (int more = 0; more < 2; more++) {
+        assert_ok(profile_create(1, LAYERS_SHOWN + more, &profile, &test_error));
+        strcpy(profile->model, "six");
+        strcpy(profile->device, "hand");
+        profile->tables[0].micro_batch = 4;
+        for (int l = 0; l < LAYERS_SHOWN + more; l++) {
+            struct layer_cost *layer = &profile->tables[0].layers[l];
+            layer->time.forward_s = 0x1p-10;
+            snprintf(layer->name, sizeof layer->name, "layer%d", l);
+            strcpy(layer->kind, "linear");
+        }
+        assert_ok(plan_stage_set(work.plan, WORKERS - 1, 4, LAYERS_SHOWN + more - 1, WORKERS - 1, &test_error));
+        options.run_count = 0;
+        options.plan = work.plan;
+        options.profile = profile;
+        options.cluster = work.cluster;
+        root = document_of(&options);
+        const json_t *subject = json_array_get(json_object_get(root, "subjects"), 0);
+        assert_int_equal(length_of(subject, "layers"), LAYERS_SHOWN);
+        assert_int_equal(int_of(subject, "layer_count"), LAYERS_SHOWN + more);
+        json_decref(root);
+        ps_profile_destroy(profile);
+    }
     work_free(&work);
 }
 
@@ -681,6 +866,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_long_segment, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_types, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_machines, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_names, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_most, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_strings, test_directory_set_up, test_directory_tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
