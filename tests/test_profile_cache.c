@@ -1,6 +1,7 @@
 /* Profiles that are kept: found again, not for anything else, never damaged ones, doubted ones once, and no more than
- * a hundred. */
+ * a hundred. They are measured by a clock that goes on by the same time at each look, a little more in each measurement. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +9,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/processor.h"
+#include "base/text.h"
+#include "graph/network.h"
 #include "profile/cache.h"
 #include "profile/profile.h"
 #include "support.h"
 
 static const int four[] = {4};
 
+static _Thread_local bool own; /* the thread that measures */
+static double seconds, step_s = 0x1p-6;
+
+/* In place of the library's. */
+double clock_now(void) {
+    if (own) return seconds += step_s;
+    double (*next)(void) = (double (*)(void))dlsym(RTLD_NEXT, "clock_now");
+    assert_non_null(next);
+    return next();
+}
+
+double clock_of_thread(void) { return seconds; }
+
 static struct ps_profile *open_profile(const char *directory, const char *model, int threads) {
     const struct ps_profile_options options = {
         .struct_size = sizeof options, .threads = threads, .micro_batches = four, .micro_batch_count = 1, .quick = true};
     struct ps_network *network;
     struct ps_profile *profile;
+    own = true;
+    step_s *= 1.0009765625;
     assert_ok(ps_network_open(model, &network, &test_error));
     assert_ok(profile_cache_measure(directory, network, &options, "profiling", &profile, &test_error));
     ps_network_destroy(network);
@@ -34,7 +54,7 @@ static char *measure(const char *directory, const char *model, int threads) {
     return json;
 }
 
-/* Two measurements never agree in all of their times, so equal ones are the same. */
+/* Two measurements never agree in their times, so equal ones are the same. */
 static bool same(char *one, char *two) {
     bool equal = strcmp(one, two) == 0;
     free(one);
@@ -122,6 +142,82 @@ static bool doubt(const char *directory, const char *model) {
     return doubts;
 }
 
+/* What stands in an entry's second line, by which it is named: all that a measurement depends on. */
+static void entry_path(const char *directory, const char *model, int threads, char path[4096]) {
+    char hash[17], cpu[128], name[32];
+    struct ps_network *network;
+    struct text key = {0};
+    assert_ok(ps_network_open(model, &network, &test_error));
+    network_hash_text(network->hash, hash);
+    text_add(&key, "penstock %s; %s %s; cpu; threads %d, busy 0, rounds 0 0 1, memory 0; micro-batches 4; %s, %d cores",
+             ps_version(), hash, network->name, threads, processor_name(cpu, sizeof cpu), cores_usable());
+    const struct file_piece piece = {key.data, key.length};
+    snprintf(name, sizeof name, "%08x.profile", (unsigned)file_checksum(&piece, 1));
+    char *data;
+    size_t size;
+    assert_ok(file_read(file_join(path, directory, name), 1 << 24, &data, &size, &test_error));
+    const char *line = strchr(data, '\n') + 1;
+    assert_int_equal(strcspn(line, "\n"), key.length);
+    assert_memory_equal(line, key.data, key.length);
+    free(data);
+    text_free(&key);
+    ps_network_destroy(network);
+}
+
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    text_add(context, "%d %s\n", (int)level, text);
+}
+
+/* The key, all options in it, and what is said. */
+static void test_said(void **state) {
+    (void)state;
+    char base[4096], directory[4096], path[4096], wanted[3 * 4096];
+    struct text said = {0};
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &said, .level = PS_LOG_DEBUG, .line = keep_line};
+    test_directory_make(base);
+    file_join(directory, base, "said");
+    assert_ok(ps_log_to(&sink, &test_error));
+    free(measure(directory, small, 1));
+    assert_true(doubt(directory, small)); /* it is found */
+    free(measure(directory, small, 1));
+    assert_ok(file_write(file_join(path, base, "file"), "x", 1, &test_error));
+    struct ps_profile *profile = open_profile(path, small, 1);
+    assert_false(profile_cache_doubt(profile));
+    ps_profile_destroy(profile);
+    assert_ok(ps_log_to(NULL, &test_error));
+    entry_path(directory, small, 1, path);
+    snprintf(
+        wanted, sizeof wanted,
+        "1 profiling\n1 profiling: found in %s; `no_cache` measures anew\n"
+        "1 profiling: anew, as a run did not agree with what was measured before\n1 profiling\n0 %s/file/%s: the profile could "
+        "not be kept\n",
+        path, base, strrchr(path, '/') + 1);
+    assert_string_equal(said.data, wanted);
+    text_free(&said);
+    /* Each option is part of the key. */
+    static const int sizes[] = {4, 2};
+    const struct ps_profile_options all[] = {{.micro_batch_count = 1},
+                                             {.micro_batch_count = 2},
+                                             {.micro_batch_count = 1, .device = "reference"},
+                                             {.micro_batch_count = 1, .busy = 1},
+                                             {.micro_batch_count = 1, .busy = 1, .warmup = 1},
+                                             {.micro_batch_count = 1, .busy = 1, .repeats = 1},
+                                             {.micro_batch_count = 1, .busy = 1, .memory_bytes = 1}};
+    struct ps_network *network;
+    assert_ok(ps_network_open(small, &network, &test_error));
+    for (int o = 0; o < (int)(sizeof all / sizeof *all); o++) {
+        struct ps_profile_options options = all[o];
+        options.struct_size = sizeof options;
+        options.threads = 1;
+        options.micro_batches = sizes;
+        options.quick = o < 4;
+        assert_ok(profile_cache_measure(directory, network, &options, "profiling", &profile, &test_error));
+        ps_profile_destroy(profile);
+        assert_int_equal(count(directory, path), o > 0 ? o + 1 : 1);
+    }
+    ps_network_destroy(network);
+}
+
 /* What a run did not agree with is measured anew, once, unless it comes out otherwise; other networks' entries stay. */
 static void test_doubted(void **state) {
     (void)state;
@@ -141,21 +237,35 @@ static void test_doubted(void **state) {
     assert_true(same(strdup(second), measure(directory, small, 1)));
     free(first);
     free(second);
-    /* Other times than those that were doubted may be doubted, too. */
-    state_of(path, is, "doubted", 10);
-    free(measure(directory, small, 1));
-    state_of(path, is, NULL, 1);
-    assert_string_equal(is, "measured");
-    /* The same times are taken from then on. Noise may make them differ. */
-    for (int try = 0; try < 20 && strcmp(is, "confirmed") != 0; try++) {
-        assert_true(doubt(directory, small));
+    /* Other times than those that were doubted may be doubted, too; nearly the same are taken from then on. */
+    static const struct {
+        double longer;
+        const char *state;
+    } cases[] = {{1.5, "measured"},      {1.2578125, "measured"},  {0.5, "measured"},
+                 {0.796875, "measured"}, {1.2421875, "confirmed"}, {0.8125, "confirmed"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        state_of(path, is, "doubted", cases[c].longer);
         free(measure(directory, small, 1));
         state_of(path, is, NULL, 1);
+        assert_string_equal(is, cases[c].state);
     }
-    assert_string_equal(is, "confirmed");
     first = measure(directory, small, 1);
     assert_false(doubt(directory, small));
     assert_true(same(first, measure(directory, small, 1)));
+    /* Of the same network at any size and with any threads, but of no other. */
+    file_join(directory, base, "threads");
+    free(measure(directory, small, 1));
+    free(measure(directory, small, 2));
+    free(measure(directory, other, 2));
+    assert_ok(file_write(file_join(path, directory, "no.profile"), "x\n", 2, &test_error));
+    assert_true(doubt(directory, small));
+    int doubted = 0;
+    for (int threads = 1; threads <= 3; threads++) {
+        entry_path(directory, threads < 3 ? small : other, threads < 3 ? threads : 2, path);
+        state_of(path, is, NULL, 1);
+        doubted += strcmp(is, "doubted") == 0;
+        assert_int_equal(doubted, threads < 3 ? threads : 2);
+    }
     /* What is not kept cannot be doubted. */
     assert_false(doubt(NULL, small));
     assert_false(profile_cache_doubt(NULL));
@@ -170,12 +280,20 @@ static void test_bounded(void **state) {
     for (int f = 0; f < 100; f++) {
         snprintf(name, sizeof name, "%d.profile", f);
         assert_ok(file_write(file_join(path, directory, name), "x", 1, &test_error));
-        const struct timespec used[2] = {{.tv_sec = 1000 + f}, {.tv_sec = f == 7 ? 5 : 1000 + f}};
+        const struct timespec used[2] = {{.tv_sec = 1000 + f},
+                                         {.tv_sec = f >= 6 && f <= 8 ? 5 : 1000 + f, .tv_nsec = f == 7 ? 5000 : 6000}};
         assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
     }
+    /* What has no name of theirs is none of them, however old. */
+    static const char *const others[] = {".profile", "1.profile.old", "profile"};
+    for (int o = 0; o < 3; o++) {
+        assert_ok(file_write(file_join(path, directory, others[o]), "x", 1, &test_error));
+        assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
+    }
     free(measure(directory, small, 1));
-    assert_int_equal(count(directory, path), 100);
+    assert_int_equal(count(directory, path), 100 + 2); /* one of them begins with a point */
     assert_false(file_exists(file_join(oldest, directory, "7.profile")));
+    for (int o = 0; o < 3; o++) assert_true(file_exists(file_join(path, directory, others[o])));
     /* What is used stays, however old. */
     test_directory_make(base);
     free(measure(base, small, 1));
@@ -192,7 +310,8 @@ static void test_bounded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_damaged),
-                                       cmocka_unit_test(test_doubted), cmocka_unit_test(test_bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found_again), cmocka_unit_test(test_said),
+                                       cmocka_unit_test(test_damaged), cmocka_unit_test(test_doubted),
+                                       cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -310,7 +310,8 @@ static void test_fields(void **state) {
     } changes[] = {
         {"other", "workers", "0", "otherData.workers: 0 is not an integer from 1 to 4096"},
         {"other", "workers", "4097", "otherData.workers: 4097 is not"},
-        {"other", "workers", "2", "otherData.memory_bytes: 3 figures for 2 workers"},
+        {"other", "workers", "1", "otherData.memory_bytes: 3 figures for 1 workers"},
+        {"other", "workers", "4096", "otherData.memory_bytes: 3 figures for 4096 workers"},
         {"other", "batches", "-1", "otherData.batches: -1 is not an integer from 0 to 2147483647"},
         {"other", "batches", "0", NULL},
         {"other", "micro_batches", "-1", "otherData.micro_batches: -1 is not an integer from 0 to"},
