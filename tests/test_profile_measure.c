@@ -266,7 +266,8 @@ static void wrong_options(void **state) {
     (void)state;
     struct ps_network *model;
     struct ps_profile *profile;
-    static const int good[] = {2}, zero[] = {0}, twice[] = {2, 2};
+    static const int good[] = {2}, zero[] = {0}, twice[] = {2, 2}, large[] = {1, 16777217, 16777216}, apart[] = {4, 1, 4};
+    static int many[1001];
     static const struct {
         struct ps_profile_options options;
         const char *part;
@@ -282,14 +283,43 @@ static void wrong_options(void **state) {
         {{.device = "reference", .busy = 1025, .micro_batches = good, .micro_batch_count = 1},
          "busy: 1025 workers side by side: 1 to 1024 are accepted"},
         {{.device = "reference", .repeats = -1, .micro_batches = good, .micro_batch_count = 1}, "-1 repeats"},
-        {{.device = "reference", .warmup = -1, .micro_batches = good, .micro_batch_count = 1}, "warm-up of -1 and 0 repeats"},
+        {{.device = "reference", .warmup = -1, .micro_batches = good, .micro_batch_count = 1},
+         "warm-up of -1 and 0 repeats: 0 (the default) to 10000 are accepted"},
+        {{.device = "reference", .warmup = 10001, .micro_batches = good, .micro_batch_count = 1}, "warm-up of 10001 and 0"},
+        {{.device = "reference", .repeats = 10001, .micro_batches = good, .micro_batch_count = 1}, "of 0 and 10001 repeats"},
+        {{.device = "reference", .micro_batches = large, .micro_batch_count = 3},
+         "micro-batch 16777217: 1 to 16777216 samples"},
+        {{.device = "reference", .micro_batches = apart, .micro_batch_count = 3}, "micro-batch 4 is given twice"},
+        {{.device = "reference", .micro_batches = many, .micro_batch_count = 1001},
+         "1001 micro-batch sizes: 1 to 1000 are accepted"},
     };
+    for (int m = 0; m < 1001; m++) many[m] = m + 1;
     assert_ok(ps_network_open("lenet5", &model, &test_error));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ps_profile_options options = cases[i].options;
         options.struct_size = sizeof options;
         assert_status(ps_profile_measure(model, &options, &profile, &test_error), PS_USAGE, cases[i].part);
     }
+    /* The most of each, where nothing is measured; sizes come out in order. */
+    const struct ps_profile_options most = {.struct_size = sizeof most,
+                                            .device = "gpu:v100",
+                                            .threads = 4096,
+                                            .busy = 1024,
+                                            .warmup = 10000,
+                                            .repeats = 10000,
+                                            .micro_batches = large + 1,
+                                            .micro_batch_count = 2};
+    assert_status(ps_profile_measure(model, &most, &profile, &test_error), PS_USAGE, "micro-batch 16777217");
+    struct ps_profile_options usual = most;
+    usual.micro_batches = many;
+    usual.micro_batch_count = 1000;
+    for (int m = 0; m < 1000; m++) many[m] = 1000 - m;
+    assert_ok(ps_profile_measure(model, &usual, &profile, &test_error));
+    assert_int_equal(profile->table_count, 1000);
+    for (int t = 0; t < 1000; t++) assert_int_equal(profile->tables[t].micro_batch, t + 1);
+    assert_int_equal(profile->threads, 4096);
+    assert_int_equal(profile->busy, 1); /* nothing ran beside anything */
+    ps_profile_destroy(profile);
     ps_network_destroy(model);
 }
 

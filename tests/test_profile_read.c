@@ -709,6 +709,21 @@ static void graph_broken(void **state) {
     }
 }
 
+/* Nodes come in the order of the numbers at the ends of their names, of which fifteen digits count; those without last. */
+static void graph_order(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_ok(read_text("order.txt",
+                        NODE("none") NODE("other") NODE("a100000000000000") NODE("b9000000000000005") NODE("c12") NODE("d7e3")
+                            NODE("100000000000004"),
+                        &profile));
+    static const char *const names[] = {"d7e3", "b9000000000000005", "c12", "a100000000000000", "100000000000004", "none",
+                                        "other"};
+    assert_int_equal(profile->tables[0].layer_count, 7);
+    for (int l = 0; l < 7; l++) assert_string_equal(profile->tables[0].layers[l].name, names[l]);
+    ps_profile_destroy(profile);
+}
+
 /* As many layers and nodes as are accepted, and one more. */
 static void most(void **state) {
     (void)state;
@@ -728,6 +743,10 @@ static void most(void **state) {
     struct ps_profile *profile = NULL;
     for (int n = 0; n <= PROFILE_LAYERS_MAX; n++) end += sprintf(end, "node%d -- A" COSTS(1, 1, 4, 4) "\n", n);
     assert_status(read_text("most.txt", text, &profile), PS_BAD_INPUT, "line 16385: more than 16384 nodes");
+    /* So many bytes that sums of sizes could not be held: the file's last node is named. */
+    end = text;
+    for (int n = 0; n < 65; n++) end += sprintf(end, "node%d -- A" COSTS(1, 1, 4, 17592186044416) "\n", n);
+    assert_status(read_text("most.txt", text, &profile), PS_BAD_INPUT, "most.txt: line 65: costs[0].layers: 1143492092887");
     end = text + sprintf(text, "%s",
                          HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}], \"graph\": {\"edges\": [], \"nodes\": [0");
     for (int n = 0; n < PROFILE_LAYERS_MAX; n++) end += sprintf(end, ",0");
@@ -792,7 +811,7 @@ int main(void) {
         cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),     cmocka_unit_test(graph),
         cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),          cmocka_unit_test(most),
         cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),    cmocka_unit_test(json_limits),
-        cmocka_unit_test(total_bytes),    cmocka_unit_test(no_text),
+        cmocka_unit_test(total_bytes),    cmocka_unit_test(graph_order),     cmocka_unit_test(no_text),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -23,8 +23,12 @@
 /* ------------------------------------------------------------------- what is called */
 
 static _Thread_local bool own;                                                /* this is the thread that measures */
-static struct text called;                                                    /* by it, a letter for each pass */
+static _Thread_local bool within;                                             /* it is in a backward, which may add, too */
+static struct text called, updates;                                           /* by it, a letter for each pass and update */
+static size_t added;                                                          /* by it, numbers to others */
 static atomic_int until_failure, beside_until_failure, threads_until_failure; /* the call that counts down to 0 fails */
+static atomic_int stretches;                                                  /* bits: so many layers ran beside it in one go */
+static atomic_int stretches_wanted;                                           /* it waits for these */
 
 static void *next_of(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
@@ -36,6 +40,7 @@ static void *next_of(const char *name) {
 static bool fails(void) {
     if (!own) return atomic_fetch_sub(&beside_until_failure, 1) == 1;
     while (atomic_load(&beside_until_failure) > 0) sched_yield();
+    while ((atomic_load(&stretches) & stretches_wanted) != stretches_wanted) sched_yield();
     return atomic_fetch_sub(&until_failure, 1) == 1;
 }
 
@@ -44,17 +49,56 @@ static enum ps_status failed(struct ps_error *error) {
     return PS_FAILED;
 }
 
+/* Of the last forward: what it was called with, and its output. */
+static struct {
+    struct stage_blocks blocks;
+    struct stage_step step;
+    struct stage_sizes sizes;
+    char output[1 << 16];
+} last;
+static int forwards; /* that ran on other blocks than the one before, but on the same data */
+
+/* Called in each forward: the data of a network, or of a piece what the piece before it has made, on two micro-batches by
+ * turns. */
+static void check_forward(const struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step) {
+    static char input[1 << 16];
+    const struct stage_sizes sizes = stage_sizes(stage);
+    const size_t bytes = (size_t)sizes.input_bytes;
+    assert_true(bytes <= sizeof input && (size_t)sizes.output_bytes <= sizeof last.output);
+    assert_true(step->training && step->update_statistics && !step->accumulate && step->target);
+    const bool same = memcmp(&sizes, &last.sizes, sizeof sizes) == 0; /* no two layers here are of the same sizes */
+    if (same) {
+        assert_memory_equal(input, blocks->input, bytes);
+        assert_true(last.blocks.input != blocks->input && last.blocks.stash != blocks->stash);
+        assert_true(!blocks->output || last.blocks.output != blocks->output);
+        forwards++;
+    } else {
+        if (last.blocks.weights && blocks->input_gradient) assert_memory_equal(last.output, blocks->input, bytes);
+        memcpy(input, blocks->input, bytes);
+    }
+    last.blocks = *blocks;
+    last.step = *step;
+    last.sizes = sizes;
+}
+
 enum ps_status stage_forward(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                              struct stage_result *result, struct ps_error *error) {
     if (own) text_add(&called, "F");
+    if (own) check_forward(stage, blocks, step);
     if (fails()) return failed(error);
-    return ((enum ps_status(*)(struct stage *, const struct stage_blocks *, const struct stage_step *, struct stage_result *,
-                               struct ps_error *))next_of("stage_forward"))(stage, blocks, step, result, error);
+    const enum ps_status status =
+        ((enum ps_status(*)(struct stage *, const struct stage_blocks *, const struct stage_step *, struct stage_result *,
+                            struct ps_error *))next_of("stage_forward"))(stage, blocks, step, result, error);
+    if (own && blocks->output) memcpy(last.output, blocks->output, (size_t)last.sizes.output_bytes);
+    return status;
 }
 
 enum ps_status stage_forward_again(struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                                    const bool *kept, struct stage_result *result, struct ps_error *error) {
     assert_false(own);
+    int layers = 0;
+    while (layers < 7 && !kept[layers]) layers++;
+    atomic_fetch_or(&stretches, 1 << layers);
     if (fails()) return failed(error);
     return ((enum ps_status(*)(struct stage *, const struct stage_blocks *, const struct stage_step *, const bool *,
                                struct stage_result *, struct ps_error *))next_of("stage_forward_again"))(stage, blocks, step,
@@ -66,8 +110,35 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
     static const char *const names[] = {[STAGE_BOTH] = "B", [STAGE_INPUT_SPLIT] = "I", [STAGE_WEIGHTS_SPLIT] = "W"};
     if (own) text_add(&called, "%s%s", names[half], step->accumulate ? "+" : "");
     if (fails()) return failed(error);
-    return ((enum ps_status(*)(struct stage *, const struct stage_blocks *, const struct stage_step *, enum stage_half,
-                               struct ps_error *))next_of("stage_backward"))(stage, blocks, step, half, error);
+    within = true;
+    const enum ps_status status =
+        ((enum ps_status(*)(struct stage *, const struct stage_blocks *, const struct stage_step *, enum stage_half,
+                            struct ps_error *))next_of("stage_backward"))(stage, blocks, step, half, error);
+    within = false;
+    return status;
+}
+
+/* u: in place; q: with a prediction; p: a prediction alone; o: out of place. Of bf16 in capitals. */
+void optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
+                   bool predict_only) {
+    if (own) {
+        const char *weights = last.blocks.weights, *made = call->copy ? call->copy : (const void *)call->updated;
+        const bool in_place = made >= weights && made < weights + last.sizes.parameter_bytes;
+        char letter = predict_only ? 'p' : call->predicted ? 'q' : in_place ? 'u' : 'o';
+        assert_true(call->lr == 0 && call->step > 0 && call->gradient && call->moment[0]);
+        assert_true((const char *)call->predicted != weights);
+        assert_true(call->copy ? call->updated == call->weights : (const char *)call->weights == weights);
+        if (call->type == TYPE_BF16) letter -= 'a' - 'A', assert_true(call->copy != NULL);
+        text_add(&updates, "%c", letter);
+    }
+    ((void (*)(const struct optimizer *, const struct optimizer_settings *, const struct optimizer_call *, bool))next_of(
+        "optimizer_run"))(rule, settings, call, predict_only);
+}
+
+void device_add(struct device *device, enum number_type type, size_t count, void *y, const void *x) {
+    if (own && !within) added += count;
+    ((void (*)(struct device *, enum number_type, size_t, void *, const void *))next_of("device_add"))(device, type, count, y,
+                                                                                                       x);
 }
 
 int thread_start(pthread_t *thread, void *(*function)(void *argument), void *argument) {
@@ -87,8 +158,10 @@ double clock_now(void) {
 
 /* ----------------------------------------------------------------------------- the tests */
 
-static enum ps_status measure(int busy, bool quick, int warmup, int repeats, int64_t memory_bytes,
-                              struct ps_profile **profile) {
+static const char lenet[] = "lenet5,input=12,classes=3";
+
+static enum ps_status measure_network(const char *name, int busy, bool quick, int warmup, int repeats, int64_t memory_bytes,
+                                      struct ps_profile **profile) {
     static const int size = 2;
     struct ps_network *network;
     const struct ps_profile_options options = {.struct_size = sizeof options,
@@ -100,12 +173,21 @@ static enum ps_status measure(int busy, bool quick, int warmup, int repeats, int
                                                .quick = quick,
                                                .busy = busy,
                                                .memory_bytes = memory_bytes};
-    assert_ok(ps_network_open("lenet5,input=12,classes=3", &network, &test_error));
+    assert_ok(ps_network_open(name, &network, &test_error));
     own = true;
     if (called.data) called.data[called.length = 0] = '\0';
+    if (updates.data) updates.data[updates.length = 0] = '\0';
+    memset(&last, 0, sizeof last);
+    added = 0;
+    forwards = 0;
     const enum ps_status status = ps_profile_measure(network, &options, profile, &test_error);
     ps_network_destroy(network);
     return status;
+}
+
+static enum ps_status measure(int busy, bool quick, int warmup, int repeats, int64_t memory_bytes,
+                              struct ps_profile **profile) {
+    return measure_network(lenet, busy, quick, warmup, repeats, memory_bytes, profile);
 }
 
 static void never_fail(void) { until_failure = beside_until_failure = threads_until_failure = 0; }
@@ -127,6 +209,77 @@ static void rounds(void **state) {
     ps_profile_destroy(profile);
     assert_ok(measure(1, true, 0, 2, 0, &profile));
     assert_string_equal(called.data, WARM WARM QUICK_ROUND QUICK_ROUND);
+    ps_profile_destroy(profile);
+}
+
+/* As often as is usual at the most and at the least, by what a look at the clock takes. */
+static void repeats(void **state) {
+    (void)state;
+    static const struct {
+        double step_s;
+        bool quick;
+        int warm, rounds; /* passes that warm up, and rounds that are measured */
+    } cases[] = {{0x1p-30, false, 2, 199}, {1, false, 2, 9}, {0x1p-30, true, 2, 199}, {0x1p-10, true, 2, 2}, {1, true, 1, 1}};
+    step_count = 1;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_profile *profile;
+        size_t halves = 0;
+        int warm = 0;
+        never_fail();
+        steps_s = &cases[c].step_s;
+        assert_ok(measure(1, cases[c].quick, 0, 0, 0, &profile));
+        for (size_t i = 0; i < called.length; i++) halves += called.data[i] == 'W';
+        while (cases[c].quick && strncmp(called.data + 2 * warm, WARM "F", 3) == 0) warm++;
+        if (halves != (size_t)cases[c].rounds + (cases[c].quick ? 0 : 2) || (cases[c].quick && warm != cases[c].warm + 1))
+            fail_msg("case %zu: %zu rounds, and %d passes before them", c, halves, warm - 1);
+        ps_profile_destroy(profile);
+    }
+    steps_s = NULL;
+}
+
+/* The updates of a round: each kind, of copies in bf16 by their masters; and the sum over two replicas. */
+static void updates_and_sums(void **state) {
+    (void)state;
+    static const char *const networks[] = {lenet, "lenet5,input=12,classes=3,precision=bf16"};
+    for (int n = 0; n < 2; n++)
+        for (int quick = 0; quick < 2; quick++) {
+            struct ps_profile *profile;
+            never_fail();
+            assert_ok(measure_network(networks[n], 1, quick, 1, 1, 0, &profile));
+            const char *kinds = n == 0 ? "uqpo" : "uUqQpPoO";
+            assert_int_equal(strncmp(updates.data, kinds, strlen(kinds)), 0);
+            assert_int_equal(updates.length, (quick ? 1 : 2) * strlen(kinds));
+            const struct cost_table *table = &profile->tables[0];
+            const int64_t all = stage_cost(table, 0, table->layer_count - 1).size.parameter_bytes / 4;
+            assert_int_equal(added, 2 * all); /* in two rounds the sums, or in one what is added to gradients, and the sum */
+            ps_profile_destroy(profile);
+        }
+}
+
+/* What passes run on (check_forward): two micro-batches by turns, and in pieces what the piece before has made. */
+static void data(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    for (int64_t memory_bytes = 0; memory_bytes < 2; memory_bytes++) {
+        never_fail();
+        assert_ok(measure(1, false, 1, 2, memory_bytes, &profile));
+        assert_int_equal(forwards, memory_bytes ? 7 * 8 : 8);
+        assert_int_equal(last.step.step, 2);
+        assert_true(last.step.gradient_scale == 0.5f);
+        ps_profile_destroy(profile);
+    }
+}
+
+/* Workers beside it begin each round with another number of layers: with all of them but the last in the end. */
+static void stretches_beside(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    never_fail();
+    stretches = 0;
+    stretches_wanted = 127;
+    assert_ok(measure(2, false, 1, 1, 0, &profile));
+    assert_int_equal(stretches, 127);
+    stretches_wanted = 0;
     ps_profile_destroy(profile);
 }
 
@@ -209,9 +362,13 @@ static void change_of_hands(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rounds), cmocka_unit_test(passes), cmocka_unit_test(background_load),
-                                       cmocka_unit_test(threads), cmocka_unit_test(change_of_hands)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rounds),           cmocka_unit_test(repeats),
+                                       cmocka_unit_test(updates_and_sums), cmocka_unit_test(data),
+                                       cmocka_unit_test(stretches_beside), cmocka_unit_test(passes),
+                                       cmocka_unit_test(background_load),  cmocka_unit_test(threads),
+                                       cmocka_unit_test(change_of_hands)};
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     text_free(&called);
+    text_free(&updates);
     return result;
 }

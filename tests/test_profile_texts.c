@@ -162,10 +162,15 @@ static void test_said(void **state) {
                                          .progress = s > 0 ? keep_progress : NULL};
         set_clock(0.0009765625, 0, 0);
         clock_state.share = shares[s];
-        assert_ok(ps_log_to(&sink, &test_error));
-        ps_profile_destroy(
-            measure(lenet, (struct ps_profile_options){.device = "reference", .warmup = 1, .repeats = 2}, sizes, 2 - s));
-        assert_ok(ps_log_to(NULL, &test_error));
+        /* To the process's log, or to one that goes with the options; and no longer after that. */
+        struct ps_profile_options options = {.device = "reference", .warmup = 1, .repeats = 2, .log = s > 0 ? &sink : NULL};
+        if (s == 0) assert_ok(ps_log_to(&sink, &test_error));
+        ps_profile_destroy(measure(lenet, options, sizes, 2 - s));
+        if (s == 0) assert_ok(ps_log_to(NULL, &test_error));
+        const size_t length = said[s].length;
+        options.log = NULL;
+        ps_profile_destroy(measure(lenet, options, sizes, 1));
+        assert_int_equal(said[s].length, length);
     }
 #define DISTURBED                                                                                                              \
     "1 other programs had the core for 25% of the time in which this was measured: predictions will be too slow for a "        \
@@ -176,6 +181,14 @@ static void test_said(void **state) {
                                       "profiling 4.667 of 7.000, micro-batch 2\n"
                                       "profiling 7.000 of 7.000, micro-batch 2\n");
     for (int s = 0; s < 2; s++) text_free(&said[s]);
+    struct ps_network *network;
+    struct ps_profile *profile;
+    const struct ps_log_sink broken = {.struct_size = 1};
+    const struct ps_profile_options options = {
+        .struct_size = sizeof options, .micro_batches = sizes, .micro_batch_count = 1, .log = &broken};
+    assert_ok(ps_network_open(lenet, &network, &test_error));
+    assert_status(ps_profile_measure(network, &options, &profile, &test_error), PS_USAGE, "struct_size");
+    ps_network_destroy(network);
 }
 
 int main(void) {
