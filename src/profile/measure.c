@@ -211,7 +211,7 @@ static enum ps_status summarize_shared(const struct bench *bench, bool several, 
 /* Passes the output of the piece's last layer to the next piece. */
 static enum ps_status pass_on(const struct bench *bench, void **input, struct ps_error *error) {
     size_t size = (size_t)stage_sizes(bench->stage).output_bytes;
-    void *copy = realloc(*input, size + 1);
+    void *copy = realloc(*input, size);
     if (!copy) return error_memory(error, "profiling", size);
     device_copy(bench->device, copy, bench->blocks.output, size);
     device_finish(bench->device);

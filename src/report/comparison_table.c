@@ -385,7 +385,6 @@ static void find_common(struct section *section) {
     for (int s = 0; s < SETTINGS; s++) {
         if (!settings[s].before) continue;
         bool known = false, same = true;
-        first[0] = '\0';
         for (int r = 0; r < section->count; r++) {
             settings[s].show(section->rows[r], cell);
             if (strcmp(cell, "-") == 0) continue; /* a row without a plan has no batch */
