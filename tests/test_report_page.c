@@ -500,6 +500,14 @@ static void test_strings(void **state) {
         json_decref(root);
     }
     text_free(&texts);
+    /* Lists and objects in each other, so deep. */
+    make_run(&work, "{\"format\": \"penstock-config\", \"version\": 1, \"data\": [1.5, true, [\"a\", {\"b\": [2, [3]]}]]}");
+    json_t *root = document_of(&options);
+    char *data =
+        json_dumps(json_object_get(json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "config"), "data"), 0);
+    assert_string_equal(data, "[1.5, true, [\"a\", {\"b\": [null, null]}]]");
+    free(data);
+    json_decref(root);
     work_free(&work);
 }
 
@@ -827,7 +835,11 @@ static void test_most(void **state) {
     json_t *root = document_of(&options);
     const json_t *lines = json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "log");
     assert_int_equal(json_array_size(lines), VALUES / (LIST + 3));
-    for (size_t l = 0; l < json_array_size(lines); l++) assert_int_equal(length_of(json_array_get(lines, l), "list"), LIST);
+    for (size_t l = 0; l < json_array_size(lines); l++) {
+        assert_int_equal(length_of(json_array_get(lines, l), "list"), LIST);
+        for (size_t v = 0; v < LIST; v++)
+            assert_int_equal(json_integer_value(json_array_get(json_object_get(json_array_get(lines, l), "list"), v)), v);
+    }
     json_decref(root);
     for (int more = 0; more < 2; more++) {
         assert_ok(profile_create(1, LAYERS_SHOWN + more, &profile, &test_error));
