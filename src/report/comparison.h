@@ -25,9 +25,9 @@ enum { COMPARISON_SETTINGS = 10, COMPARISON_CELL = 96 };
 struct section {
     const json_t *document;
     const char *model;
-    json_t **rows; /* of the document's rows, with several seeds of its combinations */
-    int *machines; /* per row: the number of its machine */
-    int count, seeds;
+    json_t **rows;    /* of the document's rows, with several seeds of its combinations */
+    int *machines;    /* per row: the number of its machine */
+    int count, seeds; /* of rows: at least one */
     bool trained;
     bool common[COMPARISON_SETTINGS]; /* that setting is the same in all rows, and stands over them */
 };

@@ -452,7 +452,7 @@ static int add_settings(const struct section *section, bool ranks, struct sheet 
 
 /* A line between machines, if they have several rows. */
 static void add_gaps(const struct section *section, struct sheet *sheet) {
-    const int machines = section->count > 0 ? section->machines[section->count - 1] + 1 : 0;
+    const int machines = section->machines[section->count - 1] + 1;
     for (int r = 1; r < sheet->rows && machines < section->count; r++)
         sheet->gaps[r] = section->machines[r] != section->machines[r - 1];
 }
@@ -962,7 +962,7 @@ static void add_grid(const struct section *sorted, void *context, struct text *o
         if (number < first) first = number;
         columns += sorted->machines[r] == 0;
     }
-    section.rows = section.count > 0 ? calloc((size_t)section.count, sizeof *section.rows) : NULL;
+    section.rows = calloc((size_t)section.count, sizeof *section.rows);
     for (int r = 0; section.rows && r < section.count; r++) section.rows[r] = json_array_get(all, (size_t)(first + r));
     if (!section.rows) {
         out->failed = true;
