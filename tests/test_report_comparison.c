@@ -176,6 +176,23 @@ static struct ps_comparison *one_row(void) {
     return made;
 }
 
+/* One plan for each of three machines, which have nothing between them; the last has none. */
+static struct ps_comparison *each_machine(void) {
+    static const char *const models[] = {"lenet5"};
+    struct ps_comparison *made = make_comparison(models, 1, 3, 1);
+    for (int machine = 0; machine < 3; machine++) {
+        struct comparison_row *row = add(made, 0, "uniform", "gpipe", "sync", 4);
+        row->row.bandwidth_bytes_per_s = machine == 0 ? 0 : machine == 1 ? 999.5e6 : 1000;
+        row->row.memory_limit_bytes = machine < 2 ? 0 : 1 << 20;
+        if (machine < 2)
+            simulate(row, "uniform", machine == 0 ? 0.125 : 0.5, 1 << 20, 1);
+        else
+            refuse(row, "no plan fits");
+    }
+    rank(made, NULL, "throughput");
+    return made;
+}
+
 static struct ps_comparison *largest(void) {
     static const char *const models[] = {"bert-{layers}"};
     struct ps_comparison *made = make_comparison(models, 1, 6, 1);
@@ -192,7 +209,7 @@ static struct ps_comparison *largest(void) {
             }
             simulate(row, row->method, 0.5 - 0.1 * m, (int64_t)15 << 30, 1);
             row->row.largest = 40 * (machine + 1) + 7 * m;
-            row->row.parameters = m == 0 ? 445600000 : 1234567890;
+            row->row.parameters = m == 0 ? 445600000 : m == 1 ? 1234567890 : 1000000000;
         }
     rank(made, NULL, "largest");
     return made;
@@ -362,6 +379,7 @@ static void test_texts(void **state) {
     (void)state;
     write_down("simulated", simulated(), true, &texts);
     write_down("one row, by memory", one_row(), false, &texts);
+    write_down("one row of each machine", each_machine(), true, &texts);
     write_down("largest", largest(), true, &texts);
     write_down("trained, by the metric", trained(NULL), true, &texts);
     write_down("trained, by the loss", trained("loss"), false, &texts);
