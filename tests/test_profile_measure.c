@@ -168,10 +168,16 @@ static void clock_graph(void **state) {
     }
     graph_destroy(graph);
     /* In a plan the last layer of a stage takes what its cuts cost. */
-    const struct layer_place places[3] = {[1] = {.more = {.forward_s = 0.5, .backward_s = 0.25}}};
+    table->layers[0].spill = (struct layer_times){.forward_s = 1, .backward_input_s = 2, .backward_weight_s = 3, .update_s = 4};
+    const struct layer_place places[3] = {{.spilled = true}, {.more = {.forward_s = 0.5, .backward_s = 0.25}}};
     assert_ok(profile_graph(table, places, &graph, &test_error));
     const struct attributes *attributes = &graph->nodes[graph->layers[1].node_first].attributes;
     assert_true(attributes->time.forward_s == 0.1 * 2 + 0.5 && attributes->time.backward_input_s == 0.2 + 0.25);
+    /* Weights that do not fit the fast memory. */
+    attributes = &graph->nodes[graph->layers[0].node_first].attributes;
+    assert_true(attributes->time.forward_s == 0.1 + 1 && attributes->time.backward_input_s == 0.2 + 2);
+    assert_true(attributes->time.backward_weight_s == 0.3 + 3 && attributes->time.update_s == 0.4 + 4);
+    assert_true(table->layers[0].time.forward_s == 0.1 && table->layers[0].spill.forward_s == 1);
     graph_destroy(graph);
     ps_profile_destroy(profile);
 }

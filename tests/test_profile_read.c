@@ -254,14 +254,23 @@ static void json_round_trip(void **state) {
     }
     char *x = ps_profile_json(profile), *y = ps_profile_json(again), *table = ps_profile_table(profile);
     assert_string_equal(x, y);
-    char title[512];
-    snprintf(title, sizeof title, "%s on %s, ", profile->model, profile->device);
+    static const char title[] = "net,input=8 on cpu, 3 threads, micro-batch of 1\n\n";
     assert_int_equal(strncmp(table, title, strlen(title)), 0);
+    assert_non_null(strstr(table, "\n\nnet,input=8 on cpu, 3 threads, micro-batch of 2\n\n"));
     assert_non_null(strstr(table, "micro-batch of 4"));
     assert_non_null(strstr(table, "layer6"));
     free(x);
     free(y);
     free(table);
+    /* One thread is not worth a word, nor is a size that is not known. */
+    static const char *const titles[] = {"net,input=8 on cpu, 2 threads\n\n", "net,input=8 on cpu\n\n"};
+    profile->tables[0].micro_batch = 0;
+    for (int t = 0; t < 2; t++) {
+        profile->threads = 2 - t;
+        table = ps_profile_table(profile);
+        assert_int_equal(strncmp(table, titles[t], strlen(titles[t])), 0);
+        free(table);
+    }
     ps_profile_destroy(profile);
     ps_profile_destroy(again);
 }
@@ -421,7 +430,7 @@ static void json_broken(void **state) {
          "layers[0].tied_bytes: 1; without `ties` the first and the last"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [{\"name\": \"\", \"kind\": \"x\"}]}]}", "layers[0]: name is empty"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 4, \"layers\": [" LAYER "}]}]}",
-         "p.json: costs[1].micro_batch: 4 must be larger"},
+         "p.json: costs[1].micro_batch: 4 must be larger than the 4 before it"},
         {HEAD "[{\"micro_batch\": 4, \"layers\": [" LAYER "}]}, {\"micro_batch\": 8, \"layers\": [" LAYER "}, " LAYER "}]}]}",
          "[1] has 2 layers, but [0] has 1"},
         {ONE "], \"wire\": {\"int8\": [1, -1]}}]}", "wire.int8: must be [seconds to encode"},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "report/report.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -391,11 +392,36 @@ static void test_fields(void **state) {
     work_free(&work);
 }
 
+/* Other tools may have put the computations of a trace in another order: they come by worker and time. */
+static void test_order(void **state) {
+    (void)state;
+    struct work work;
+    struct text text = {0};
+    struct timeline timeline;
+    static const int starts[] = {5, 1, 3, 3, 9, 2}, workers[] = {1, 1, 0, 2, 0, 1}, ordered[] = {2, 4, 1, 5, 0, 3};
+    work_make(&work, "1f1b", "sync", 4);
+    text_add(&text, "{\"otherData\": {\"workers\": 3, \"batches\": 2, \"micro_batches\": 2}, \"traceEvents\": [");
+    for (int i = 0; i < 6; i++)
+        text_add(&text,
+                 "%s{\"ph\": \"X\", \"pid\": 0, \"tid\": %d, \"ts\": %d, \"dur\": 1, \"args\": {\"op\": \"F\", \"stage\": 0, "
+                 "\"micro_batch\": %d}}",
+                 i > 0 ? "," : "", workers[i], starts[i], i);
+    text_add(&text, "]}");
+    test_file_write(work.path, text.data, text.length);
+    text_free(&text);
+    assert_ok(report_trace_read(work.path, &timeline, &test_error));
+    assert_int_equal(timeline.event_count, 6);
+    for (int i = 0; i < 6; i++) assert_int_equal(timeline.events[i].instruction.micro_batch, ordered[i]);
+    timeline_free(&timeline);
+    work_free(&work);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_itself),    cmocka_unit_test(test_stretched), cmocka_unit_test(test_part),
         cmocka_unit_test(test_quantiles), cmocka_unit_test(test_shown),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory),    cmocka_unit_test(test_fields),    cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

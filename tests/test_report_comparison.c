@@ -193,6 +193,17 @@ static struct ps_comparison *each_machine(void) {
     return made;
 }
 
+/* Trained for an epoch alone: there is no way from one evaluation to the next. */
+static struct ps_comparison *one_epoch(void) {
+    static const char *const models[] = {"lenet5"};
+    static const double accuracy = 0.5;
+    struct ps_comparison *made = make_comparison(models, 1, 2, 1);
+    for (int w = 0; w < 2; w++)
+        train(add(made, 0, "uniform", "gpipe", w == 0 ? "stash" : "sync", 2), PS_METRIC_ACCURACY, 10 + w, 1, &accuracy, 2);
+    rank(made, NULL, "metric");
+    return made;
+}
+
 static struct ps_comparison *largest(void) {
     static const char *const models[] = {"bert-{layers}"};
     struct ps_comparison *made = make_comparison(models, 1, 6, 1);
@@ -380,6 +391,7 @@ static void test_texts(void **state) {
     write_down("simulated", simulated(), true, &texts);
     write_down("one row, by memory", one_row(), false, &texts);
     write_down("one row of each machine", each_machine(), true, &texts);
+    write_down("one epoch", one_epoch(), true, &texts);
     write_down("largest", largest(), true, &texts);
     write_down("trained, by the metric", trained(NULL), true, &texts);
     write_down("trained, by the loss", trained("loss"), false, &texts);

@@ -539,7 +539,14 @@ static struct work work_of_many(int workers, int micro_batches) {
 /* Of a run longer than what is simulated the end, numbered as if it were a run of its own; what lies before is left out. */
 static void test_long_segment(void **state) {
     (void)state;
-    enum { MANY = 64, MICRO_BATCHES = 2, MOST = (1 << 18) / (2 * MANY * MICRO_BATCHES), SKIPPED = 10, MADE = 6, EARLY = 2 };
+    enum {
+        MANY = 64,
+        MICRO_BATCHES = 2,
+        MOST = (1 << 18) / (2 * MANY * MICRO_BATCHES),
+        SKIPPED = MOST + 100,
+        MADE = 6,
+        EARLY = 2
+    };
     char path[4096];
     const char *const runs[] = {test_directory};
     struct ps_report_options options;

@@ -472,6 +472,28 @@ static void test_memory_curves(void **state) {
     }
 }
 
+/* A forward whose backward is not in it, on one of two workers: a timeline may be a part of a run. */
+static void test_memory_of_a_part(void **state) {
+    (void)state;
+    struct timeline_event event = {.instruction = instruction_make(OP_F, 0, 0), .start_s = 1, .end_s = 2};
+    struct stage_sizes size = {.input_bytes = 100, .stash_bytes = 1000};
+    struct worker_memory memory[2] = {{.weights = 64, .stash = 5000}, {.weights = 32}};
+    const struct ps_simulation simulation = {.info = {.workers = 2},
+                                             .memory = memory,
+                                             .sizes = &size,
+                                             .timeline = {.workers = 2, .lanes = 1, .events = &event, .event_count = 1}};
+    struct memory_curve *curves = memory_curves_make(&simulation);
+    assert_non_null(curves);
+    static const struct memory_point wanted[2][3] = {{{0, 64}, {1, 64 + 1100}, {2, 64}}, {{0, 32}}};
+    for (int w = 0; w < 2; w++) {
+        assert_int_equal(curves[w].count, w == 0 ? 3 : 1);
+        for (int p = 0; p < curves[w].count; p++)
+            assert_true(curves[w].points[p].time_s == wanted[w][p].time_s && curves[w].points[p].bytes == wanted[w][p].bytes);
+        assert_int_equal(curves[w].peak, w == 0 ? 64 + 1100 : 32);
+    }
+    memory_curves_free(curves, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_picture_holds_everything),
@@ -483,6 +505,7 @@ int main(void) {
         cmocka_unit_test(test_kinds_of_transfers),
         cmocka_unit_test(test_late_pieces),
         cmocka_unit_test(test_memory_curves),
+        cmocka_unit_test(test_memory_of_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
