@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -75,6 +76,15 @@ static void check_forward(const struct stage *stage, const struct stage_blocks *
     } else {
         if (last.blocks.weights && blocks->input_gradient) assert_memory_equal(last.output, blocks->input, bytes);
         memcpy(input, blocks->input, bytes);
+    }
+    if (!blocks->input_gradient) { /* from -1 to 1 */
+        const float *values = blocks->input;
+        float least = 0, most = 0;
+        for (int i = 0; i < 2 * 12 * 12; i++) {
+            least = fminf(least, values[i]);
+            most = fmaxf(most, values[i]);
+        }
+        assert_true(least >= -1 && least < -0.9f && most <= 1 && most > 0.9f);
     }
     last.blocks = *blocks;
     last.step = *step;
