@@ -768,6 +768,7 @@ static void test_machines(void **state) {
     assert_true(take_equal(simulated(&work), prediction(", \"cores\": 1", &limit)));
     assert_false(take_equal(json_incref(free_links), prediction(", \"cores\": 1", &limit)));
     assert_true(take_equal(json_incref(free_links), prediction(", \"cores\": 0.5", &limit)));
+    assert_true(take_equal(json_incref(free_links), prediction(", \"cores\": -1", &limit)));
     work.cluster->cores = 0;
     work.cluster->link_count = link_count;
     links->bandwidth_bytes_per_s = 524288;

@@ -219,18 +219,19 @@ static void add_every_kind(struct text *out) {
     }
 }
 
-/* Pictures, traces and lines of text of three small simulations and of one with every kind of thing, to the
+/* Pictures, traces and lines of text of four small simulations and of one with every kind of thing, to the
  * byte; PENSTOCK_REGENERATE=1 writes them anew. */
 static void test_texts(void **state) {
     (void)state;
     struct ps_simulation *const simulations[] = {make_simulation("1f1b-async", "pipeoptim", 2, 2, true), make_parts(false, 2),
-                                                 make_parts(true, 2)};
+                                                 make_parts(true, 2), make_simulation("fbp-as", "sync", 2, 1, false)};
     struct text texts = {0};
     for (size_t i = 0; i < sizeof simulations / sizeof *simulations; i++) {
         const struct ps_simulation *simulation = simulations[i];
         struct memory_curve *memory = memory_curves_make(simulation);
         const char *const notes[] = {"first", NASTY, "third", "last"};
-        const struct timeline_caption caption = {.title = "a title", .notes = notes, .memory = memory, .arrows = i > 0};
+        const struct timeline_caption caption = {
+            .title = "a title", .notes = notes, .memory = memory, .arrows = i == 1 || i == 2};
         char *const made[] = {report_timeline_svg(&simulation->timeline, &caption),
                               report_timeline_trace(&simulation->timeline, &caption),
                               ps_simulation_timeline(simulation, 70, i == 1), ps_simulation_timeline(simulation, 25, false)};
