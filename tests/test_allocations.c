@@ -24,9 +24,11 @@
 #include "graph/network.h"
 #include "report/page.h"
 #include "report/report.h"
+#include "search/compare.h"
 #include "search_support.h"
 #include "store/checkpoint.h"
 #include "train/run_directory.h"
+#include "train/run_result.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 /* Their allocator must be the first of the process. */
@@ -192,6 +194,82 @@ static void write_all(const uint8_t *data, size_t size) {
     judge_text(ps_profile_json(profile));
     judge_text(ps_cluster_table(cluster));
     judge_text(ps_cluster_json(cluster));
+}
+
+static struct ps_comparison *compared; /* plans, one of them refused, and trainings, of a network each */
+static struct ps_profile *typed;       /* on two types of devices, with a parameter that layers share */
+
+static struct comparison_row *compare_row(int network, const char *method, int workers) {
+    struct comparison_row *row = &compared->rows[compared->row_count++];
+    strcpy(row->method, method);
+    strcpy(row->chosen, method);
+    strcpy(row->schedule, "gpipe");
+    strcpy(row->weights, "sync");
+    strcpy(row->precision, "f32");
+    row->row = (struct ps_comparison_row){.workers = workers, .network = network, .best = 0.5, .batch = 8, .micro_batches = 2};
+    return row;
+}
+
+static void make_compared(void) {
+    compared = calloc(1, sizeof *compared);
+    assert_non_null(compared);
+    compared->networks = calloc(2, sizeof *compared->networks);
+    compared->rows = calloc(4, sizeof *compared->rows);
+    assert_true(compared->networks && compared->rows);
+    compared->network_count = 2;
+    compared->seeds = 1;
+    compared->directory = strdup("kept");
+    for (int n = 0; n < 2; n++) {
+        strcpy(compared->networks[n].model, n == 0 ? "lenet5" : "vgg16");
+        strcpy(compared->networks[n].precision, "f32");
+        compared->networks[n].number = n;
+    }
+    compare_row(0, "uniform", 2)->row.simulated = true;
+    struct comparison_row *row = compare_row(0, "pipedream", 2);
+    strcpy(row->reason, "no plan fits");
+    row->row.reason = row->reason;
+    for (int r = 0; r < 2; r++) {
+        row = compare_row(1, r == 0 ? "uniform" : "pipedream", 2);
+        row->row.trained = true;
+        assert_ok(run_create(2, &row->run, &test_error));
+        for (int p = 1; p <= 2; p++)
+            assert_ok(run_add_point(row->run,
+                                    &(struct ps_run_point){.step = p, .epoch = p, .valid_accuracy = 0.25 * p, .training_s = p},
+                                    &test_error));
+    }
+    assert_ok(comparison_rank(compared, NULL, "metric", &test_error));
+    typed = even_profile();
+    struct ps_profile *other = even_profile();
+    strcpy(other->device, "other");
+    assert_ok(profile_add_device(typed, other, &test_error));
+    static const int uses[] = {0, 1, 2};
+    for (struct ps_profile *of = typed; of; of = of->other_device) {
+        of->ties = (struct ties){arena_take(&of->arena, 1, sizeof *of->ties.list), 1};
+        assert_non_null(of->ties.list);
+        of->ties.list[0] = (struct tie){.bytes = 64, .layers = arena_copy(&of->arena, uses, 3, sizeof *uses), .uses = 3};
+        assert_non_null(of->ties.list[0].layers);
+        profile_link_ties(of);
+    }
+}
+
+static void write_comparison(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    char path[4096];
+    struct ps_error error = {0};
+    judge_text(ps_comparison_table(compared));
+    judge_text(ps_comparison_grid(compared));
+    judge_text(ps_comparison_json(compared));
+    judge(ps_comparison_write_csv(compared, file_join(path, test_directory, "rows.csv"), &error), &error);
+    judge(ps_comparison_write_svg(compared, file_join(path, test_directory, "rows.svg"), &error), &error);
+}
+
+static void group_layers(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_error error = {0};
+    struct ps_profile *grouped = NULL;
+    const int last[] = {0, typed->tables[0].layer_count - 1};
+    judge(profile_group(typed, last, 2, &grouped, &error), &error);
+    ps_profile_destroy(grouped);
 }
 
 static void lower_waves(const uint8_t *data, size_t size) {
@@ -784,6 +862,8 @@ static void test_works(void **state) {
     const struct trial works[] = {{"a plan", make_plan, NULL, 0, UNSAID},
                                   {"texts", write_all, NULL, 0, UNSAID},
                                   {"programs", make_programs, NULL, 0, 0},
+                                  {"comparisons", write_comparison, NULL, 0, 0},
+                                  {"groups of layers", group_layers, NULL, 0, WHOLE},
                                   {"waves", lower_waves, NULL, 0, WHOLE},
                                   {"a checkpoint", find_checkpoint, NULL, 0, 0},
                                   {"a batch", load_batch, NULL, 0, 0},
@@ -804,12 +884,15 @@ static void test_works(void **state) {
     make_networks();
     make_data();
     profile = even_profile();
+    make_compared();
     cluster = make_cluster(2, 0, 1e9);
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     options.schedule = "hanayo";
     assert_ok(ps_plan_find(profile, cluster, &options, &waves, &test_error));
     for (size_t w = 0; w < sizeof works / sizeof *works; w++) try_work(&works[w], 1000 + w);
     free(tokenizer);
+    ps_comparison_destroy(compared);
+    ps_profile_destroy(typed);
     ps_plan_destroy(plan);
     ps_plan_destroy(waves);
     ps_cluster_destroy(cluster);

@@ -72,6 +72,7 @@ static void add_heading(const struct section *section, struct text *out, double 
     struct text title = {0};
     section_title(section, &title);
     char *text = text_take(&title);
+    if (!text) out->failed = true;
     for (char *line = text; line && *line; *y += LINE_HEIGHT) {
         size_t length = strlen(line);
         if (length > TITLE_CHARACTERS) {

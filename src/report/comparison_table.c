@@ -137,6 +137,16 @@ static void add_wrapped(struct text *out, const char *text, size_t at, size_t in
     text_add(out, "\n");
 }
 
+/* The same of a text that is made up from pieces; frees it. */
+static void add_paragraph(struct text *out, struct text *words) {
+    char *text = text_take(words);
+    if (text)
+        add_wrapped(out, text, 0, 0);
+    else
+        out->failed = true;
+    free(text);
+}
+
 static void trim_line(struct text *out) {
     while (out->length > 0 && out->data[out->length - 1] == ' ') out->data[--out->length] = '\0';
 }
@@ -189,11 +199,10 @@ static void sheet_print(struct sheet *sheet, struct text *out) {
     if (left_out.length > 0) {
         struct text line = {0};
         text_add(&line, "(without %s, for want of room: `json` and `csv` have all)", left_out.data);
-        if (line.data) add_wrapped(out, line.data, 0, 0);
-        text_free(&line);
+        add_paragraph(out, &line);
     }
+    if (sheet->failed || left_out.failed) out->failed = true;
     text_free(&left_out);
-    if (sheet->failed) out->failed = true;
 }
 
 /* --------------------------------------------------------------------------- cells */
@@ -512,7 +521,7 @@ static bool has_figure(const struct section *section, const char *field) {
 }
 
 /* Why a row has no figures, or not of all seeds; a plan that has no programs. NULL: nothing is to be said. */
-static char *make_note(const json_t *row) {
+static char *make_note(const json_t *row, bool *failed) {
     const char *reason = string_of(row, "reason");
     const long long seeds = integer_of(row, "seeds"), trained = integer_of(row, "trained");
     struct text note = {0};
@@ -523,6 +532,7 @@ static char *make_note(const json_t *row) {
     else if (!json_object_get(row, "period_s") && !json_object_get(row, "measured_bytes"))
         text_add(&note, "objective %.3f ms; cannot be simulated or run",
                  1e3 * json_number_value(json_object_get(row, "objective_s")));
+    *failed = *failed || note.failed;
     return note.length > 0 ? text_take(&note) : NULL;
 }
 
@@ -553,7 +563,7 @@ static void add_main(const struct section *section, const struct figure_column *
             figure_cell(section->rows[r], shown[f].field, shown[f].look, shown[f].digits, shown[f].spread,
                         cell_at(&sheet, r, first + f));
     }
-    for (int r = 0; r < sheet.rows; r++) sheet.notes[r] = make_note(section->rows[r]);
+    for (int r = 0; r < sheet.rows; r++) sheet.notes[r] = make_note(section->rows[r], &sheet.failed);
     add_gaps(section, &sheet);
     sheet_print(&sheet, out);
     sheet_close(&sheet);
@@ -603,12 +613,7 @@ static void add_title(const struct section *section, const char *what, struct te
     struct text title = {0};
     section_title(section, &title);
     text_add(&title, "%s", what);
-    char *text = text_take(&title);
-    if (text)
-        add_wrapped(out, text, 0, 0);
-    else
-        out->failed = true;
-    free(text);
+    add_paragraph(out, &title);
     text_add(out, "\n");
 }
 
@@ -695,13 +700,14 @@ int section_points(const struct section *section, int row) {
 }
 
 /* As many columns of `width` as there is room for beside the settings. */
-static int columns_that_fit(const struct section *section, int most, int width) {
+static int columns_that_fit(const struct section *section, int most, int width, struct text *out) {
     struct sheet sheet;
     const int columns = add_settings(section, false, NULL);
     sheet_open(&sheet, section->count, columns);
     if (!sheet.failed) add_settings(section, false, &sheet);
     sheet_measure(&sheet);
     const int room = LINE + 2 - (int)sheet_width(&sheet, false), fit = room / (width + 2);
+    if (sheet.failed) out->failed = true;
     sheet_close(&sheet);
     return fit < 1 ? 1 : fit < most ? fit : most;
 }
@@ -715,7 +721,7 @@ static void add_ways(const struct section *section, struct text *out) {
         if (points > length && json_object_get(section->rows[r], "best")) length = points, longest = r;
     }
     if (length < 2) return;
-    const int columns = columns_that_fit(section, length < WAY_COLUMNS ? length : WAY_COLUMNS, look->digits + 4),
+    const int columns = columns_that_fit(section, length < WAY_COLUMNS ? length : WAY_COLUMNS, look->digits + 4, out),
               settings_count = add_settings(section, false, NULL);
     char(*headings)[32] = calloc((size_t)columns, sizeof *headings);
     sheet_open(&sheet, section->count, settings_count + columns);
@@ -735,7 +741,10 @@ static void add_ways(const struct section *section, struct text *out) {
     }
     text_add(out, "\nvalidation %s%s\n\n", look->words, section->seeds > 1 ? ", mean of the seeds" : "");
     add_gaps(section, &sheet);
-    if (headings) sheet_print(&sheet, out);
+    if (headings)
+        sheet_print(&sheet, out);
+    else
+        out->failed = true;
     sheet_close(&sheet);
     free(headings);
 }
@@ -757,7 +766,7 @@ static void add_memory(const struct section *section, struct text *out) {
         if (workers > most) most = workers;
     }
     if (most < 2 || most > MEMORY_COLUMNS) return;
-    const int columns = columns_that_fit(section, most, (int)strlen("1023.00 KiB")),
+    const int columns = columns_that_fit(section, most, (int)strlen("1023.00 KiB"), out),
               settings_count = add_settings(section, false, NULL);
     char headings[MEMORY_COLUMNS][32];
     sheet_open(&sheet, section->count, settings_count + columns);
@@ -861,8 +870,7 @@ static char *say_directory(const struct ps_comparison *comparison, char *tables)
     struct text line = {0};
     text_add(&line, "Rows are kept in %s/rows%s.", directory,
              trained ? ", as run directories: `penstock report` takes them, `penstock evaluate` and others one" : "");
-    if (line.data) add_wrapped(&out, line.data, 0, 0);
-    text_free(&line);
+    add_paragraph(&out, &line);
     return text_take(&out);
 }
 
@@ -942,7 +950,10 @@ static void add_grid_block(const struct section *section, int columns, int from,
                 grid_cell(section->rows[m * columns + column], section_metric(section), cell_at(&sheet, m, c));
         }
     }
-    if (headings) sheet_print(&sheet, out);
+    if (headings)
+        sheet_print(&sheet, out);
+    else
+        out->failed = true;
     sheet_close(&sheet);
     free(headings);
 }
@@ -984,9 +995,7 @@ static void add_grid(const struct section *sorted, void *context, struct text *o
     batch_cell(section.rows[0], cell);
     if (section.common[SETTINGS - 1] && strcmp(cell, "-") != 0) text_add(&title, "; batch %s", cell);
     text_add(&title, "; -: no plan");
-    char *text = text_take(&title);
-    if (text) add_wrapped(out, text, 0, 0);
-    free(text);
+    add_paragraph(out, &title);
     text_add(out, "\n");
     /* As many columns as fit, and the others below. */
     for (int from = 0, to; from < columns; from = to) {
