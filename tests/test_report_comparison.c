@@ -401,7 +401,7 @@ static void test_texts(void **state) {
     write_down("three seeds", seeds(), true, &texts);
     write_down("crowded plans", crowded(0), false, &texts);
     write_down("crowded sizes", crowded(1), false, &texts);
-    write_down("crowded runs", crowded(2), false, &texts);
+    write_down("crowded runs", crowded(2), true, &texts);
     test_golden(TEST_DIRECTORY "/golden/comparisons.txt", text_take(&texts));
 }
 
