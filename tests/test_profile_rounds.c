@@ -353,18 +353,21 @@ static void threads(void **state) {
  * to take one over. Without another core nothing is taken over, however long that takes. */
 static void change_of_hands(void **state) {
     (void)state;
-    enum { BYTES = 512 << 10 };
-    /* Before a look and until the next: a block of one's own is read and written, another's is, and one is copied to it. */
-    static const double steps[] = {9, 1, 9, 2, 9, 5, 9, 8, 9, 16};
+    enum { BYTES = 512 << 10, ROUNDS = 21 };
+    /* Before a look and until the next: a block of one's own is read and written, another's is, and one is copied to it. In the
+     * round in the middle, and in a few others, something else comes between. */
+    static const double usual[] = {9, 1, 9, 2, 9, 5, 9, 8, 9, 16};
+    double steps[ROUNDS * 10];
+    for (int i = 0; i < ROUNDS * 10; i++) steps[i] = usual[i % 10] * (i / 10 % 5 == 0 ? 100 : 1);
     struct core_transfer_rates rates;
     own = true;
     steps_s = steps;
-    step_count = 10;
+    step_count = ROUNDS * 10;
     for (int several = 0; several < 2; several++) {
         looks = 0;
         never_fail();
         assert_ok(core_transfer_measure(several, &rates, &test_error));
-        assert_int_equal(looks, 10 * 21);
+        assert_int_equal(looks, 10 * ROUNDS);
         assert_true(rates.copy == 16.0 / BYTES);
         assert_true(rates.take == (several && cores_usable() > 1 ? 5.0 / BYTES : 0));
     }
