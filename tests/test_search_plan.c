@@ -364,6 +364,51 @@ static void test_what_is_tried(void **state) {
     ps_profile_destroy(profile);
 }
 
+static void add_progress(void *context, const char *what, double done, double total, const char *detail) {
+    text_add(context, "%s %g of %g: %s\n", what, done, total, detail);
+}
+
+/* What is planned again for each codec is shown as it goes on, each time; but what is said of it comes once. */
+static void test_progress(void **state) {
+    (void)state;
+    static const char *const wires[] = {NULL, "auto:int8"}; /* none, bf16 and int8 */
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(3, 0, 0);
+    char *shown[2], *said[2];
+    cluster->devices[2].speed = 2; /* so that choices of replicas are tried one after the other */
+    for (int w = 0; w < 2; w++) {
+        struct text progress = {0}, lines = {0};
+        const struct ps_log_sink shows = {.struct_size = sizeof shows, .context = &progress, .progress = add_progress},
+                                 says = {.struct_size = sizeof says, .context = &lines, .level = PS_LOG_DEBUG, .line = add_line};
+        const struct ps_log_sink *const sinks[] = {&shows, &says};
+        for (int s = 0; s < 2; s++) {
+            struct ps_plan_options options = {.struct_size = sizeof options,
+                                              .method = s ? "uniform" : "pipedream",
+                                              .weights = "stash",
+                                              .replicate = s == 0,
+                                              .wire = wires[w],
+                                              .log = sinks[s]};
+            struct ps_plan *plan;
+            assert_ok(search_find_plan(profile, cluster, &options, &plan, &test_error));
+            ps_plan_destroy(plan);
+        }
+        shown[w] = text_take(&progress);
+        said[w] = text_take(&lines);
+    }
+    assert_string_equal(shown[0], "planning 0 of 7: 3 stages on 3 workers\nplanning 1 of 1: \n");
+    const size_t length = strlen(shown[0]);
+    assert_int_equal(strlen(shown[1]), 3 * length);
+    for (int time = 0; time < 3; time++) assert_memory_equal(shown[1] + (size_t)time * length, shown[0], length);
+    assert_memory_equal(said[0], "uniform, 1f1b-async, stash, 3 stages", 36);
+    assert_string_equal(said[1], said[0]);
+    for (int w = 0; w < 2; w++) {
+        free(shown[w]);
+        free(said[w]);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 /* A share of the work, and of each update, which all do, and the ring: every piece of gradients and statistics goes to all but
  * one worker twice. */
 static void test_data_parallel(void **state) {
@@ -408,6 +453,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_options_reach_the_plan),
         cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_data_parallel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
