@@ -150,6 +150,41 @@ static void files_of_networks(void **state) {
                   "none-1.json: there is no such file");
 }
 
+/* The rows are kept: the same question finds them, and of other networks or costs it is refused. */
+static void rows_are_kept(void **state) {
+    (void)state;
+    static const char model[] = "gnmt-l,hidden=64,vocab=1000", *const few[] = {"uniform"};
+    const int64_t memory = GIB / 32;
+    char directory[4200];
+    struct ps_compare_options options;
+    ps_compare_options_init(&options);
+    assert_int_equal(options.struct_size, sizeof options);
+    snprintf(directory, sizeof directory, "%s/kept", test_directory);
+    options.methods = few;
+    options.method_count = 1;
+    options.workers = workers;
+    options.worker_count = 2;
+    options.memory_bytes = &memory;
+    options.memory_count = 1;
+    options.out = directory;
+    struct ps_comparison *made, *found;
+    assert_ok(ps_compare_largest(model, "layers", NULL, &options, &made, &test_error));
+    assert_ok(ps_compare_largest(model, "layers", "gpu:v100", &options, &found, &test_error));
+    char *texts[2] = {ps_comparison_json(made), ps_comparison_json(found)};
+    assert_string_equal(texts[0], texts[1]); /* with the seconds that the search took */
+    assert_true(ps_comparison_row(found, 0).largest > 0 && ps_comparison_row(found, 1).solve_s > 0);
+    free(texts[0]);
+    free(texts[1]);
+    ps_comparison_destroy(found);
+    ps_comparison_destroy(made);
+    assert_status(ps_compare_largest("gnmt-l,hidden=64,vocab=2000", "layers", NULL, &options, &found, &test_error), PS_USAGE,
+                  "`model` is \"gnmt-l,hidden=64,vocab=1000\" there and \"gnmt-l,hidden=64,vocab=2000\" here");
+    assert_status(ps_compare_largest("gnmt-l,layers=4,vocab=1000", "hidden", NULL, &options, &found, &test_error), PS_USAGE,
+                  "there and \"gnmt-l,layers=4,vocab=1000\" here");
+    assert_status(ps_compare_largest(model, "layers", "gpu:p100", &options, &found, &test_error), PS_USAGE,
+                  "`costs` is \"gpu:v100\" there and \"gpu:p100\" here");
+}
+
 static void contradictions_are_named(void **state) {
     (void)state;
     const int64_t memory = 9 * GIB;
@@ -159,6 +194,26 @@ static void contradictions_are_named(void **state) {
     assert_status(ps_compare_largest("gnmt-l", "layer", NULL, &options, &comparison, &test_error), PS_USAGE, "layers");
     assert_status(ps_compare_largest("gnmt-l", "layers", "cpu", &options, &comparison, &test_error), PS_USAGE, "gpu:v100");
     assert_status(ps_compare_largest("gnmtl", "layers", NULL, &options, &comparison, &test_error), PS_USAGE, "gnmt-l");
+    static const uint64_t seeds[] = {1, 2};
+    options.seeds = seeds;
+    options.seed_count = 2;
+    assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE,
+                  "`seeds`: are of training; a search has none");
+    options.seed_count = 0;
+    options.rank_by = "memory";
+    assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE,
+                  "`rank_by`: the largest network is the best; leave it away");
+    options.rank_by = NULL;
+    /* A family of one. */
+    char path[4200], family[4200], wanted[4400];
+    struct ps_network *network;
+    snprintf(path, sizeof path, "%s/one-64.json", test_directory);
+    snprintf(family, sizeof family, "%s/one-{layers}.json", test_directory);
+    snprintf(wanted, sizeof wanted, "`key`: layers of %s has no two values up to 64", family);
+    assert_ok(ps_network_open("lenet5", &network, &test_error));
+    assert_ok(ps_network_write(network, path, &test_error));
+    ps_network_destroy(network);
+    assert_status(ps_compare_largest(family, "layers", NULL, &options, &comparison, &test_error), PS_USAGE, wanted);
     options.memory_count = 0;
     assert_status(ps_compare_largest("gnmt-l", "layers", NULL, &options, &comparison, &test_error), PS_USAGE,
                   "give `memory_bytes`");
@@ -172,14 +227,29 @@ static void contradictions_are_named(void **state) {
     assert_int_equal(row.largest, 0);
     assert_non_null(strstr(row.reason, "worker 0 has 1.00 MiB"));
     ps_comparison_destroy(comparison);
+    /* Options that contradict each other are a row's, and not the comparison's. */
+    static const char *const two[] = {"madpipe", "pipedream"};
+    static const int64_t little = GIB / 32;
+    options.memory_bytes = &little;
+    options.methods = two;
+    options.method_count = 2;
+    options.schedules = schedules;
+    options.schedule_count = 1;
+    assert_ok(ps_compare_largest("gnmt-l,hidden=64,vocab=1000", "layers", NULL, &options, &comparison, &test_error));
+    row = ps_comparison_row(comparison, 0);
+    assert_int_equal(row.status, PS_USAGE);
+    assert_int_equal(row.largest, 0);
+    assert_non_null(strstr(row.reason, "`schedule` gpipe: method madpipe has a schedule of its own"));
+    row = ps_comparison_row(comparison, 1);
+    assert_int_equal(row.status, PS_OK);
+    assert_true(row.largest > 0);
+    ps_comparison_destroy(comparison);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gnmt_table),
-        cmocka_unit_test(next_value_does_not_fit),
-        cmocka_unit_test(files_of_networks),
-        cmocka_unit_test(contradictions_are_named),
+        cmocka_unit_test(gnmt_table),    cmocka_unit_test(next_value_does_not_fit),  cmocka_unit_test(files_of_networks),
+        cmocka_unit_test(rows_are_kept), cmocka_unit_test(contradictions_are_named),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

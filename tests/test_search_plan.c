@@ -379,7 +379,8 @@ static void test_progress(void **state) {
     for (int w = 0; w < 2; w++) {
         struct text progress = {0}, lines = {0};
         const struct ps_log_sink shows = {.struct_size = sizeof shows, .context = &progress, .progress = add_progress},
-                                 says = {.struct_size = sizeof says, .context = &lines, .level = PS_LOG_DEBUG, .line = add_line};
+                                 says = {
+                                     .struct_size = sizeof says, .context = &lines, .level = PS_LOG_DEBUG, .line = add_line};
         const struct ps_log_sink *const sinks[] = {&shows, &says};
         for (int s = 0; s < 2; s++) {
             struct ps_plan_options options = {.struct_size = sizeof options,
