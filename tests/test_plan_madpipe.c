@@ -276,6 +276,126 @@ static void memory_to_the_byte(void **state) {
     assert_true(tried > 100 && others < tried);
 }
 
+/* ------------------------------------------------------------ all placements */
+
+/* Starts of given operations, each after the one before it, by less than a period: a longer wait only holds more. */
+struct placing {
+    struct scheduled *it;
+    struct madpipe tight; /* its limit: a byte less than what the placements so far need at least */
+    uint32_t taken[8];    /* the nanoseconds of the period in which a worker or link is busy */
+    int placements, steps;
+};
+
+enum { SPECIAL = 0, LINK = 6, LINK_BACK = 7, MANY_BYTES = 8192, STEPS_MAX = 20000, PLACEMENT_STEPS = 20 };
+
+static int place_of(const struct placing *placing, const struct periodic_operation *operation) {
+    if (operation->kind == PERIODIC_SEND) return LINK;
+    if (operation->kind == PERIODIC_SEND_GRADIENT) return placing->tight.one_link ? LINK : LINK_BACK;
+    return placing->it->stages[operation->stage].special ? SPECIAL : 1 + operation->stage;
+}
+
+/* A transfer begins within a period before what waits for it, and ends two periods after what it sends was begun. */
+static bool waits_hold(const struct periodic_operation *operations, int o, int64_t period) {
+    if (o > 1 && operations[o - 1].kind >= PERIODIC_SEND && operations[o].start_ns - operations[o - 1].start_ns > period)
+        return false;
+    return operations[o].kind < PERIODIC_SEND ||
+           operations[o].start_ns + operations[o].length_ns - operations[o - 1].start_ns <= 2 * period;
+}
+
+static void place_all(struct placing *placing, int o) {
+    struct scheduled *it = placing->it;
+    if (o == it->operation_count) {
+        placing->placements++;
+        placing->steps += PLACEMENT_STEPS;
+        while (is_valid(it, &placing->tight)) placing->tight.limit_bytes--;
+        return;
+    }
+    struct periodic_operation *operation = &it->operations[o];
+    uint32_t *taken = &placing->taken[place_of(placing, operation)];
+    const bool waits = o > 0 && (operation->kind < PERIODIC_SEND || operation->length_ns > 0);
+    for (int64_t wait = 0; wait < (waits ? it->period : 1) && placing->steps < STEPS_MAX; wait++) {
+        uint32_t busy = 0;
+        placing->steps++;
+        operation->start_ns = wait + (o > 0 ? it->operations[o - 1].start_ns + it->operations[o - 1].length_ns : 0);
+        for (int64_t n = 0; n < operation->length_ns; n++) busy |= 1u << ((operation->start_ns + n) % it->period);
+        if ((busy & *taken) || (o > 0 && !waits_hold(it->operations, o, it->period))) continue;
+        *taken |= busy;
+        place_all(placing, o + 1);
+        *taken &= ~busy;
+    }
+}
+
+/* One stage per layer, some of them the special worker's, which is as busy as the period, or nearly so. */
+static void make_placed(struct scheduled *it, uint64_t number) {
+    struct random_key key = random_key(1, RANDOM_TEST, 110000 + number, 0);
+    struct instance *instance = &it->instance;
+    const bool sends = number % 4 == 0;
+    uint64_t n = 0;
+    const int layers = sends ? 2 : 3 + (int)(number % 3 == 0);
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = layers + 1,
+                                         .memory_bytes = MANY_BYTES,
+                                         .bandwidth_bytes_per_s = sends ? 16e9 : 0};
+    int64_t loads[8] = {0}, *most = &it->period;
+    assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
+    assert_ok(profile_create(1, layers, &instance->profile, &test_error));
+    struct cost_table *table = &instance->profile->tables[0];
+    *most = 1;
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        const int forward = (int)random_below(key, n++, 3), backward = 1 + (int)random_below(key, n++, 2);
+        it->stages[l] =
+            (struct madpipe_stage){l, l + 1, (l == 0 || !it->stages[l - 1].special) && random_below(key, n++, 4) > 0};
+        layer->time.forward_s = 1e-9 * forward;
+        layer->time.backward_input_s = 1e-9 * backward;
+        layer->size.output_bytes = layer->size.value_bytes = l < layers - 1 ? 1 + (int64_t)random_below(key, n++, 60) : 0;
+        layer->size.stash_bytes = (int64_t)random_below(key, n++, 100);
+        int64_t *load = &loads[it->stages[l].special ? SPECIAL : 1 + l];
+        *load += forward + backward;
+        *most = *load > *most ? *load : *most;
+    }
+    *most += (int64_t)random_below(key, n++, 2);
+    it->count = layers;
+    instance->slots = (struct stage_slots){.weights = 2};
+    instance->problem = (struct planner_problem){.costs = table,
+                                                 .cluster = instance->cluster,
+                                                 .workers = layers + 1,
+                                                 .slots = &instance->slots,
+                                                 .moments = 1,
+                                                 .paper_cost = number % 2};
+    assert_ok(madpipe_open(&instance->problem, &instance->data, &test_error));
+}
+
+/* The scheduler finds a schedule with the least memory that any placement of the operations needs, and none with less. */
+static void against_all_placements(void **state) {
+    (void)state;
+    int placed = 0, many = 0;
+    for (uint64_t number = 0; number < 300; number++) {
+        struct scheduled it;
+        make_placed(&it, number);
+        struct placing placing = {.it = &it, .tight = it.instance.data};
+        find_schedule(&it, &it.instance.data);
+        const bool found = it.found;
+        place_all(&placing, 0);
+        assert_true(found || placing.placements == 0);
+        if (placing.steps < STEPS_MAX) { /* these are all */
+            assert_true(found == (placing.placements > 0));
+            many += placing.placements > 20;
+            placed += found;
+        }
+        if (found && placing.steps < STEPS_MAX) {
+            find_schedule(&it, &placing.tight);
+            assert_false(it.found);
+            placing.tight.limit_bytes++;
+            find_schedule(&it, &placing.tight);
+            assert_true(it.found && is_valid(&it, &placing.tight));
+        }
+        free_scheduled(&it);
+    }
+    print_message("%d have a schedule, %d many\n", placed, many);
+    assert_true(placed > many && many > 100);
+}
+
 static void answers(void **state) {
     (void)state;
     int shorter = 0, plans = 0;
@@ -571,6 +691,7 @@ int main(void) {
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),
         cmocka_unit_test(memory_to_the_byte),
+        cmocka_unit_test(against_all_placements),
         cmocka_unit_test(answers),
         cmocka_unit_test(optima),
         cmocka_unit_test(climbing),
