@@ -396,6 +396,70 @@ static void against_all_placements(void **state) {
     assert_true(placed > many && many > 100);
 }
 
+/* Five to seven stages, each second one the special worker's, whose batches wait for each other. */
+static void make_woven(struct scheduled *it, uint64_t number) {
+    struct random_key key = random_key(1, RANDOM_TEST, 120000 + number, 0);
+    struct instance *instance = &it->instance;
+    uint64_t n = 0;
+    const int layers = 5 + (int)random_below(key, n++, 3);
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = layers, .memory_bytes = MANY_BYTES};
+    int64_t load = 0;
+    assert_ok(ps_cluster_uniform(&options, &instance->cluster, &test_error));
+    assert_ok(profile_create(1, layers, &instance->profile, &test_error));
+    struct cost_table *table = &instance->profile->tables[0];
+    for (int l = 0; l < layers; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        const uint64_t most = l % 2 ? 30 : 12;
+        const int forward = (int)random_below(key, n++, most), backward = 1 + (int)random_below(key, n++, most);
+        it->stages[l] = (struct madpipe_stage){l, l + 1, l % 2 == 0};
+        layer->time.forward_s = 1e-9 * forward;
+        layer->time.backward_input_s = 1e-9 * backward;
+        layer->size.output_bytes = layer->size.value_bytes = l < layers - 1 ? 1 + (int64_t)random_below(key, n++, 60) : 0;
+        layer->size.stash_bytes = 1 + (int64_t)random_below(key, n++, 100);
+        load += l % 2 ? 0 : forward + backward;
+    }
+    it->period = load + (int64_t)random_below(key, n++, 8);
+    it->count = layers;
+    instance->slots = (struct stage_slots){.weights = 2};
+    instance->problem = (struct planner_problem){.costs = table,
+                                                 .cluster = instance->cluster,
+                                                 .workers = layers,
+                                                 .slots = &instance->slots,
+                                                 .moments = 1,
+                                                 .paper_cost = number % 2};
+    assert_ok(madpipe_open(&instance->problem, &instance->data, &test_error));
+}
+
+/* With ever less memory, until there is no schedule: the least bytes of all, the same ones whatever the seed, add up to what
+ * they did, and so do the steps of the search. */
+static void woven(void **state) {
+    (void)state;
+    enum { NODES = 20000, COUNT = 40, MADE_TO_CHOOSE = 4430 /* how many batches stay */ };
+    int64_t bytes[2] = {0}, steps[2] = {0};
+    for (uint64_t number = 0; number <= COUNT; number++) {
+        struct scheduled it;
+        make_woven(&it, number < COUNT ? number : MADE_TO_CHOOSE);
+        const int paper = number % 2;
+        struct madpipe less = it.instance.data;
+        do {
+            int nodes = NODES;
+            assert_ok(madpipe_schedule(&less, it.stages, it.count, it.period, &nodes, it.operations, &it.operation_count,
+                                       &it.found, &test_error));
+            steps[paper] += NODES - nodes;
+            if (!it.found) continue;
+            assert_true(is_valid(&it, &less));
+            while (is_valid(&it, &less)) less.limit_bytes--;
+        } while (it.found);
+        bytes[paper] += less.limit_bytes < MANY_BYTES ? less.limit_bytes + 1 : 0;
+        free_scheduled(&it);
+    }
+    for (int p = 0; p < 2; p++) print_message("%lld bytes in %lld steps\n", (long long)bytes[p], (long long)steps[p]);
+    assert_int_equal(bytes[0], 12905);
+    assert_int_equal(bytes[1], 7077);
+    assert_int_equal(steps[0], 1135);
+    assert_int_equal(steps[1], 25077);
+}
+
 static void answers(void **state) {
     (void)state;
     int shorter = 0, plans = 0;
@@ -692,6 +756,7 @@ int main(void) {
         cmocka_unit_test(verifier),
         cmocka_unit_test(memory_to_the_byte),
         cmocka_unit_test(against_all_placements),
+        cmocka_unit_test(woven),
         cmocka_unit_test(answers),
         cmocka_unit_test(optima),
         cmocka_unit_test(climbing),
