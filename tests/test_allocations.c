@@ -22,6 +22,7 @@
 #include "data/vocabulary.h"
 #include "fuzz/targets.h"
 #include "graph/network.h"
+#include "program/lower.h"
 #include "report/page.h"
 #include "report/report.h"
 #include "search/compare.h"
@@ -143,7 +144,8 @@ static void judge_text(char *text) {
 }
 
 static struct ps_profile *profile;
-static struct ps_cluster *cluster;
+static struct ps_cluster *cluster, *limited;
+static struct ps_profile *few_layers;
 static struct ps_plan *plan, *waves; /* `waves`: of a schedule that is written by rules */
 
 static void make_plan(const uint8_t *data, size_t size) {
@@ -277,6 +279,48 @@ static void lower_waves(const uint8_t *data, size_t size) {
     struct ps_error error = {0};
     struct ps_programs *programs = NULL;
     judge(ps_programs_lower(waves, profile, 2, &programs, &error), &error);
+    ps_programs_destroy(programs);
+}
+
+/* Names and operations that are so many that they are blocks of their own. */
+static struct ps_plan *long_plan;
+
+static void make_long_plan(void) {
+    enum { COUNT = 2000 };
+    static const char *names[COUNT];
+    static struct plan_operation pattern[COUNT];
+    for (int i = 0; i < COUNT; i++) names[i] = "the_name_of_a_layer";
+    assert_ok(plan_copy(plan, &long_plan, &test_error));
+    assert_ok(plan_order_set(long_plan, names, COUNT, &test_error));
+    assert_ok(plan_pattern_set(long_plan, pattern, COUNT, &test_error));
+}
+
+static void copy_plan(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_error error = {0};
+    struct ps_plan *copy = NULL;
+    judge(plan_copy(long_plan, &copy, &error), &error);
+    ps_plan_destroy(copy);
+}
+
+/* All methods, with and without recomputation, since there is a limit, and with replicas. */
+static void search_all(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    const struct ps_plan_options options = {
+        .struct_size = sizeof options, .schedule = "1f1b", .micro_batches = 2, .replicate = true};
+    struct ps_error error = {0};
+    struct ps_plan *made = NULL;
+    judge(ps_plan_find(few_layers, limited, &options, &made, &error), &error);
+    ps_plan_destroy(made);
+}
+
+static struct ps_programs *wave_programs;
+
+static void lower_forwards(const uint8_t *data, size_t size) {
+    (void)data, (void)size;
+    struct ps_error error = {0};
+    struct ps_programs *programs = NULL;
+    judge(lower_evaluation(wave_programs, 3, &programs, &error), &error);
     ps_programs_destroy(programs);
 }
 
@@ -865,6 +909,9 @@ static void test_works(void **state) {
                                   {"comparisons", write_comparison, NULL, 0, 0},
                                   {"groups of layers", group_layers, NULL, 0, WHOLE},
                                   {"waves", lower_waves, NULL, 0, WHOLE},
+                                  {"a copy", copy_plan, NULL, 0, WHOLE},
+                                  {"forwards", lower_forwards, NULL, 0, WHOLE},
+                                  {"a search", search_all, NULL, 0, UNSAID},
                                   {"a checkpoint", find_checkpoint, NULL, 0, 0},
                                   {"a batch", load_batch, NULL, 0, 0},
                                   {"an export", export_run, NULL, 0, WHOLE},
@@ -889,12 +936,21 @@ static void test_works(void **state) {
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     options.schedule = "hanayo";
     assert_ok(ps_plan_find(profile, cluster, &options, &waves, &test_error));
+    assert_ok(ps_programs_lower(waves, profile, 2, &wave_programs, &test_error));
+    make_long_plan();
+    limited = make_cluster(2, 1 << 20, 1e9);
+    few_layers = even_profile();
+    few_layers->tables[0].layer_count = 3;
     for (size_t w = 0; w < sizeof works / sizeof *works; w++) try_work(&works[w], 1000 + w);
     free(tokenizer);
     ps_comparison_destroy(compared);
     ps_profile_destroy(typed);
     ps_plan_destroy(plan);
     ps_plan_destroy(waves);
+    ps_plan_destroy(long_plan);
+    ps_programs_destroy(wave_programs);
+    ps_cluster_destroy(limited);
+    ps_profile_destroy(few_layers);
     ps_cluster_destroy(cluster);
     ps_profile_destroy(profile);
     ps_network_destroy(classes);
