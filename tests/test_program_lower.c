@@ -56,6 +56,49 @@ static void test_every_combination_verifies(void **state) {
     assert_true(test_slow() || lowered > 2000);
 }
 
+/* A number for each schedule's programs, with every policy that it can have: a change that is wanted changes it, too, and is to
+ * be looked at. */
+static void test_programs_are_as_they_were(void **state) {
+    (void)state;
+    static const struct {
+        const char *schedule;
+        uint64_t hash;
+    } wanted[] = {
+        {"naive", 0x15d4df78fda1e20e},      {"gpipe", 0x1ed7af03ba6fdb91},       {"1f1b", 0x8f13ca1c66e77189},
+        {"1f1b-async", 0xed7bf346693c326b}, {"1f1b-so", 0x33cf08961633653f},     {"1f1b-as", 0x005fa9270b81bcbe},
+        {"fbp-as", 0x77cd1e2e7e9e9c9b},     {"interleaved", 0xf6d35ac2a7db1fe1}, {"hanayo", 0x42e908c3969ab6ca},
+        {"chimera", 0xc29d8a40046336d0},    {"zb-h1", 0x1f2223a0e714859d},       {"zb-h2", 0xd44a415adfced98a},
+        {"zb-v", 0x8463e2f829d9d229},       {"1f1b-star", 0xb41f7e701153c8e3},   {"pattern", 0x4b03ce8c819fe858},
+    };
+    int different = 0;
+    for (int s = 0; schedule_table[s]; s++) {
+        uint64_t hash = 0xCBF29CE484222325u;
+        size_t w = 0;
+        for (int p = 0; policy_table[p]; p++)
+            for (int stages = 2; stages <= 5; stages++)
+                for (int m = 2; m <= 8; m += 3) {
+                    if (!combination_possible(schedule_table[s], policy_table[p], stages, m)) continue;
+                    struct ps_programs *programs;
+                    assert_ok(lower_straight(&(struct straight){.schedule = schedule_table[s]->name,
+                                                                .policy = policy_table[p]->name,
+                                                                .workers = stages,
+                                                                .micro_batches = m,
+                                                                .batches = 2,
+                                                                .recompute = m % 2},
+                                             &programs, &test_error));
+                    char *text = ps_programs_print(programs);
+                    for (const char *at = text; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001B3u;
+                    free(text);
+                    ps_programs_destroy(programs);
+                }
+        while (w < sizeof wanted / sizeof *wanted && strcmp(wanted[w].schedule, schedule_table[s]->name) != 0) w++;
+        if (w < sizeof wanted / sizeof *wanted && wanted[w].hash == hash) continue;
+        print_message("{\"%s\", 0x%016llx},\n", schedule_table[s]->name, (unsigned long long)hash);
+        different++;
+    }
+    assert_int_equal(different, 0);
+}
+
 static struct ps_programs *lower_ok(const char *schedule, const char *policy, int stages, int m, int batches, bool recompute) {
     struct ps_programs *programs;
     assert_ok(lower_straight(&(struct straight){.schedule = schedule,
@@ -421,6 +464,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entries_say_what_they_are),
         cmocka_unit_test(test_every_combination_verifies),
+        cmocka_unit_test(test_programs_are_as_they_were),
         cmocka_unit_test(test_torch_csv),
         cmocka_unit_test(test_summaries),
         cmocka_unit_test(test_slots_are_the_papers),
