@@ -303,15 +303,18 @@ static void copy_plan(const uint8_t *data, size_t size) {
     ps_plan_destroy(copy);
 }
 
-/* All methods, with and without recomputation, since there is a limit, and with replicas. */
+/* All methods, with and without recomputation, since there is a limit, and with replicas, on workers that are alike or not. */
 static void search_all(const uint8_t *data, size_t size) {
     (void)data, (void)size;
     const struct ps_plan_options options = {
         .struct_size = sizeof options, .schedule = "1f1b", .micro_batches = 2, .replicate = true};
-    struct ps_error error = {0};
-    struct ps_plan *made = NULL;
-    judge(ps_plan_find(few_layers, limited, &options, &made, &error), &error);
-    ps_plan_destroy(made);
+    for (int uneven = 0; uneven < 2; uneven++) {
+        struct ps_error error = {0};
+        struct ps_plan *made = NULL;
+        limited->devices[1].speed = 1 + uneven;
+        judge(ps_plan_find(few_layers, limited, &options, &made, &error), &error);
+        ps_plan_destroy(made);
+    }
 }
 
 static struct ps_programs *wave_programs;
