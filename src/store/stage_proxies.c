@@ -69,16 +69,27 @@ static enum ps_status move_stage(struct executor *executor, struct worker_stage 
 
 /* ------------------------------------------------------------------------- making */
 
+/* 0: it needs no master. */
+static size_t master_bytes(const struct worker_stage *stage) {
+    return stage->slots.forward_only ? 0 : memory_align((size_t)stage_master_bytes(&stage->sizes));
+}
+
+static size_t bytes_of(const struct worker_stage *stage, int moments) {
+    size_t bytes = memory_align((size_t)stage_copy_bytes(&stage->sizes)) + master_bytes(stage) +
+                   memory_align((size_t)stage_unchanged_bytes(&stage->sizes)) +
+                   (size_t)moments_of(stage, moments) * memory_align((size_t)stage->sizes.parameter_bytes);
+    for (int b = 0; b < WIRE_CODED; b++) bytes += memory_align(worker_feedback_bytes(stage, b));
+    return bytes;
+}
+
 static enum ps_status carve(struct worker *proxy, struct worker_stage *stage, int moments, struct ps_error *error) {
-    size_t parameters = memory_align((size_t)stage->sizes.parameter_bytes);
     stage->weights = arena_take(&proxy->arena, 1, sizeof *stage->weights);
     TRY(arena_status(&proxy->arena, "a table of blocks", error));
     stage->weights[0] = memory_block_carve(&proxy->memory, (size_t)stage_copy_bytes(&stage->sizes));
-    if (stage_master_bytes(&stage->sizes) > 0 && !stage->slots.forward_only)
-        stage->update.master = memory_block_carve(&proxy->memory, parameters);
-    stage->statistics = memory_block_carve(&proxy->memory, memory_align((size_t)stage_unchanged_bytes(&stage->sizes)));
+    if (master_bytes(stage) > 0) stage->update.master = memory_block_carve(&proxy->memory, master_bytes(stage));
+    stage->statistics = memory_block_carve(&proxy->memory, (size_t)stage_unchanged_bytes(&stage->sizes));
     for (int m = 0; m < moments_of(stage, moments); m++)
-        stage->update.moment[m] = memory_block_carve(&proxy->memory, parameters);
+        stage->update.moment[m] = memory_block_carve(&proxy->memory, (size_t)stage->sizes.parameter_bytes);
     for (int b = 0; b < WIRE_CODED; b++)
         if (worker_feedback_bytes(stage, b) > 0)
             stage->feedback[b] = memory_block_carve(&proxy->memory, worker_feedback_bytes(stage, b));
@@ -94,11 +105,7 @@ static enum ps_status make_proxy(struct executor *executor, const struct worker_
     own.sizes = NULL;
     TRY(worker_create(&own, proxy, error));
     size_t bytes = 0;
-    for (int i = 0; i < proxy->stage_count; i++) {
-        bytes += (size_t)(2 + own.moments) * memory_align((size_t)proxy->stages[i].sizes.parameter_bytes) +
-                 memory_align((size_t)stage_unchanged_bytes(&proxy->stages[i].sizes));
-        for (int b = 0; b < WIRE_CODED; b++) bytes += worker_feedback_bytes(&proxy->stages[i], b);
-    }
+    for (int i = 0; i < proxy->stage_count; i++) bytes += bytes_of(&proxy->stages[i], own.moments);
     TRY(memory_block_take(&proxy->memory, bytes, "the weights of other processes", error));
     for (int i = 0; i < proxy->stage_count; i++) TRY(carve(proxy, &proxy->stages[i], own.moments, error));
     return PS_OK;
@@ -146,26 +153,30 @@ static enum ps_status move_worker(struct executor *executor, struct worker *work
 
 bool proxies_send_master(const struct worker_stage *stage) { return !stage->forward && stage_master_bytes(&stage->sizes) > 0; }
 
-/* What a checkpoint takes of a stage here: of replicas the first, of halves what each of them has. */
+/* What a checkpoint takes of a stage here, without places: of replicas the first, of halves what each of them has. */
+static struct travelling measure(const struct worker_stage *stage, int moments) {
+    struct travelling bytes = {0};
+    if (stage->replica > 0) return bytes;
+    const size_t all = travelling_floats(stage, 0, false) * sizeof(float);
+    if (stage->forward) bytes.weights_bytes = all;
+    bytes.moments_bytes = travelling_floats(stage, moments, false) * sizeof(float) - all;
+    if (proxies_send_master(stage)) bytes.master_bytes = travelling_floats(stage, 1, false) * sizeof(float) - all;
+    return bytes;
+}
+
 static enum ps_status pack(struct worker_stage *stage, int moments, struct memory_block *memory, struct travelling *out,
                            struct ps_error *error) {
-    *out = (struct travelling){0};
-    if (stage->replica > 0) return PS_OK;
-    size_t all = travelling_floats(stage, 0, false), both = travelling_floats(stage, moments, false);
-    if (stage->forward) {
-        float *place = out->weights = memory_block_carve(memory, all * sizeof *place);
-        out->weights_bytes = all * sizeof *place;
+    *out = measure(stage, moments);
+    if (out->weights_bytes > 0) {
+        float *place = out->weights = memory_block_carve(memory, out->weights_bytes);
         TRY(convert(stage, true, false, NULL, &place, error));
     }
-    if (both > all) {
-        float *place = out->moments = memory_block_carve(memory, (both - all) * sizeof *place);
-        out->moments_bytes = (both - all) * sizeof *place;
+    if (out->moments_bytes > 0) {
+        float *place = out->moments = memory_block_carve(memory, out->moments_bytes);
         for (int m = 0; m < moments; m++) TRY(convert(stage, true, false, stage->update.moment[m], &place, error));
     }
-    if (proxies_send_master(stage)) {
-        const size_t trained = travelling_floats(stage, 1, false) - all;
-        float *place = out->master = memory_block_carve(memory, trained * sizeof *place);
-        out->master_bytes = trained * sizeof *place;
+    if (out->master_bytes > 0) {
+        float *place = out->master = memory_block_carve(memory, out->master_bytes);
         TRY(convert(stage, true, false, stage->update.master, &place, error));
     }
     return PS_OK;
@@ -176,8 +187,8 @@ static enum ps_status take_room(struct executor *executor, int moments, struct p
     size_t bytes = 0;
     if (executor->travelling.base) return PS_OK;
     for (int i = 0; i < worker->stage_count; i++) {
-        const struct worker_stage *stage = &worker->stages[i];
-        bytes += memory_align(travelling_floats(stage, moments + 1, false) * sizeof(float)) + 3 * MEMORY_ALIGNMENT;
+        const struct travelling of = measure(&worker->stages[i], moments);
+        bytes += memory_align(of.weights_bytes) + memory_align(of.moments_bytes) + memory_align(of.master_bytes);
     }
     TRY(memory_block_take(&executor->travelling, bytes, "weights on their way", error));
     memory_block_touch(&executor->travelling);
@@ -227,7 +238,6 @@ enum ps_status proxies_receive(struct executor *executor, struct worker_stage *s
         TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->weights, to->weights_bytes, error));
     if (stage->slots.forward_only) return PS_OK;
     TRY(processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->moments, to->moments_bytes, error));
-    if (!proxies_send_master(stage)) return PS_OK;
     return processes_move(executor->processes, rank, message_tag(TAG_STAGE, 0), false, to->master, to->master_bytes, error);
 }
 
