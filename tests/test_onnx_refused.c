@@ -95,6 +95,8 @@ static const struct {
     {"a=2x3x4; k#1,1,0; Tile a k", "nothing would be left of its input"},
     {"a=2x3x4; k#2,1,1; Tile a k", "it would repeat the samples of a batch"},
     {"a=2x3x4; b=2x3; Expand a b", "its shape depends on the data"},
+    {"a=2x3x4; k#2,3,4; Cast k to=1; Expand a n1", "its shape depends on the data"},
+    {"a=2x3x4; k#1,1,1,1,1,1,1,1,1,1,1,1,1,2,3,4; Expand a k", "its shape depends on the data"},
     {"a=2x3x4; b=2x3; Reshape a b", "its shape or axes depend on the data"},
     {"a=2x3x4; DepthToSpace a blocksize=2", "an image and a blocksize are needed"},
     {"a=2x4x4x4; DepthToSpace a", "an image and a blocksize are needed"},

@@ -524,6 +524,17 @@ static const struct same values[] = {
       "value_float=~0.79788456; e Mul s b; t Tanh e; u Mul x t; n Add x u; h Constant value_float=~0.5; y Mul n h; p MatMul y "
       "w"}},
     {"a square", {"w 6,4"}, "6", {"q Mul x x; p MatMul q w", "n Neg x; m Neg n; q Mul x m; p MatMul q w"}},
+    {"a sum with what is turned",
+     {"w 6,4", "b 4"},
+     "6",
+     {"m MatMul x w; r Reshape b i:2,2; t Transpose r perm=[1,0]; c Reshape t i:4; p Add m c",
+      "m MatMul x w; c Gather b i:0,2,1,3 axis=0; p Add m c"}},
+    {"sums over a letter of each input",
+     {"o 6,4"},
+     "5,6",
+     {"s Einsum x x equation='bik,bjl->bij'; t MatMul s x; y ReduceSum t i:1 keepdims=0; p MatMul y o",
+      "a ReduceSum x i:2 keepdims=1; b Transpose a perm=[0,2,1]; s MatMul a b; t MatMul s x; y ReduceSum t i:1 keepdims=0; "
+      "p MatMul y o"}},
     {"a choice that is made",
      {"w 6,4", "v 6"},
      "6",

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "graph/network.h"
 #include "store/checkpoint.h"
+#include "store/manifest.h"
 #include "support.h"
 #include "train/run_config.h"
 
@@ -436,9 +437,72 @@ static void test_weights(void **state) {
     ps_network_destroy(network);
 }
 
+static void assert_damaged(const char *format, const char *name) {
+    char said[2 * 4096];
+    snprintf(said, sizeof said, format, checkpoint_directory, name);
+    const enum ps_status status = manifest_check(checkpoint_directory, &test_error);
+    assert_string_equal(test_error.message, said);
+    assert_int_equal(status, PS_BAD_INPUT);
+    test_error = (struct ps_error){0};
+}
+
+/* What is wrong with a checkpoint's files, to the letter. */
+static void test_manifest(void **state) {
+    (void)state;
+    static const char weights[] = "model-00002-of-00002.safetensors";
+    char path[4096], other[4096], *before, *contents;
+    size_t size, bytes;
+    assert_ok(manifest_check(checkpoint_directory, &test_error));
+    assert_ok(manifest_look(checkpoint_directory, &test_error));
+    file_join(path, checkpoint_directory, "manifest.txt");
+    assert_ok(file_read(path, 1 << 20, &before, &size, &test_error));
+    test_file_write(path, before, size - 1);
+    assert_damaged("%s/manifest.txt: is damaged", "");
+    test_file_write(path, before, size + 1); /* the byte behind it is 0 */
+    assert_damaged("%s/manifest.txt: is damaged", "");
+    test_file_write(path, "", 0);
+    assert_damaged("%s/manifest.txt: is damaged", "");
+    /* Its first file twice. */
+    const char *first = strchr(before, '\n') + 1;
+    const int line = (int)strcspn(first, "\n") + 1;
+    struct text twice = {0};
+    text_add(&twice, "%.*s%.*s%.*s", (int)(first - before), before, line, first, line, first);
+    const uint32_t sum = file_checksum(&(struct file_piece){twice.data, twice.length}, 1);
+    text_add(&twice, "%08x end\n", (unsigned)sum);
+    test_file_write(path, twice.data, twice.length);
+    assert_damaged("%s/manifest.txt: names %s twice", "model-00001-of-00002.safetensors");
+    text_free(&twice);
+    assert_int_equal(unlink(path), 0);
+    assert_status(manifest_look(checkpoint_directory, &test_error), PS_IO, "manifest.txt: cannot open");
+    test_file_write(path, before, size);
+    free(before);
+    /* A file that is none of its, and one that is another. */
+    test_file_write(file_join(other, checkpoint_directory, "other.safetensors"), "", 0);
+    assert_damaged("%s/%s: is not in manifest.txt", "other.safetensors");
+    assert_int_equal(unlink(other), 0);
+    file_join(path, checkpoint_directory, weights);
+    assert_ok(file_read(path, 1 << 20, &contents, &bytes, &test_error));
+    test_file_write(path, contents, bytes - 1);
+    snprintf(other, sizeof other, "%%s/%%s: has %zu bytes, expected %zu", bytes - 1, bytes);
+    assert_damaged(other, weights);
+    snprintf(other, sizeof other, "%s: is gone, or not as it was written", path);
+    assert_status(manifest_look(checkpoint_directory, &test_error), PS_IO, other);
+    contents[bytes - 1] ^= 1;
+    test_file_write(path, contents, bytes);
+    assert_damaged("%s/%s: is not as it was written: its checksum is another", weights);
+    assert_ok(manifest_look(checkpoint_directory, &test_error));
+    assert_int_equal(unlink(path), 0);
+    assert_status(manifest_look(checkpoint_directory, &test_error), PS_IO, other);
+    contents[bytes - 1] ^= 1;
+    test_file_write(path, contents, bytes);
+    free(contents);
+    assert_ok(manifest_check(checkpoint_directory, &test_error));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_choice), cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_state),  cmocka_unit_test(test_feedback_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),  cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_choice),  cmocka_unit_test(test_weights),
+                                       cmocka_unit_test(test_state),   cmocka_unit_test(test_feedback_names),
+                                       cmocka_unit_test(test_manifest)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -3,6 +3,8 @@
  * and what it loads comes to each of them. Ranks are threads here, which give each other blocks by queues. And what a run
  * begins with that its checkpoint lacks.
  */
+#include <dlfcn.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <pthread.h>
@@ -15,7 +17,7 @@
 #include "exec/program_set.h"
 #include "graph/network.h"
 #include "run_support.h"
-#include "store/checkpoint_image.h"
+#include "store/checkpoint_writer.h"
 #include "store/stage_proxies.h"
 
 /* ------------------------------------------------------------------------- messages */
@@ -313,6 +315,24 @@ static void check_written(const struct made *made, struct rank *whole, struct ra
     checkpoint_image_free(&several);
 }
 
+/* Of other processes' stages rank 0 holds what a checkpoint has, and nothing else. */
+static void check_proxies(const struct made *made, const struct executor *executor) {
+    for (int r = 1; r < executor->worker_count; r++) {
+        const struct memory_block *memory = &executor->workers[r].memory;
+        assert_true(memory->size > 0);
+        assert_int_equal(memory->used, memory->size);
+        for (int s = 0; s < executor->workers[r].stage_count; s++) {
+            const struct worker_stage *stage = &executor->workers[r].stages[s];
+            const bool updates = !stage->slots.forward_only;
+            assert_true((stage->update.master != NULL) == (updates && stage->sizes.narrow_bytes > 0));
+            for (int m = 0; m < UPDATE_MOMENTS_MAX; m++)
+                assert_true((stage->update.moment[m] != NULL) == (updates && m < made->options.moments));
+            for (int b = 0; b < WIRE_CODED; b++)
+                assert_true((stage->feedback[b] != NULL) == (worker_feedback_bytes(stage, b) > 0));
+        }
+    }
+}
+
 /* What was written is loaded by others: by one process, and by rank 0, which gives the rest to the ranks. */
 static void check_loaded(const struct made *made, const struct rank *filled, struct rank *whole, struct rank *ranks,
                          int count) {
@@ -326,11 +346,8 @@ static void check_loaded(const struct made *made, const struct rank *filled, str
     assert_ok(proxies_make(ranks[0].executor, &made->options, &test_error));
     assert_ok(checkpoint_load(&checkpoint, ranks[0].executor, made->plan, made->network->graph, &test_error));
     int64_t bytes = 0;
-    for (int r = 1; r < count; r++) {
-        const struct memory_block *memory = &ranks[0].executor->workers[r].memory;
-        assert_int_equal(memory->used, memory->size);
-        bytes += (int64_t)memory->size;
-    }
+    check_proxies(made, ranks[0].executor);
+    for (int r = 1; r < count; r++) bytes += (int64_t)ranks[0].executor->workers[r].memory.size;
     begin(ranks, count, proxies_release);
     assert_ok(proxies_release(ranks[0].executor, &made->options, &test_error));
     end(ranks, count);
@@ -466,7 +483,111 @@ static void test_missing(void **state) {
     check_missing(coded, coded, "");
 }
 
+/* ------------------------------------------------------------------------- the writer */
+
+static bool no_threads;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument) {
+    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!next)
+        next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+    return no_threads ? EAGAIN : next(thread, attributes, function, argument);
+}
+
+/* Which of steps 1 to 9 have a checkpoint. */
+static const char *kept(const char *run, char steps[16]) {
+    char path[4096], name[64], *end = steps;
+    for (int step = 1; step <= 9; step++) {
+        snprintf(name, sizeof name, "checkpoints/%06d/manifest.txt", step);
+        if (file_exists(file_join(path, run, name))) *end++ = (char)('0' + step);
+    }
+    *end = '\0';
+    return steps;
+}
+
+/* What the writer keeps, what it says of itself, and what becomes of it where there can be no thread. */
+static void test_writer(void **state) {
+    (void)state;
+    static const struct {
+        int keep;
+        bool best;
+        const char *kept[9]; /* after each step; step 2 is the best */
+    } cases[] = {{1, false, {"1", "2", "3", "4", "5"}},
+                 {1, true, {"1", "12", "23", "24", "25"}},
+                 {2, false, {"1", "12", "23", "34", "45"}},
+                 {2, true, {"1", "12", "123", "234", "245"}},
+                 {5, true, {"1", "12", "123", "1234", "12345"}}};
+    struct made made;
+    struct rank rank;
+    struct worker_totals totals[2] = {{.busy_s = 1}, {.busy_s = 2}};
+    char run[4096], log[4096], steps[16];
+    make(&made, (struct run_case){.workers = 2});
+    make_rank(&made, 0, 1, &rank);
+    fill(&rank, 1);
+    file_join(run, test_directory, "written");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct checkpoint_writer writer = {0};
+        struct checkpoint_state now = {.model = "m", .workers = 2, .totals = totals};
+        for (double *figure = &now.figures.loss; figure <= &now.figures.elapsed_s; figure++) *figure = NAN;
+        assert_ok(file_make_directory(run, &test_error));
+        FILE *stream = fopen(file_join(log, run, "log.jsonl"), "w");
+        assert_non_null(stream);
+        const struct checkpoint_writer_options options = {.run_dir = run,
+                                                          .log = stream,
+                                                          .executor = rank.executor,
+                                                          .plan = made.plan,
+                                                          .keep = cases[c].keep,
+                                                          .keep_best = cases[c].best};
+        no_threads = true;
+        assert_status(checkpoint_writer_start(&options, &writer, &test_error), PS_FAILED,
+                      "cannot start a thread for checkpoints: Resource temporarily unavailable");
+        checkpoint_writer_free(&writer);
+        no_threads = false;
+        assert_ok(checkpoint_writer_start(&options, &writer, &test_error));
+        assert_false(checkpoint_writer_busy(&writer));
+        const double began = clock_now();
+        double stalled_s = 0;
+        for (int step = 1; step <= 5; step++) {
+            now.step = step;
+            if (step >= 2) now.best.step = 2;
+            assert_ok(checkpoint_writer_take(&writer, &now, &test_error));
+            assert_true(writer.stall_s > stalled_s);
+            stalled_s = writer.stall_s;
+            assert_ok(checkpoint_writer_wait(&writer, &test_error));
+            assert_true(writer.stall_s >= stalled_s);
+            stalled_s = writer.stall_s;
+            assert_false(checkpoint_writer_busy(&writer));
+            assert_int_equal(writer.written, step);
+            assert_string_equal(kept(run, steps), cases[c].kept[step - 1]);
+        }
+        assert_true(stalled_s <= clock_now() - began);
+        struct checkpoint checkpoint;
+        assert_ok(checkpoint_find(run, &checkpoint, &test_error));
+        assert_int_equal(checkpoint.state.step, 5);
+        assert_int_equal(checkpoint.state.workers, 2);
+        assert_true(checkpoint.state.totals[1].busy_s == 2);
+        checkpoint_free(&checkpoint);
+        /* What cannot be written is said when it is waited for, and from then on. */
+        char command[2 * 4096];
+        snprintf(command, sizeof command, "rm -r '%s'/checkpoints && touch '%s'/checkpoints", run, run);
+        assert_int_equal(system(command), 0);
+        now.step = 6;
+        assert_ok(checkpoint_writer_take(&writer, &now, &test_error));
+        for (int again = 0; again < 2; again++)
+            assert_status(checkpoint_writer_wait(&writer, &test_error), PS_IO, "cannot make the directory");
+        assert_status(checkpoint_writer_take(&writer, &now, &test_error), PS_IO, "cannot make the directory");
+        assert_int_equal(writer.written, 5);
+        checkpoint_writer_free(&writer);
+        fclose(stream);
+        snprintf(command, sizeof command, "rm -r '%s'", run);
+        assert_int_equal(system(command), 0);
+    }
+    executor_destroy(rank.executor);
+    forget(&made);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_missing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_missing),
+                                       cmocka_unit_test(test_writer)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -308,8 +308,7 @@ static enum ps_status write_network(const struct ps_export_options *options, str
         .training = options->training, .external = options->external_data, .devices = adapted->plan->workers};
     int *stages = arena_take(&adapted->arena, (size_t)graph->node_count, sizeof *stages);
     TRY(arena_check(&adapted->arena, "stages", error));
-    for (int n = 0; n < graph->node_count; n++)
-        stages[n] = graph->nodes[n].layer >= 0 ? plan_stage_of(adapted->plan, graph->nodes[n].layer) : 0;
+    for (int n = 0; n < graph->node_count; n++) stages[n] = plan_stage_of(adapted->plan, graph->nodes[n].layer);
     if (options->annotate_stages) write.stages = stages;
     return onnx_write_network(adapted->network, &write, options->path, error);
 }
