@@ -430,6 +430,81 @@ static void test_refused(void **state) {
     }
 }
 
+/* Where a file is wrong, and what is wrong there, to the letter. */
+static void test_places(void **state) {
+    (void)state;
+#define FIELD(field) LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", " field "}")
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {FIELD("\"inputs\": 3"), "net.json: nodes[0].inputs: must be an array, not an integer"},
+        {FIELD("\"inputs\": [3]"), "net.json: nodes[0].inputs[0]: must be the name of a node"},
+        {FIELD("\"frozen\": 3"), "net.json: nodes[0].frozen: must be an array, not an integer"},
+        {FIELD("\"frozen\": [3]"), "net.json: nodes[0].frozen[0]: must be the name of a parameter"},
+        {FIELD("\"frozen\": [\"weight\", \"wait\"]"), "net.json: nodes[0].frozen[1]: node 'a': parameter: 'wait' is not known"},
+        {FIELD("\"parameters\": 3"), "net.json: nodes[0].parameters: must be an object, names by parameters"},
+        {FIELD("\"parameters\": {\"weight\": 3}"), "net.json: nodes[0].parameters.weight: must be a string, not an integer"},
+        {FIELD("\"parameters\": {\"weight\": \"\"}"),
+         "net.json: node 'a' (batch_norm): the last node must be a loss, as cross_entropy"},
+        {FIELD("\"parameters\": {\"wait\": \"w\"}"), "net.json: nodes[0].parameters: node 'a': parameter: 'wait' is not known"},
+        {FIELD("\"initial\": {\"wait\": {\"normal\": 1}}"),
+         "net.json: nodes[0].initial.wait: node 'a': parameter: 'wait' is not known"},
+        {FIELD("\"tied_to\": 3"), "net.json: nodes[0].tied_to: must be the name of a node"},
+        {FIELD("\"tied_to\": \"b\""), "net.json: nodes[0].tied_to: no node before this one is called 'b'"},
+        {FIELD("\"tied_to\": \"data\""), "net.json: nodes[0].tied_to: node 'a': cannot share a parameter with 'data': both "
+                                         "must have some, and that stand before"},
+        {FIELD("\"tied_to\": {\"weight\": 3}"), "net.json: nodes[0].tied_to.weight: must be a string, not an integer"},
+        {FIELD("\"tied_to\": {\"weight\": \"b.weight\"}"),
+         "net.json: nodes[0].tied_to.weight: node 'a': weight: no node before it has a parameter 'b.weight'"},
+        {FIELD("\"part\": 3"), "net.json: nodes[0].part: must be an object, not an integer"},
+        {FIELD("\"part\": {\"first\": 1, \"rows\": 3}"), "net.json: nodes[0].part.of: is missing"},
+        {FIELD("\"part\": {\"of\": \"b\", \"rows\": 3}"), "net.json: nodes[0].part.first: is missing"},
+        {FIELD("\"part\": {\"of\": \"b\", \"first\": 1}"), "net.json: nodes[0].part.rows: is missing"},
+        {FIELD("\"part\": {\"of\": \"b\", \"first\": 1, \"rows\": 0}"),
+         "net.json: nodes[0].part.rows: 0 is not an integer from 1 to 16777216"},
+        {FIELD("\"part\": {\"of\": \"b\", \"first\": -1, \"rows\": 1}"),
+         "net.json: nodes[0].part.first: -1 is not an integer from 0 to 16777216"},
+        {FIELD("\"part\": {\"of\": \"b\", \"first\": 1, \"rows\": 3}"),
+         "net.json: nodes[0].part: node 'a': rows from 1 of 3 do not hold its 3"},
+        {FIELD("\"random\": -1"), "net.json: nodes[0].random: -1 is not an integer from 0 to 2147483647"},
+        {FIELD("\"random\": \"x\""), "net.json: nodes[0].random: must be an integer from 0 to 2147483647, not a string"},
+        {FIELD("\"epsilon\": \"x\""), "net.json: nodes[0].epsilon: must be a number from 0 to 1, not a string"},
+        {FIELD("\"epsilon\": 2"), "net.json: nodes[0].epsilon: 2 is not a number from 0 to 1"},
+        {FIELD("\"double_precision\": 1"), "net.json: nodes[0].double_precision: must be true or false, not an integer"},
+        {LINES("3"), "net.json: nodes[0]: must be an object, not an integer"},
+        {LINES("{\"name\": 3, \"operator\": \"relu\"}"), "net.json: nodes[0].name: must be a string, not an integer"},
+        {LINES("{\"name\": \"a\"}"), "net.json: nodes[0].operator: is missing"},
+        {LINES("{\"name\": \"a\", \"operator\": \"view\"}"), "net.json: nodes[0].sides: is missing"},
+        {LINES("{\"name\": \"a\", \"operator\": \"unary\"}"), "net.json: nodes[0].kind: is missing"},
+        {LINES("{\"name\": \"a\", \"operator\": \"unary\", \"kind\": 3}"),
+         "net.json: nodes[0].kind: must be a string, not an integer"},
+        {TARGETS("3"), "net.json: targets[0]: must be an object, not an integer"},
+        {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": 3}"),
+         "net.json: targets[0].class_weights: must be an array, not an integer"},
+        {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": [1, -2]}"),
+         "net.json: targets[0].class_weights: weight -2 of class 1: numbers from 0 are accepted"},
+        {TARGETS("{\"name\": \"a\", \"shape\": [\"x\"]}"), "net.json: targets[0].shape[0]: must be an integer"},
+        {TARGETS("{\"name\": \"a\", \"shape\": 1}"), "net.json: targets[0].shape: must be an array, not an integer"},
+        {TARGETS("{\"name\": \"a\"}"), "net.json: targets[0].shape: is missing"},
+        {HEAD "\"predicts\": 3, " INPUT "\"nodes\": [" CONV "]}", "net.json: predicts: must be a string, not an integer"},
+        {HEAD "\"precision\": \"f16\", " INPUT "\"nodes\": [" CONV "]}",
+         "net.json: precision: 'f16': f32, bf16 and mixed are accepted"},
+        {HEAD "\"precision\": 3, " INPUT "\"nodes\": [" CONV "]}", "net.json: precision: must be a string, not an integer"},
+        {HEAD "\"values\": 3, " INPUT "\"nodes\": [" CONV "]}", "net.json: values: must be a string, not an integer"},
+        {HEAD "\"inputs\": 3, \"nodes\": [" CONV "]}", "net.json: inputs: must be an array, not an integer"},
+        {HEAD "\"inputs\": [3], \"nodes\": [" CONV "]}", "net.json: inputs[0]: must be an object, not an integer"},
+        {HEAD INPUT "\"nodes\": 3}", "net.json: nodes: must be an array, not an integer"},
+        {HEAD INPUT "\"nods\": []}", "net.json: field 'nods' is not known; did you mean 'nodes'?"},
+    };
+#undef FIELD
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ps_network *network = NULL;
+        enum ps_status status = network_parse(cases[i].text, strlen(cases[i].text), "net.json", &network, &test_error);
+        assert_int_equal(status, PS_BAD_INPUT);
+        assert_string_equal(test_error.message, cases[i].said);
+    }
+}
+
 /* Parameters of one tensor, fixed ones, other names and initial values, class weights, and words for the target. */
 static struct ps_network *shared(void) {
     struct ps_network_builder *builder = ps_network_builder_create("shared");
@@ -597,6 +672,20 @@ static void test_patterns(void **state) {
                   "precision: 'bfloat16' is not known\nknown: f32, bf16, mixed, auto");
 }
 
+/* Whatever is called after a failure changes nothing: what failed first is told. */
+static void call_all(struct ps_network_builder *builder) {
+    static const int64_t sides[7] = {1, 1, 1, 1, 1, 1, 1};
+    const int first = 0;
+    assert_int_equal(ps_network_builder_input(builder, "wide", "f33", sides, 7), -1);
+    assert_int_equal(ps_network_builder_node(builder, "y", "relo", &first, 1), -1);
+    ps_network_builder_initial(builder, -1, "weight", "normal", 1);
+    ps_network_builder_share(builder, -1, "weight", "z.weight");
+    ps_network_builder_tie(builder, -1, -1);
+    ps_network_builder_target(builder, "t", "i33", sides, 0);
+    ps_network_builder_class_weights(builder, (const float[]){1}, 1);
+    ps_network_builder_predicts(builder, "token");
+}
+
 static void test_builder_refuses(void **state) {
     (void)state;
     static const struct {
@@ -679,6 +768,9 @@ static void test_builder_refuses(void **state) {
         [LARGE_OUTPUT] = "node 'x' (resize): its output would have more than 68719476736 elements",
         [LARGE_PARAMETER] = "node 'x' (linear): its weight would have more than 68719476736 elements",
     };
+    /* What only the whole network shows. */
+    static const bool late[CALLS] = {[TIE_SHAPES] = true,          [TIE_STATISTIC] = true,         [NUMBERS_FOR_TOKENS] = true,
+                                     [NUMBERS_FOR_WEIGHTS] = true, [MASKED_WITHOUT_TOKENS] = true, [ONE_CLASS] = true};
     static const int64_t sides[7] = {1, 1, 1, 1, 1, 1, 1};
     for (int call = 0; call < CALLS; call++) {
         builder = begin();
@@ -772,8 +864,37 @@ static void test_builder_refuses(void **state) {
             ps_network_builder_node(builder, "x", "linear,channels=16777216", NULL, 0);
             break;
         }
+        if (!late[call]) call_all(builder);
         assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, says[call]);
     }
+}
+
+/* A network whose values cross too many cuts: each of the first half is read in the second, the last one first. */
+static void test_crossings(void **state) {
+    (void)state;
+    enum { HALF = 8194 };
+    static int nodes[HALF];
+    char name[32], said[128];
+    struct ps_network *network;
+    struct ps_network_builder *builder = ps_network_builder_create("deep");
+    int last = ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1);
+    for (int n = 0; n < HALF; n++) {
+        snprintf(name, sizeof name, "a%d", n);
+        last = nodes[n] = ps_network_builder_node(builder, name, "linear,channels=2,bias=0", &last, 1);
+    }
+    for (int n = HALF - 2; n >= 0; n--) {
+        snprintf(name, sizeof name, "b%d", n);
+        last = ps_network_builder_node(builder, name, "add", (const int[]){nodes[n], last}, 2);
+    }
+    ps_network_builder_node(builder, "loss", "cross_entropy", &last, 1);
+    /* Each node is a layer, with the last one's the loss; a value crosses all cuts from its own to the one before its last
+     * reader's. */
+    int64_t crossings = 1;
+    for (int n = 0; n < HALF; n++) crossings += n < HALF - 1 ? 2 * (HALF - 1 - n) : 1;
+    crossings += HALF - 2;
+    snprintf(said, sizeof said, "its values cross the cuts between layers %lld times; at most 67108864 are accepted",
+             (long long)crossings);
+    assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, said);
 }
 
 int main(void) {
@@ -783,7 +904,7 @@ int main(void) {
         cmocka_unit_test(test_whole_inputs), cmocka_unit_test(test_lengths),      cmocka_unit_test(test_target),
         cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_refused),      cmocka_unit_test(test_builder_refuses),
         cmocka_unit_test(test_written),      cmocka_unit_test(test_other_losses), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_patterns),     cmocka_unit_test(test_places),       cmocka_unit_test(test_crossings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ enum { FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16 }; /* ONNX's numbers 
 #define WEIGHED "a Softmax w axis=-1; t MatMul a x; y ReduceSum t i:1 keepdims=0; p MatMul y o"
 
 struct same {
-    const char *name, *parameters[5]; /* "name 2,3" */
+    const char *name, *parameters[6]; /* "name 2,3" */
     const char *input;
     const char *graphs[2]; /* "1: ..": exported with a batch of 1 */
 };
@@ -524,6 +524,32 @@ static const struct same values[] = {
       "value_float=~0.79788456; e Mul s b; t Tanh e; u Mul x t; n Add x u; h Constant value_float=~0.5; y Mul n h; p MatMul y "
       "w"}},
     {"a square", {"w 6,4"}, "6", {"q Mul x x; p MatMul q w", "n Neg x; m Neg n; q Mul x m; p MatMul q w"}},
+    {"places in more runs than an operator has inputs",
+     {"w 6,4"},
+     "3,6",
+     {"q Tile i:2,0 i:70; f Gather x q axis=1; s ReduceMean f axes=[1] keepdims=0; p MatMul s w",
+      "a Gather x i:0,2 axis=1; s ReduceMean a axes=[1] keepdims=0; p MatMul s w"}},
+    {"a constant of the rows of all samples",
+     {"w 6,4"},
+     "5,6",
+     {"r Reshape x i:15,6; c Cast i:1,2,3,4,5 to=1; d Reshape c i:5,1; k Tile d i:3,6; m Mul r k; b Reshape m i:3,5,6; "
+      "y ReduceSum b i:1 keepdims=0; p MatMul y w",
+      "c Cast i:1,2,3,4,5 to=1; d Reshape c i:5,1; m Mul x d; y ReduceSum m i:1 keepdims=0; p MatMul y w"}},
+    {"a constant of the rows of all samples, which alternate",
+     {"w 6,4"},
+     "5,6",
+     {"t Transpose x perm=[1,0,2]; r Reshape t i:15,6; c Cast i:1,2,3,4,5 to=1; d Reshape c i:5,1,1; k Tile d i:1,3,6; "
+      "e Reshape k i:15,6; m Mul r e; b Reshape m i:5,3,6; u Transpose b perm=[1,0,2]; y ReduceSum u i:1 keepdims=0; "
+      "p MatMul y w",
+      "c Cast i:1,2,3,4,5 to=1; d Reshape c i:5,1; m Mul x d; y ReduceSum m i:1 keepdims=0; p MatMul y w"}},
+    {"batch norm of what is turned",
+     {"w 3,4", "s 3", "b 3", "m 3", "v 3"},
+     "2,3",
+     {"t Transpose x perm=[0,2,1]; n BatchNormalization t s b m v training_mode=0; u Mul n n; f ReduceSum u i:2 keepdims=0; "
+      "p MatMul f w",
+      "a Slice x i:0 i:1 i:2; d Slice x i:1 i:2 i:2; e Slice x i:2 i:3 i:2; a1 Transpose a perm=[0,2,1]; d1 Transpose d "
+      "perm=[0,2,1]; e1 Transpose e perm=[0,2,1]; t Concat a1 d1 e1 axis=1; n BatchNormalization t s b m v training_mode=0; "
+      "u Mul n n; f ReduceSum u i:2 keepdims=0; p MatMul f w"}},
     {"a sum with what is turned",
      {"w 6,4", "b 4"},
      "6",
@@ -989,6 +1015,44 @@ static void test_attention(void **state) {
     }
 }
 
+/* What one number and a value make is one function of the value. */
+static void test_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        double number;
+        int kind;
+        float alpha, beta;
+    } numbers[] = {
+        {"Add x n", 3, UNARY_AFFINE, 1, 3},       {"Add n x", 3, UNARY_AFFINE, 1, 3},
+        {"Sub x n", 3, UNARY_AFFINE, 1, -3},      {"Sub n x", 3, UNARY_AFFINE, -1, 3},
+        {"Mul x n", 4, UNARY_AFFINE, 4, 0},       {"Mul n x", 4, UNARY_AFFINE, 4, 0},
+        {"Div x n", 4, UNARY_AFFINE, 0.25f, 0},   {"Div n x", 1, UNARY_RECIPROCAL, 1, 0},
+        {"Pow x n", 0.5, UNARY_SQRT, 0.5f, 0},    {"Pow x n", 2, UNARY_POWER, 2, 0},
+        {"Pow x n", -0.5, UNARY_POWER, -0.5f, 0}, {"Pow x n", 1.5, UNARY_POWER, 1.5f, 0},
+    };
+    for (size_t c = 0; c < sizeof numbers / sizeof *numbers; c++) {
+        char graph[128];
+        struct bytes file;
+        snprintf(graph, sizeof graph, "n Constant value_float=~%g; y %s; p MatMul y w", numbers[c].number, numbers[c].line);
+        const struct same same = {.name = graph, .parameters = {"w 6,4"}, .input = "6", .graphs = {graph}};
+        struct ps_network *network = read_case(&same, 0, &file);
+        int found = 0;
+        for (int n = 0; n < network->graph->node_count; n++) {
+            const struct node *node = &network->graph->nodes[n];
+            if (node->id != OPERATOR_UNARY) continue;
+            found++;
+            assert_int_equal(node->attributes.kind, numbers[c].kind);
+            if (numbers[c].kind == UNARY_SQRT || numbers[c].kind == UNARY_RECIPROCAL) continue;
+            assert_true(node->attributes.alpha == numbers[c].alpha);
+            if (numbers[c].kind == UNARY_AFFINE) assert_true(node->attributes.beta == numbers[c].beta);
+        }
+        assert_int_equal(found, 1);
+        ps_network_destroy(network);
+        free(file.data);
+    }
+}
+
 /* Dropout of the weights is the attention's own, whose rate it has; not where something else reads them, too. */
 static void test_dropout(void **state) {
     (void)state;
@@ -1159,9 +1223,15 @@ static void test_types(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),    cmocka_unit_test(test_constants),        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_whole),   cmocka_unit_test(test_same_nodes),       cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_the_larger_stays), cmocka_unit_test(test_a_number_is_a_sequence)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_constants),
+                                       cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_whole),
+                                       cmocka_unit_test(test_same_nodes),
+                                       cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_dropout),
+                                       cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_the_larger_stays),
+                                       cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
