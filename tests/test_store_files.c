@@ -193,6 +193,91 @@ static void test_fields(void **state) {
     }
 }
 
+/* What a state must have, and what it may lack, as earlier versions' lack it. */
+static void test_required(void **state) {
+    (void)state;
+    static const struct {
+        const char *field;
+        bool required;
+    } fields[] = {
+        {"model", true},
+        {"network", false},
+        {"seed", true},
+        {"step", true},
+        {"unevaluated", false},
+        {"epoch_steps", true},
+        {"samples", false},
+        {"epoch_so_far", true},
+        {"epoch_so_far.loss", true},
+        {"epoch_so_far.correct", true},
+        {"epoch_so_far.correct5", true},
+        {"epoch_so_far.counted", true},
+        {"epoch_so_far.weight", false},
+        {"epoch_so_far.steps", true},
+        {"line_so_far", false},
+        {"line_so_far.loss", true},
+        {"line_so_far.steps", true},
+        {"best", false},
+        {"best.by", true},
+        {"best.evaluations_since", true},
+        {"best.value", true},
+        {"best.step", true},
+        {"figures", true},
+        {"figures.step", true},
+        {"figures.epoch", true},
+        {"figures.loss", false},
+        {"figures.lr", false},
+        {"training_s", true},
+        {"busy_s", true},
+        {"sent_bytes", false},
+        {"received_bytes", false},
+        {"stages", true},
+        {"stages.0.updates", true},
+        {"stages.0.layers", true},
+    };
+    char path[4096], *before;
+    size_t size;
+    assert_ok(file_read(file_join(path, run, names[STATE]), 1 << 20, &before, &size, &test_error));
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+        json_t *document = json_loads(before, 0, NULL);
+        assert_non_null(document);
+        change_document(document, "unevaluated", "true");
+        change_document(document, "best", "{\"step\": 3, \"evaluations_since\": 1, \"by\": \"loss\", \"value\": 1.5}");
+        change_document(document, "line_so_far",
+                        "{\"loss\": 1.5, \"correct\": 2, \"correct5\": 3, \"counted\": 4, \"weight\": 5, \"steps\": 6}");
+        change_document(document, "epoch_so_far.counted", "7");
+        change_document(document, "sent_bytes", "[1, 2]");
+        change_document(document, "received_bytes", "[3, 4]");
+        change_document(document, fields[f].field, NULL);
+        assert_int_equal(json_dump_file(document, path, 0), 0);
+        json_decref(document);
+        struct checkpoint checkpoint = {0};
+        char said[128];
+        snprintf(checkpoint.directory, sizeof checkpoint.directory, "%s", checkpoint_directory);
+        const enum ps_status status = checkpoint_state_read(&checkpoint, &test_error);
+        if (fields[f].required) {
+            const char *dot = strrchr(fields[f].field, '.');
+            snprintf(said, sizeof said, "%s: is missing", dot ? dot + 1 : fields[f].field);
+            assert_status(status, PS_BAD_INPUT, said);
+        } else {
+            assert_ok(status);
+            const struct checkpoint_state *is = &checkpoint.state;
+            const char *lacks = fields[f].field;
+            assert_true(is->epoch.sum.weight == (strcmp(lacks, "epoch_so_far.weight") == 0 ? 7 : 0));
+            assert_true(is->line.sum.weight == (strcmp(lacks, "line_so_far") == 0 ? 0 : 5));
+            assert_int_equal(is->best.step, strcmp(lacks, "best") == 0 ? 0 : 3);
+            assert_true(is->unevaluated == (strcmp(lacks, "unevaluated") != 0));
+            assert_int_equal(is->samples, strcmp(lacks, "samples") == 0 ? 0 : 32);
+            assert_true(isnan(is->figures.lr) == (strcmp(lacks, "figures.lr") == 0));
+            assert_int_equal(is->totals[1].traffic.sent, strcmp(lacks, "sent_bytes") == 0 ? 0 : 2);
+            assert_int_equal(is->totals[1].traffic.received, strcmp(lacks, "received_bytes") == 0 ? 0 : 4);
+        }
+        checkpoint_free(&checkpoint);
+    }
+    test_file_write(path, before, size);
+    free(before);
+}
+
 static void assert_same_sum(const struct step_sum *one, const struct step_sum *other) {
     assert_true(one->sum.loss == other->sum.loss && one->sum.weight == other->sum.weight);
     assert_int_equal(one->sum.correct, other->sum.correct);
@@ -500,9 +585,9 @@ static void test_manifest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),  cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_choice),  cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_state),   cmocka_unit_test(test_feedback_names),
-                                       cmocka_unit_test(test_manifest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),   cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_choice),   cmocka_unit_test(test_weights),
+                                       cmocka_unit_test(test_state),    cmocka_unit_test(test_feedback_names),
+                                       cmocka_unit_test(test_manifest), cmocka_unit_test(test_required)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

@@ -403,6 +403,7 @@ static void test_processes(void **state) {
          .model = "lenet5,input=16,classes=4,precision=bf16",
          .schedule = "1f1b-async",
          .weights = "pipeoptim"},
+        {.workers = 2, .schedule = "1f1b-async", .weights = "stash", .wire = "topk:0.2/none"}, /* one block has feedback */
         {.replicas = {1, 2}, .schedule = "1f1b-async", .weights = "stash", .wire = "topk:0.2/int8"},
         {.replicas = {2, 2}, .model = "gpt2,layers=2,width=16,heads=2,seq=6,vocab=20", .micro_batches = 2, .wire = "topk:0.5"},
     };
