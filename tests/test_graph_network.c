@@ -493,6 +493,8 @@ static void test_places(void **state) {
         {HEAD "\"values\": 3, " INPUT "\"nodes\": [" CONV "]}", "net.json: values: must be a string, not an integer"},
         {HEAD "\"inputs\": 3, \"nodes\": [" CONV "]}", "net.json: inputs: must be an array, not an integer"},
         {HEAD "\"inputs\": [3], \"nodes\": [" CONV "]}", "net.json: inputs[0]: must be an object, not an integer"},
+        {HEAD "\"inputs\": [{\"name\": \"d\", \"shape\": [4096, 4096, 4097]}], \"nodes\": [" CONV "]}",
+         "net.json: inputs[0]: node 'd' (input): its output would have more than 68719476736 elements"},
         {HEAD INPUT "\"nodes\": 3}", "net.json: nodes: must be an array, not an integer"},
         {HEAD INPUT "\"nods\": []}", "net.json: field 'nods' is not known; did you mean 'nodes'?"},
     };
@@ -869,6 +871,20 @@ static void test_builder_refuses(void **state) {
     }
 }
 
+/* A value of as many elements as there may be. */
+static void test_largest_value(void **state) {
+    (void)state;
+    struct ps_network *network;
+    struct ps_network_builder *builder = ps_network_builder_create("large");
+    ps_network_builder_input(builder, "x", "f32", (const int64_t[]){4096, 4096, 4096}, 3);
+    ps_network_builder_node(builder, "mean", "average_pool,kernel=4096", NULL, 0);
+    ps_network_builder_node(builder, "flat", "flatten", NULL, 0);
+    ps_network_builder_node(builder, "fc", "linear,channels=2", NULL, 0);
+    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+    assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+    ps_network_destroy(network);
+}
+
 /* A network whose values cross too many cuts: each of the first half is read in the second, the last one first. */
 static void test_crossings(void **state) {
     (void)state;
@@ -899,12 +915,13 @@ static void test_crossings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),    cmocka_unit_test(test_general),      cmocka_unit_test(test_usual),
-        cmocka_unit_test(test_three_ways),   cmocka_unit_test(test_hash),         cmocka_unit_test(test_types),
-        cmocka_unit_test(test_whole_inputs), cmocka_unit_test(test_lengths),      cmocka_unit_test(test_target),
-        cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_refused),      cmocka_unit_test(test_builder_refuses),
-        cmocka_unit_test(test_written),      cmocka_unit_test(test_other_losses), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_patterns),     cmocka_unit_test(test_places),       cmocka_unit_test(test_crossings),
+        cmocka_unit_test(test_read_back),     cmocka_unit_test(test_general),      cmocka_unit_test(test_usual),
+        cmocka_unit_test(test_three_ways),    cmocka_unit_test(test_hash),         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_whole_inputs),  cmocka_unit_test(test_lengths),      cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_refused),      cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_written),       cmocka_unit_test(test_other_losses), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_patterns),      cmocka_unit_test(test_places),       cmocka_unit_test(test_crossings),
+        cmocka_unit_test(test_largest_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

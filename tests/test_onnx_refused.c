@@ -459,6 +459,18 @@ static void test_other_files(void **state) {
         test_file_write(file_join(path, test_directory, files[f].name), files[f].begins, strlen(files[f].begins));
         assert_status(ps_network_read(path, &network, &test_error), PS_BAD_INPUT, files[f].said);
     }
+    /* A file's name that no file has is told from a network's. */
+    static const char *const missing[] = {"missing.onnx", "missing.json", "missing.onnx,split=a:1", "missing.json,split=a:1"};
+    for (size_t m = 0; m < sizeof missing / sizeof *missing; m++) {
+        struct ps_network *network;
+        char said[64];
+        snprintf(said, sizeof said, "%.*s: %s", (int)strcspn(missing[m], ","), missing[m],
+                 strstr(missing[m], ".onnx") ? "No such file or directory" : "cannot open: No such file or directory");
+        assert_status(ps_network_open(missing[m], &network, &test_error), PS_BAD_INPUT, said);
+    }
+    struct ps_network *network;
+    assert_status(ps_network_open("missing.txt", &network, &test_error), PS_USAGE,
+                  "model 'missing.txt': there is no such file, and no such network is built in");
 }
 
 int main(void) {

@@ -1013,6 +1013,19 @@ static void test_attention(void **state) {
         assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_ATTENTION).nodes, 1);
         assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_SOFTMAX).nodes, 0);
     }
+    /* However many masks there are, whichever side of the sum they stand on, and what is multiplied before and between. */
+#define MASKED(sums)                                                                                                           \
+    "u Transpose x perm=[0,2,1]; s MatMul x u; n Constant value_float=~0.5; a Mul s n; " sums                                  \
+    "w Softmax z axis=-1; t MatMul w x; y ReduceSum t i:1 keepdims=0; p MatMul y o"
+    static const struct same masked = {.name = "masks of scores",
+                                       .parameters = {"m 5,5", "k 5,5", "o 6,4"},
+                                       .input = "5,6",
+                                       .graphs = {MASKED("b Add a m; z Add b k; "), MASKED("b Add m a; z Add k b; ")}};
+#undef MASKED
+    for (int which = 0; which < 2; which++) {
+        assert_int_equal(count_of(&masked, which, OPERATOR_ATTENTION).nodes, 1);
+        assert_int_equal(count_of(&masked, which, OPERATOR_SOFTMAX).nodes, 0);
+    }
 }
 
 /* What one number and a value make is one function of the value. */

@@ -67,7 +67,7 @@ static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_
     enum ps_status status = PS_OK;
     *out = NULL;
     if (file_exists(file_join(path, run_dir, "config.json"))) status = json_read_file(path, "penstock-config", &config, error);
-    if (status == PS_OK && json_array_size(json_object_get(config, "class_names")) > 0) {
+    if (json_array_size(json_object_get(config, "class_names")) > 0) {
         names = json_dump_text(json_object_get(config, "class_names"), JSON_COMPACT);
         status = memory_check(names, "names of classes", error);
     }
