@@ -212,6 +212,9 @@ static const struct {
     {"a=2x6; Add a zz", "model.onnx: node 'n1' (Add): no node before it makes its input 'zz'"},
     {"a=2x3; w:1x4x3; k#0,; Squeeze w k; Transpose n1 perm=[1,0]; MatMul a n2",
      "parameter 'w' has the shape 1x4x3, and is needed as 3x4"},
+    {"a=2x0x4; Relu a",
+     "model.onnx: a dimension has no fixed size in input 'a'\nexport with fixed lengths: only the batch may be a name"},
+    {"a=; Relu a", "model.onnx: the first dimension must be the batch, and there is none in input 'a'"},
     {"a=2x2147483648; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
     {"a=2x1048576x524289; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
 };

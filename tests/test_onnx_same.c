@@ -550,6 +550,15 @@ static const struct same values[] = {
       "a Slice x i:0 i:1 i:2; d Slice x i:1 i:2 i:2; e Slice x i:2 i:3 i:2; a1 Transpose a perm=[0,2,1]; d1 Transpose d "
       "perm=[0,2,1]; e1 Transpose e perm=[0,2,1]; t Concat a1 d1 e1 axis=1; n BatchNormalization t s b m v training_mode=0; "
       "u Mul n n; f ReduceSum u i:2 keepdims=0; p MatMul f w"}},
+    {"batch norm of an image whose rows are channels",
+     {"w 3,4", "s 3", "b 3", "m 3", "v 3"},
+     "2,3,4",
+     {"t Transpose x perm=[0,2,1,3]; n BatchNormalization t s b m v training_mode=0; u Mul n n; f ReduceSum u i:2,3 "
+      "keepdims=0; "
+      "p MatMul f w",
+      "a Slice x i:0 i:1 i:2; d Slice x i:1 i:2 i:2; e Slice x i:2 i:3 i:2; a1 Transpose a perm=[0,2,1,3]; d1 Transpose d "
+      "perm=[0,2,1,3]; e1 Transpose e perm=[0,2,1,3]; t Concat a1 d1 e1 axis=1; n BatchNormalization t s b m v "
+      "training_mode=0; u Mul n n; f ReduceSum u i:2,3 keepdims=0; p MatMul f w"}},
     {"a sum with what is turned",
      {"w 6,4", "b 4"},
      "6",
@@ -1028,6 +1037,47 @@ static void test_attention(void **state) {
     }
 }
 
+/* Layers as PyTorch exports them, whose gates are put in ONNX's order, become one operator; with samples first they are
+ * computed position by position, to the same numbers. */
+static void test_recurrent(void **state) {
+    (void)state;
+#define TAKE(p, gate, from, to) p gate " Slice " p " i:" from " i:" to " i:0; "
+#define FOUR(p)                                                                                                                \
+    TAKE(p, "1", "0", "2")                                                                                                     \
+    TAKE(p, "2", "2", "4") TAKE(p, "3", "4", "6") TAKE(p, "4", "6", "8") p "k Concat " p "1 " p "4 " p "2 " p "3 axis=0; "
+#define THREE(p) TAKE(p, "1", "0", "2") TAKE(p, "2", "2", "4") TAKE(p, "3", "4", "6") p "k Concat " p "2 " p "1 " p "3 axis=0; "
+#define LAYER(gates)                                                                                                           \
+    gates("w") gates("r") gates("h") gates("g") "wu Unsqueeze wk i:0; ru Unsqueeze rk i:0; bk Concat hk gk axis=0; "           \
+                                                "bu Unsqueeze bk i:0; "
+#define FIRST(op, how)                                                                                                         \
+    "t Transpose x perm=[1,0,2]; l " op " t wu ru bu hidden_size=2" how "; s Squeeze l i:1; "                                  \
+    "q ReduceSum s i:0 keepdims=0; p MatMul q e"
+#define SAMPLES_FIRST(op, how)                                                                                                 \
+    "l " op " x wu ru bu hidden_size=2 layout=1" how "; s Squeeze l i:2; "                                                     \
+    "q ReduceSum s i:1 keepdims=0; p MatMul q e"
+    static const struct same layers[] = {
+        {"LSTM",
+         {"w 8,3", "r 8,2", "h 8", "g 8", "e 2,4"},
+         "5,3",
+         {LAYER(FOUR) FIRST("LSTM", ""), LAYER(FOUR) SAMPLES_FIRST("LSTM", "")}},
+        {"GRU",
+         {"w 6,3", "r 6,2", "h 6", "g 6", "e 2,4"},
+         "5,3",
+         {LAYER(THREE) FIRST("GRU", " linear_before_reset=1"), LAYER(THREE) SAMPLES_FIRST("GRU", " linear_before_reset=1")}},
+    };
+#undef TAKE
+#undef FOUR
+#undef THREE
+#undef LAYER
+#undef FIRST
+#undef SAMPLES_FIRST
+    static const enum operator_id ids[] = {OPERATOR_LSTM, OPERATOR_GRU};
+    for (int l = 0; l < 2; l++) {
+        compare(&layers[l]);
+        for (int which = 0; which < 2; which++) assert_int_equal(count_of(&layers[l], which, ids[l]).nodes, which == 0);
+    }
+}
+
 /* What one number and a value make is one function of the value. */
 static void test_numbers(void **state) {
     (void)state;
@@ -1244,6 +1294,7 @@ int main(void) {
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_dropout),
                                        cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_the_larger_stays),
                                        cmocka_unit_test(test_a_number_is_a_sequence)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -547,6 +547,14 @@ static void test_manifest(void **state) {
     assert_damaged("%s/manifest.txt: is damaged", "");
     test_file_write(path, "", 0);
     assert_damaged("%s/manifest.txt: is damaged", "");
+    /* A line that is longer than any name. */
+    char line_of[1024];
+    struct text long_line = {0};
+    memset(line_of, 'a', sizeof line_of);
+    text_add(&long_line, "penstock-manifest 1\n%.*s\n", 900, line_of);
+    test_file_write(path, long_line.data, long_line.length);
+    assert_damaged("%s/manifest.txt: is damaged", "");
+    text_free(&long_line);
     /* Its first file twice. */
     const char *first = strchr(before, '\n') + 1;
     const int line = (int)strcspn(first, "\n") + 1;
