@@ -559,6 +559,18 @@ static const struct same values[] = {
       "a Slice x i:0 i:1 i:2; d Slice x i:1 i:2 i:2; e Slice x i:2 i:3 i:2; a1 Transpose a perm=[0,2,1,3]; d1 Transpose d "
       "perm=[0,2,1,3]; e1 Transpose e perm=[0,2,1,3]; t Concat a1 d1 e1 axis=1; n BatchNormalization t s b m v "
       "training_mode=0; u Mul n n; f ReduceSum u i:2,3 keepdims=0; p MatMul f w"}},
+    {"softmax over what is joined in another order",
+     {"w 6,4"},
+     "2,3",
+     {"t Transpose x perm=[0,2,1]; r Reshape t i:3,6; s Softmax r axis=-1; p MatMul s w",
+      "f Flatten x; g Gather f i:0,3,1,4,2,5 axis=1; s Softmax g axis=-1; p MatMul s w"}},
+    {"batch norm over what is joined in another order",
+     {"w 3,4", "s 3", "b 3", "m 3", "v 3"},
+     "3,2,2",
+     {"t Transpose x perm=[0,1,3,2]; r Reshape t i:3,3,4; n BatchNormalization r s b m v; c Constant "
+      "value_floats=~1,2,3,4; u Mul n c; f ReduceSum u i:2 keepdims=0; p MatMul f w",
+      "r Reshape x i:3,3,4; g Gather r i:0,2,1,3 axis=2; n BatchNormalization g s b m v; c Constant "
+      "value_floats=~1,2,3,4; u Mul n c; f ReduceSum u i:2 keepdims=0; p MatMul f w"}},
     {"a sum with what is turned",
      {"w 6,4", "b 4"},
      "6",
