@@ -430,7 +430,8 @@ static void test_running_text(void **state) {
 
     wanted = language(8, size - 1, false);
     assert_status(open_data("text", spec, &wanted, &samples), PS_USAGE, "but the network's");
-    assert_status(open_data("text", "a.txt,tokens=tokenizer", &wanted, &samples), PS_USAGE, "need ,tokenizer=FILE");
+    assert_status(open_data("text", "a.txt,tokens=tokenizer", &wanted, &samples), PS_USAGE,
+                  "data 'text,tokens=tokenizer' need ,tokenizer=FILE, a tokenizer.json of Hugging Face");
     wanted = language(8, size, true);
     assert_status(open_data("text", spec, &wanted, &samples), PS_USAGE, "no token [MASK] or <mask>");
     free(list.tokens);

@@ -140,7 +140,7 @@ static const struct timeline_event *find_event(const struct timeline *timeline, 
 }
 
 /* Over an emulated link each transfer takes what the link says, after the computation that made the block and the transfer
- * before it, and before the computation that reads it. */
+ * before it, and before the computation that reads it. The trace is that of the last segment. */
 static void test_trace_of_links(void **state) {
     (void)state;
     static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
@@ -148,7 +148,7 @@ static void test_trace_of_links(void **state) {
     static const char links[] =
         "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"links\": "
         "[{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 409600, \"latency_s\": 0.01}]}";
-    enum { MICRO_BATCHES = 4, STEPS = 2, ALL = MICRO_BATCHES * STEPS };
+    enum { MICRO_BATCHES = 4, STEPS = 2, SEGMENTS = 2, ALL = MICRO_BATCHES * STEPS };
     struct training options = clock_options(2);
     char out[4096], profile[4096], cluster[4096];
     test_file_write(file_join(profile, test_directory, "links.csv"), csv, sizeof csv - 1);
@@ -157,7 +157,8 @@ static void test_trace_of_links(void **state) {
     options.cluster_path = cluster;
     options.o.emulate = true;
     options.plan.micro_batches = MICRO_BATCHES;
-    options.o.steps = STEPS;
+    options.o.steps = SEGMENTS * STEPS;
+    options.o.checkpoint_every = STEPS;
     struct timeline timeline = trace_of(options, file_join(out, test_directory, "links"));
     assert_true(timeline.workers == 2 && timeline.batches == STEPS && timeline.micro_batches == MICRO_BATCHES);
     assert_int_equal(timeline.event_count, 2 * 2 * ALL + 2 * STEPS);

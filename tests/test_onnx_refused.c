@@ -105,6 +105,7 @@ static const struct {
     {"a=2x3x4x4; DepthToSpace a blocksize=2", "its blocks do not fit"},
     {"a=2x3x4x5; SpaceToDepth a blocksize=2", "its blocks do not fit"},
     {"a=2x3x4; f#1,; e#1,; x#1,; Slice a f e x", "nothing is left of it: output 'n1'"},
+    {"a=2x3; k#1,2; Identity k", "it does not depend on the inputs: output 'n1'"},
     {"a=2x3x4; f#0,; e#0,; x#0,; Slice a f e x", "nothing would be left of its input"},
     {"a=2x3x4; f#1,1; e#1,1; x#1,2; Slice a f e x", "nothing would be left of its input"},
     {"a=2x3x4; f#1,; e#1,; x#1,; Slice a f e x; Relu n1", "its input 0 is empty"},

@@ -94,6 +94,29 @@ static void stages_of_groups(void **state) {
     }
 }
 
+/* A plan between groups says which layers share parameters, not which groups. */
+static void plans_share(void **state) {
+    (void)state;
+    enum { LAYERS = 600 };
+    struct random_key key = test_key(7);
+    struct ps_profile *profile = chain(key, LAYERS);
+    struct ps_cluster *cluster = make_cluster(4, 0, 0);
+    struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b", .weights = "sync"};
+    struct ps_plan *plan;
+    tie(profile, key);
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_int_equal(plan->ties.count, profile->ties.count);
+    for (int t = 0; t < plan->ties.count; t++) {
+        const struct tie *one = &plan->ties.list[t], *other = &profile->ties.list[t];
+        assert_int_equal(one->uses, other->uses);
+        assert_memory_equal(one->layers, other->layers, (size_t)one->uses * sizeof *one->layers);
+    }
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 /* The slots of an asynchronous pipeline, for the partitioner as the search asks it. */
 static struct ps_programs *pipeline(int workers) {
     struct ps_programs *programs;
@@ -372,9 +395,10 @@ static void between_modules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_of_groups), cmocka_unit_test(plans_are_good),    cmocka_unit_test(every_method),
-        cmocka_unit_test(how_many),         cmocka_unit_test(cheapest_cuts),     cmocka_unit_test(refusals_name_layers),
-        cmocka_unit_test(between_modules),  cmocka_unit_test(what_groups_share), cmocka_unit_test(neighbourhoods),
+        cmocka_unit_test(stages_of_groups),     cmocka_unit_test(plans_share),     cmocka_unit_test(plans_are_good),
+        cmocka_unit_test(every_method),         cmocka_unit_test(how_many),        cmocka_unit_test(cheapest_cuts),
+        cmocka_unit_test(refusals_name_layers), cmocka_unit_test(between_modules), cmocka_unit_test(what_groups_share),
+        cmocka_unit_test(neighbourhoods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
