@@ -314,6 +314,21 @@ enum ps_status wanted_open(struct emitting *e, const struct view *v, struct want
     return emit_split(e, &w->view, e->layouts[v->step]);
 }
 
+enum ps_status wanted_open_behind(struct emitting *e, const struct view *lead, const struct view *v, struct wanted *w,
+                                  int *first) {
+    struct view last = *v;
+    last.count = 0;
+    for (int i = 0; i < v->count; i++)
+        if (v->atoms[i].axis >= v->rank - 2) last.atoms[last.count++] = v->atoms[i];
+    TRY(emit_split(e, &last, e->layouts[v->step]));
+    *w = (struct wanted){.view = *lead};
+    *first = lead->count;
+    if (lead->count + last.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
+    memcpy(&w->view.atoms[lead->count], last.atoms, (size_t)last.count * sizeof *last.atoms);
+    w->view.count += last.count;
+    return PS_OK;
+}
+
 /* ------------------------------------------------------------------ outputs */
 
 enum ps_status emit_note(struct emitting *e, int node, const struct piece *pieces, int count) {

@@ -73,6 +73,9 @@ enum ps_status emit_own(struct emitting *e, int node, int parameter, const struc
 
 /* The view with its atoms split where pieces of its step's layout end, and nothing in its order yet. */
 enum ps_status wanted_open(struct emitting *e, const struct view *v, struct wanted *w);
+/* The same of the last two axes of `v`, behind the atoms of `lead`: from `*first` on. */
+enum ps_status wanted_open_behind(struct emitting *e, const struct view *lead, const struct view *v, struct wanted *w,
+                                  int *first);
 /* Puts the atoms of the axis behind those that are there. */
 void wanted_put_axis(struct wanted *w, int axis);
 /* The atoms, in the order in which they lie, of axes that `marks` does not name, without the repeated ones: these are repeated

@@ -66,17 +66,8 @@ enum ps_status emit_linear(struct emitting *e) {
 /* The matrix's two last axes behind the leading atoms: `row` innermost last where `turned`. */
 static enum ps_status want_matrix(struct emitting *e, const struct view *v, struct view *const *leads, int which,
                                   const int *lead, int placed, bool turned, struct wanted *w) {
-    struct view last = *v;
-    last.count = 0;
-    for (int i = 0; i < v->count; i++)
-        if (v->atoms[i].axis >= v->rank - 2) last.atoms[last.count++] = v->atoms[i];
-    TRY(emit_split(e, &last, e->layouts[v->step]));
-    *w = (struct wanted){.view = *leads[which]};
-    const int first = w->view.count;
-    if (first + last.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
-    memcpy(&w->view.atoms[first], last.atoms, (size_t)last.count * sizeof *last.atoms);
-    w->view.count += last.count;
-    w->view.rank = v->rank;
+    int first;
+    TRY(wanted_open_behind(e, leads[which], v, w, &first));
     for (int i = 0; i < placed; i++) {
         if (i > 0 && views_presence(leads, 2, lead[i]) != views_presence(leads, 2, lead[i - 1])) {
             if (w->groups == SHAPE_RANK_MAX - 3) return emit_refuse(e, "its inputs have too many dimensions");

@@ -30,17 +30,9 @@ enum ps_status emit_recurrent(struct emitting *e) {
 /* (.., heads, T, d): a row of memory for each position, heads side by side. `key_heads`: without the last, repeated, heads. */
 static enum ps_status want_heads(struct emitting *e, const struct view *v, const int *lead, int lead_count, int key_atoms,
                                  struct view *const *leads, int which, int *node) {
-    struct view last = *v;
-    struct wanted w = {.view = *leads[which]};
-    last.count = 0;
-    for (int i = 0; i < v->count; i++)
-        if (v->atoms[i].axis >= v->rank - 2) last.atoms[last.count++] = v->atoms[i];
-    TRY(emit_split(e, &last, e->layouts[v->step]));
-    const int first = w.view.count;
-    if (first + last.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
-    memcpy(&w.view.atoms[first], last.atoms, (size_t)last.count * sizeof *last.atoms);
-    w.view.count += last.count;
-    w.view.rank = v->rank;
+    struct wanted w;
+    int first;
+    TRY(wanted_open_behind(e, leads[which], v, &w, &first));
     for (int side = 0; side < 2; side++) {
         for (int i = 0; side == 1 && i < lead_count && i < key_atoms; i++) w.order[w.count++] = lead[i];
         for (int i = first; i < w.view.count; i++)
@@ -54,18 +46,10 @@ static enum ps_status want_heads(struct emitting *e, const struct view *v, const
 /* (.., heads | 1, Tq | 1, Tk): heads outside, keys inside. */
 static enum ps_status want_mask(struct emitting *e, const struct view *mask, const int *lead, int lead_count,
                                 struct view *const *leads, int *node) {
-    struct view last = *mask;
-    struct wanted w = {.view = *leads[3]};
+    struct wanted w;
     bool any = false;
-    last.count = 0;
-    for (int i = 0; i < mask->count; i++)
-        if (mask->atoms[i].axis >= mask->rank - 2) last.atoms[last.count++] = mask->atoms[i];
-    TRY(emit_split(e, &last, e->layouts[mask->step]));
-    const int first = w.view.count;
-    if (first + last.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
-    memcpy(&w.view.atoms[first], last.atoms, (size_t)last.count * sizeof *last.atoms);
-    w.view.count += last.count;
-    w.view.rank = mask->rank;
+    int first;
+    TRY(wanted_open_behind(e, leads[3], mask, &w, &first));
     for (int i = 0; i < lead_count; i++) any = any || w.view.atoms[lead[i]].stride != 0;
     for (int i = 0; i < lead_count && any; i++) w.order[w.count++] = lead[i];
     wanted_end_group(&w);
