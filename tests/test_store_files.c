@@ -547,6 +547,11 @@ static void test_manifest(void **state) {
     assert_damaged("%s/manifest.txt: is damaged", "");
     test_file_write(path, "", 0);
     assert_damaged("%s/manifest.txt: is damaged", "");
+    /* The largest, and one byte more. */
+    assert_int_equal(truncate(path, 1 << 24), 0);
+    assert_damaged("%s/manifest.txt: is damaged", "");
+    assert_int_equal(truncate(path, (1 << 24) + 1), 0);
+    assert_damaged("%s/manifest.txt: holds more than the 16777216 bytes expected", "");
     /* A line that is longer than any name. */
     char line_of[1024];
     struct text long_line = {0};
