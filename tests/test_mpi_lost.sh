@@ -198,6 +198,10 @@ library() {
     [ -z "${PENSTOCK_LEAVER:-}" ] || for case in exit-0 exit-3 _exit-0; do
         named "leave-$case" 1 'ended before the run did'
     done
+    # Unless a segment is about to end, both neighbours of rank 1 need something of it.
+    errors=stop1/err
+    grep -Eqs "^penstock: worker 1 was lost: .*; worker 0 on .* for it at .*; worker 2 on .* for it at" stop1/err leave-*/err ||
+        complain "$mpi: not all who wait are named"
     # What the launcher itself sees has the status that the launcher likes; MPICH's leaves the others no time to speak.
     errors=launch/err
     case $(cat launch/status) in 0 | 124) complain "$mpi: launch: status $(cat launch/status)" ;; esac
