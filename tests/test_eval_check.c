@@ -382,7 +382,7 @@ static void test_drawn(void **state) {
 static void test_refused(void **state) {
     (void)state;
     struct array empty = the_input, flat = the_input, uncountable = the_labels, few = the_labels, wide = the_output,
-                 row = the_weight, deep = the_weight;
+                 row = the_weight, deep = the_weight, none = the_weight;
     empty.shape[0] = 0, empty.data = no_features;
     flat.rank = 1, flat.shape[0] = 4;
     uncountable.data = uncounted;
@@ -390,6 +390,8 @@ static void test_refused(void **state) {
     wide.shape[1] = 1;
     row.rank = 1;
     deep.rank = 3, deep.shape[2] = 1;
+    none.rank = ARRAY_RANK_MAX, none.shape[0] = 0, none.data = no_features;
+    for (int d = 1; d < ARRAY_RANK_MAX; d++) none.shape[d] = d < 4 ? 1000000 : 1;
     const struct {
         struct array arrays[6];
         int count;
@@ -402,6 +404,9 @@ static void test_refused(void **state) {
         {{the_input, uncountable, the_loss, the_weight}, 4, "labels: no label counts"},
         {{the_input, the_labels, the_loss, row}, 4, "gradient/fc.weight: has shape 2 where the network has 2x2"},
         {{the_input, the_labels, the_loss, deep}, 4, "gradient/fc.weight: has shape 2x2x1 where the network has 2x2"},
+        {{the_input, the_labels, the_loss, none},
+         4,
+         "gradient/fc.weight: has shape 0x1000000x1000000x1000000x1x1x1x1 where the network has 2x2"},
         {{the_input, the_labels, the_weight}, 3, "loss"},
         {{the_input, the_labels, the_loss, wide, the_weight},
          5,

@@ -248,8 +248,9 @@ static bool accept_string(struct reader *reader, char *text, size_t size) {
 static bool accept_shape(struct reader *reader, struct array *array) {
     if (!accept(reader, "(")) return false;
     for (array->rank = 0; !accept(reader, ")"); array->rank++) {
-        if (array->rank == ARRAY_RANK_MAX || (array->rank > 0 && !accept(reader, ","))) return false;
+        if (array->rank > 0 && !accept(reader, ",")) return false;
         if (accept(reader, ")")) return true;
+        if (array->rank == ARRAY_RANK_MAX) return false;
         int64_t side = 0;
         int digits = 0;
         for (accept(reader, ""); reader->at < reader->end && isdigit((unsigned char)*reader->at) && digits < 18; digits++)
