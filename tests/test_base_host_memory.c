@@ -1,11 +1,11 @@
 /* The limits of control groups, in trees of files as both versions of cgroups have them. */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/host_memory.h"
+#include "descriptors.h"
 #include "support.h"
 
 static char root[4096];
@@ -128,15 +128,6 @@ static void test_warning(void **state) {
     assert_true(host_memory_warn(&machine, 4096, "2 workers need"));
     assert_string_equal(said, "2 workers need 4.00 KiB of memory, more than the 2.00 KiB that their machine has");
     assert_ok(ps_log_to(NULL, &test_error));
-}
-
-static int open_descriptors(void) {
-    int count = 0;
-    DIR *entries = opendir("/proc/self/fd");
-    assert_non_null(entries);
-    while (readdir(entries)) count++;
-    closedir(entries);
-    return count;
 }
 
 static int descriptors_at_first;

@@ -1,22 +1,13 @@
 /* What is said of the processor is what the system says. Denormal numbers count as zero between flush and restore, and only
  * there. */
-#include <dirent.h>
 #include <float.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/processor.h"
+#include "descriptors.h"
 #include "support.h"
-
-static int open_descriptors(void) {
-    int count = 0;
-    DIR *entries = opendir("/proc/self/fd");
-    assert_non_null(entries);
-    while (readdir(entries)) count++;
-    closedir(entries);
-    return count;
-}
 
 /* What stands behind the colon in the first line of /proc/cpuinfo that begins so; NULL: there is none. */
 static const char *system_says(const char *field, char line[8192]) {

@@ -1,10 +1,10 @@
 /* Decoding, a token at a time; and what the system says of this process's memory. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/shared_block.h"
 #include "data/vocabulary.h"
+#include "descriptors.h"
 #include "exec/decoding.h"
 #include "exec/process_memory.h"
 #include "support.h"
@@ -82,15 +82,6 @@ static void test_take(void **state) {
     assert_false(decoding_ended(&decoding));
     tokens[0] = VOCABULARY_END;
     assert_true(decoding_ended(&decoding));
-}
-
-static int open_descriptors(void) {
-    int count = 0;
-    DIR *entries = opendir("/proc/self/fd");
-    assert_non_null(entries);
-    while (readdir(entries)) count++;
-    closedir(entries);
-    return count;
 }
 
 /* Other processes' blocks are those that are mapped here and are not this one's own. */

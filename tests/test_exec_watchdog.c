@@ -2,13 +2,13 @@
  * The watchdog against real threads: one that hangs in a call is found, one that computes, reads or goes on is not, however
  * long it takes; and training through slow layers under a patience that is much shorter than they are.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "descriptors.h"
 #include "exec/watchdog.h"
 #include "run_support.h"
 
@@ -37,15 +37,6 @@ static int watch(double seconds, bool alone) {
 
 static void place_all(enum progress_kind one, enum progress_kind others) {
     for (int w = 0; w < WORKERS; w++) progress_note(&progress[w], 7, w == 1 ? one : others);
-}
-
-static int open_descriptors(void) {
-    int count = 0;
-    DIR *entries = opendir("/proc/self/fd");
-    assert_non_null(entries);
-    while (readdir(entries)) count++;
-    closedir(entries);
-    return count;
 }
 
 static void test_hanging(void **state) {
