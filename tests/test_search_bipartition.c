@@ -96,7 +96,41 @@ static void test_promises(void **state) {
     assert_true(2 * shallow_kept < kept);
 }
 
+static double found_speed(const struct ps_profile *profile, struct ps_cluster *cluster, int64_t *most) {
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "bipartition"};
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    const double speed = plan->predicted.throughput_samples_per_s;
+    *most = most_memory(plan);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    return speed;
+}
+
+/* What a plan takes too much is taken from the planner's workers with a limit; those without one keep having none. */
+static void test_limits_of_some(void **state) {
+    (void)state;
+    const struct ps_profile_options options = {
+        .struct_size = sizeof options, .device = "gpu:v100", .micro_batches = (int[]){4}, .micro_batch_count = 1};
+    struct ps_network *network;
+    struct ps_profile *profile;
+    assert_ok(ps_network_open("vgg16", &network, &test_error));
+    assert_ok(ps_profile_measure(network, &options, &profile, &test_error));
+    ps_network_destroy(network);
+    int64_t most, limit;
+    found_speed(profile, make_cluster(4, 0, 0), &most);
+    limit = most * 3 / 4;
+    struct ps_cluster *mixed = make_cluster(4, 0, 0);
+    mixed->devices[1].memory_bytes = mixed->devices[3].memory_bytes = limit;
+    const double all = found_speed(profile, make_cluster(4, limit, 0), &most);
+    assert_true(most <= limit);
+    const double some = found_speed(profile, mixed, &most);
+    assert_true(most > limit);
+    if (!(some > all)) fail_msg("%.6g samples/s where two of four workers have a limit, %.6g where all have", some, all);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_promises)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_promises), cmocka_unit_test(test_limits_of_some)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
