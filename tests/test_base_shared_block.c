@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/shared_block.h"
+#include "descriptors.h"
 #include "support.h"
 
 enum { SIZE = 100000 };
@@ -57,8 +58,9 @@ static void test_what_cannot_be_opened(void **state) {
     struct shared_block block = {0};
     struct memory_block opened = {0};
     assert_ok(shared_block_take(&block, SIZE, true, "a test", &test_error));
-    int file = block.file;
+    int file = block.file, before = open_descriptors();
     assert_ok(shared_block_open(getpid(), file, SIZE, false, &opened, &test_error));
+    assert_int_equal(open_descriptors(), before);
     assert_status(shared_block_open(getpid(), file, SIZE + 64, false, &(struct memory_block){0}, &test_error), PS_FAILED,
                   "not a file of");
     /* A directory may be as long as a block: its length grows with its files, or is that of a block of a disk. */

@@ -201,6 +201,38 @@ static void test_texts(void **state) {
     ps_network_destroy(network);
 }
 
+/* Two nodes with one weight, whose outputs are added: its gradient is the sum of those of its uses, by hand twice that of a
+ * node with a weight of its own beside them. */
+static void test_shared(void **state) {
+    (void)state;
+    static const char text[] = "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"twice\","
+                               "\"inputs\": [{\"name\": \"x\", \"shape\": [2]}], \"nodes\": ["
+                               "{\"name\": \"fc\", \"operator\": \"linear\", \"channels\": 2, \"inputs\": [\"x\"],"
+                               " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
+                               "{\"name\": \"again\", \"operator\": \"linear\", \"channels\": 2, \"inputs\": [\"x\"],"
+                               " \"tied_to\": {\"weight\": \"fc.weight\", \"bias\": \"fc.bias\"}},"
+                               "{\"name\": \"sum\", \"operator\": \"add\", \"inputs\": [\"fc\", \"again\"]},"
+                               "{\"name\": \"out\", \"operator\": \"linear\", \"channels\": 2, \"inputs\": [\"x\"],"
+                               " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
+                               "{\"name\": \"all\", \"operator\": \"add\", \"inputs\": [\"sum\", \"out\"]},"
+                               "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
+    static const double twice[] = {1, 1.5, -1, -1.5};
+    struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias, the_weight};
+    arrays[4].data = twice;
+    arrays[6].name = "gradient/out.weight";
+    write_arrays(arrays, 7);
+    struct ps_network *network;
+    assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
+    for (int workers = 1; workers <= 2; workers++) {
+        struct ps_check *check = check_run(network, (struct ps_check_options){.against = path, .workers = workers});
+        const struct ps_check_info info = ps_check_info(check);
+        if (!info.agrees) fail_msg("%d workers: %s is off by %g", workers, info.worst_name, info.worst);
+        assert_true(ps_check_gradient(check, 0).error < 1e-6 && ps_check_gradient(check, 2).error < 1e-6);
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
+}
+
 /* Labels of -100 do not count: the gradient is that of the first sample alone. */
 static void test_labels_that_do_not_count(void **state) {
     (void)state;
@@ -529,11 +561,17 @@ static void test_warned(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),  cmocka_unit_test(test_reference),
-                                       cmocka_unit_test(test_texts),    cmocka_unit_test(test_labels_that_do_not_count),
-                                       cmocka_unit_test(test_figures),  cmocka_unit_test(test_statistics),
-                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_drawn),
-                                       cmocka_unit_test(test_refused),  cmocka_unit_test(test_initialize),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_reference),
+                                       cmocka_unit_test(test_texts),
+                                       cmocka_unit_test(test_shared),
+                                       cmocka_unit_test(test_labels_that_do_not_count),
+                                       cmocka_unit_test(test_figures),
+                                       cmocka_unit_test(test_statistics),
+                                       cmocka_unit_test(test_pictures),
+                                       cmocka_unit_test(test_drawn),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_initialize),
                                        cmocka_unit_test(test_warned)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

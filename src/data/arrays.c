@@ -455,12 +455,10 @@ static enum ps_status add_target(struct table *table, const struct array_dataset
 static enum ps_status choose_targets(struct table *table, const struct array_dataset *data, char *names,
                                      struct ps_error *error) {
     const int wanted = dataset_labels(&data->dataset.shape);
-    char text[32];
     if (names == NULL && (wanted >= table->columns || wanted > TARGETS_MAX))
         return error_set(error, PS_USAGE, "data '%s' have %d columns, but the network's target alone has %d numbers",
                          data->path, table->columns, wanted);
     for (int c = table->columns - wanted; names == NULL && c < table->columns; c++) {
-        snprintf(text, sizeof text, "%d", c + 1);
         table->is_target[c] = true;
         table->target[table->targets++] = c;
     }
