@@ -730,6 +730,21 @@ static void groups_by_hand(void **state) {
     }
 }
 
+/* One byte is a limit, too: what a search leaves of a worker's memory when a plan needed more than there is. */
+static void one_byte(void **state) {
+    (void)state;
+    const int64_t limits[] = {0, 1};
+    for (int l = 0; l < 2; l++) {
+        struct instance instance;
+        make_instance(&instance, 1);
+        madpipe_close(&instance.data);
+        for (int w = 0; w < instance.cluster->workers; w++) instance.cluster->devices[w].memory_bytes = limits[l];
+        assert_ok(madpipe_open(&instance.problem, &instance.data, &test_error));
+        assert_true(instance.data.limit_bytes == (limits[l] > 0 ? limits[l] : INT64_MAX));
+        free_instance(&instance);
+    }
+}
+
 /* As many states as the published grid may have, and more: refused before anything is taken. */
 static void grid_too_large(void **state) {
     (void)state;
@@ -753,6 +768,7 @@ static void grid_too_large(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_hand),
+        cmocka_unit_test(one_byte),
         cmocka_unit_test(grid_too_large),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(schedules_of_contiguous_plans),

@@ -345,7 +345,6 @@ static void several_files(void **state) {
     file_join(other, test_directory, "other.json");
     test_file_write(slow, DEVICE("slow", LAYER "}"), strlen(DEVICE("slow", LAYER "}")));
     test_file_write(fast, DEVICE("fast", LAYER "}"), strlen(DEVICE("fast", LAYER "}")));
-    test_file_write(other, DEVICE("other", LAYER "}," LAYER "}"), strlen(DEVICE("other", LAYER "}," LAYER "}")));
     static const char named[] = "{\"format\": \"penstock-profile\", \"version\": 1, \"model\": \"m\", \"device\": \"fast\", "
                                 "\"costs\": [{\"micro_batch\": 4, \"layers\": [{\"name\": \"b\", \"kind\": \"linear\", "
                                 "\"forward_s\": 1, \"backward_input_s\": 1, \"backward_weight_s\": 1, \"parameter_bytes\": "
@@ -358,6 +357,13 @@ static void several_files(void **state) {
     assert_string_equal(profile->other_device->device, "fast");
     assert_string_equal(cost_table_on(&profile->tables[0], "fast")->device, "fast");
     ps_profile_destroy(profile);
+    test_file_write(other, DEVICE("third", LAYER "}"), strlen(DEVICE("third", LAYER "}")));
+    snprintf(both, sizeof both, "%s,%s,%s", slow, fast, other);
+    assert_ok(ps_profile_read(both, &profile, &test_error));
+    assert_string_equal(cost_table_on(&profile->tables[0], "fast")->device, "fast");
+    assert_string_equal(cost_table_on(&profile->tables[0], "third")->device, "third");
+    ps_profile_destroy(profile);
+    test_file_write(other, DEVICE("other", LAYER "}," LAYER "}"), strlen(DEVICE("other", LAYER "}," LAYER "}")));
     snprintf(both, sizeof both, "%s,%s", slow, slow);
     assert_status(ps_profile_read(both, &profile, &test_error), PS_BAD_INPUT,
                   "slow.json: device: 'slow' has a profile already");

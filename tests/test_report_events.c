@@ -167,20 +167,35 @@ static void test_new(void **state) {
     free(events);
 }
 
-/* A run that goes on after step 7: what is known of later ones does not count, and of the time before nothing is known. */
-static void test_resumed(void **state) {
-    (void)state;
+/* A run that goes on after a step: what is known of later ones does not count, and of the time before nothing is known. */
+static void check_resumed(int after) {
     struct event_file *file;
-    assert_ok(event_file_open(test_directory, 7, &file, &test_error));
-    add_line(file, "{\"step\": 8, \"training_s\": 2, \"busy_s\": [0.5]}");
-    add_line(file, "{\"step\": 9, \"training_s\": 4, \"busy_s\": [1]}");
+    char first[80], second[80], wanted[160];
+    snprintf(first, sizeof first, "{\"step\": %d, \"training_s\": 2, \"busy_s\": [0.5]}", after + 1);
+    snprintf(second, sizeof second, "{\"step\": %d, \"training_s\": 4, \"busy_s\": [1]}", after + 2);
+    snprintf(wanted, sizeof wanted,
+             "1:now 2:0 3:brain.Event:2\n"
+             "1:now 2:%d 7:[1:1]\n"
+             "1:now 2:%d 5:[]\n"
+             "1:now 2:%d 5:[1:[1:idle/worker_0 2:0.75]]\n",
+             after + 1, after + 1, after + 2);
+    assert_ok(event_file_open(test_directory, after, &file, &test_error));
+    add_line(file, first);
+    add_line(file, second);
     event_file_close(file);
     char *events = read_events(test_directory);
-    assert_string_equal(events, "1:now 2:0 3:brain.Event:2\n"
-                                "1:now 2:8 7:[1:1]\n"
-                                "1:now 2:8 5:[]\n"
-                                "1:now 2:9 5:[1:[1:idle/worker_0 2:0.75]]\n");
+    assert_string_equal(events, wanted);
     free(events);
+}
+
+static void test_resumed(void **state) {
+    (void)state;
+    check_resumed(7);
+}
+
+static void test_resumed_after_one_step(void **state) {
+    (void)state;
+    check_resumed(1);
 }
 
 /* No more workers than can be told apart; two files of one second; a directory that is not there. */
@@ -285,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_new, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_resumed, test_directory_set_up, test_directory_tear_down),
+        cmocka_unit_test_setup_teardown(test_resumed_after_one_step, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_full, test_directory_set_up, test_directory_tear_down),
         cmocka_unit_test_setup_teardown(test_csv, test_directory_set_up, test_directory_tear_down)};

@@ -360,7 +360,6 @@ static enum ps_status lower_shape(const struct choices *shapes, const struct rep
         int count = shapes->replicas[shape->first + s];
         for (int r = 0; r < count; r++) workers[r] = worker++;
         status = plan_stage_workers(plan, s, workers, count, workers, count, error);
-        plan->stages[s].first = plan->stages[s].last = s;
     }
     if (status == PS_OK) status = lower_plan(plan, simulate_plan_batches(plan), programs, error);
     ps_plan_destroy(plan);
