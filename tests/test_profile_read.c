@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -819,14 +820,28 @@ static void chains(void **state) {
     }
 }
 
+/* A file of more than 256 MiB is no profile, whatever it holds; a small one of zeros is refused for what it holds. */
+static void large(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    assert_status(read_text("large.csv", "", &profile), PS_BAD_INPUT, "large.csv: ");
+    assert_int_equal(truncate(path, 268435457), 0);
+    assert_status(ps_profile_read(path, &profile, &test_error), PS_BAD_INPUT,
+                  "large.csv: holds more than the 268435456 bytes expected");
+    assert_int_equal(truncate(path, 4096), 0);
+    assert_status(ps_profile_read(path, &profile, &test_error), PS_BAD_INPUT, "large.csv: ");
+    assert_null(strstr(test_error.message, "more than"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),          cmocka_unit_test(chain),           cmocka_unit_test(csv),
-        cmocka_unit_test(csv_broken),     cmocka_unit_test(json_round_trip), cmocka_unit_test(json_small),
-        cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),     cmocka_unit_test(graph),
-        cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),          cmocka_unit_test(most),
-        cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),    cmocka_unit_test(json_limits),
-        cmocka_unit_test(total_bytes),    cmocka_unit_test(graph_order),     cmocka_unit_test(no_text),
+        cmocka_unit_test(large),       cmocka_unit_test(names),          cmocka_unit_test(chain),
+        cmocka_unit_test(csv),         cmocka_unit_test(csv_broken),     cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(json_small),  cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),
+        cmocka_unit_test(graph),       cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),
+        cmocka_unit_test(most),        cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),
+        cmocka_unit_test(json_limits), cmocka_unit_test(total_bytes),    cmocka_unit_test(graph_order),
+        cmocka_unit_test(no_text),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -47,7 +47,7 @@ static enum ps_status source_open(struct source *source, const char *path, size_
         close(descriptor);
         return error_set(error, PS_BAD_INPUT, "%.800s: not a regular file", path);
     }
-    *size_guess = known && status.st_size > 0 ? (size_t)status.st_size : 0;
+    *size_guess = known && S_ISREG(status.st_mode) && status.st_size > 0 ? (size_t)status.st_size : 0;
     *source = (struct source){.descriptor = descriptor};
     size_t length = strlen(path);
     if (length < 3 || strcmp(path + length - 3, ".gz") != 0) return PS_OK;
@@ -87,9 +87,14 @@ static void source_close(struct source *source) {
     if (source->packed == NULL) close(source->descriptor);
 }
 
+static enum ps_status too_large(const char *path, size_t limit, struct ps_error *error) {
+    return error_set(error, PS_BAD_INPUT, "%s: holds more than the %zu bytes expected", path, limit);
+}
+
 /* Reads to the end into a growing buffer; requests one byte more than `limit`, to detect a larger file. */
 static enum ps_status read_all(struct source *source, const char *path, size_t limit, size_t size_guess, char **data,
                                size_t *size, struct ps_error *error) {
+    if (source->packed == NULL && size_guess > limit) return too_large(path, limit, error);
     size_t capacity = (size_guess < limit ? size_guess : limit) + 2, used = 0;
     char *buffer = malloc(capacity);
     if (buffer == NULL) return error_memory(error, path, capacity);
@@ -110,7 +115,7 @@ static enum ps_status read_all(struct source *source, const char *path, size_t l
         if (status != PS_OK || used > limit) {
             free(buffer);
             if (status != PS_OK) return status;
-            return error_set(error, PS_BAD_INPUT, "%s: holds more than the %zu bytes expected", path, limit);
+            return too_large(path, limit, error);
         }
         if (got == 0) break;
     }
@@ -237,8 +242,8 @@ bool file_is_stream(const char *path) {
     return named_descriptor(path) >= 0 || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
 }
 
-/* The file that is replaced, and its directory: a symbolic link is kept; the file that it points to is replaced. False: errno says
- * why there is none. */
+/* The file that is replaced, and its directory: a symbolic link is kept; the file that it points to is replaced. False: errno
+ * says why there is none. */
 static bool place_of(const char *path, char target[PATH_SIZE], char parent[PATH_SIZE]) {
     char *real = realpath(path, NULL);
     if (real == NULL && errno == ENOMEM) return false;
