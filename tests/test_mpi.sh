@@ -138,9 +138,9 @@ replicated replicated-async 1f1b-async stash 1
     model=resnet,input=16,classes=4 layers=14
     replicated replicated-norms 1f1b sync 2 12
 )
-# A worker sees the losses of the last stage, another updates it.
+# A worker sees the losses of the last stage, another updates it: its weights and, of numbers in bf16, their masters travel.
 cat >halves.json <<END
-{ "format": "penstock-plan", "version": 1, "model": "$model", "workers": 3, "micro_batch": 4, "micro_batches": 1, "method": "uniform",
+{ "format": "penstock-plan", "version": 1, "model": "$model,precision=bf16", "workers": 3, "micro_batch": 4, "micro_batches": 1, "method": "uniform",
   "optimizer": "adam", "schedule": "1f1b-async", "weights": "stash", "stages": [ {"layers": [1, 3], "forward": 0, "backward": 0},
   {"layers": [4, $layers], "forward": 1, "backward": 2} ] }
 END
