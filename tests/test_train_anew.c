@@ -2,6 +2,9 @@
  * A run goes on with something else than it had: another network of machines, other micro-batches, another profile, more steps;
  * runs of earlier versions, which keep no network; and a checkpoint of another run in its directory.
  */
+#include <sched.h>
+
+#include "plan/plan.h"
 #include "resume_support.h"
 
 static const char network_spec[] = "lenet5,input=16,classes=4";
@@ -168,8 +171,37 @@ static void test_other_checkpoint(void **state) {
     assert_int_equal(steps_of(out), 10);
 }
 
+/* Two workers on one core, of which nothing was said: the plan knows that one computes at a time. */
+static void test_one_core(void **state) {
+    (void)state;
+    char out[4096], path[4096];
+    struct training options = small("core", out);
+    struct ps_plan *plan;
+    cpu_set_t usable, one;
+    int core = 0;
+    options.cluster.workers = 2;
+    options.plan.method = "uniform";
+    options.plan.schedule = "1f1b-async";
+    options.plan.weights = "stash";
+    options.plan.micro_batch = 8;
+    options.plan.micro_batches = 1;
+    assert_int_equal(sched_getaffinity(0, sizeof usable, &usable), 0);
+    while (!CPU_ISSET(core, &usable)) core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    train(&options);
+    assert_int_equal(sched_setaffinity(0, sizeof usable, &usable), 0);
+    assert_ok(ps_plan_read(file_join(path, out, "plan.json"), &plan, &test_error));
+    const double all_s = plan->predicted.load_s[0] + plan->predicted.load_s[1];
+    if (!(plan->predicted.period_s >= all_s * (1 - 1e-6)))
+        fail_msg("a period of %g s, where the workers compute %g s", plan->predicted.period_s, all_s);
+    ps_plan_destroy(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cluster), cmocka_unit_test(test_micro_batches),
-                                       cmocka_unit_test(test_other_checkpoint), cmocka_unit_test(test_kept_methods)};
+                                       cmocka_unit_test(test_other_checkpoint), cmocka_unit_test(test_kept_methods),
+                                       cmocka_unit_test(test_one_core)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
