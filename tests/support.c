@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 
 struct ps_error test_error;
@@ -54,6 +55,12 @@ struct random_key test_key(uint64_t number) {
 bool test_slow(void) { return getenv("PENSTOCK_TEST_SLOW") != NULL; }
 
 bool test_valgrind(void) { return getenv("PENSTOCK_TEST_VALGRIND") != NULL; }
+
+/* So that valgrind, and a sanitizer that was loaded before the program, see what lies beside what. */
+__attribute__((constructor)) static void watch_arenas(void) {
+    const char *loaded = getenv("LD_PRELOAD");
+    if (test_valgrind() || (loaded != NULL && strstr(loaded, "libasan") != NULL)) arena_apart = true;
+}
 
 bool test_takes(size_t number, size_t share) { return !test_slow() || number % share == 0; }
 

@@ -41,9 +41,10 @@ static void makes_and_grows(void **state) {
 }
 
 /* Pieces of many sizes, each filled to its end: they are aligned and zeroed, and none overlaps another or moves. */
-static void takes_pieces(void **state) {
-    (void)state;
+static void check_pieces(bool apart) {
     enum { PIECES = 200 };
+    const bool usual = arena_apart;
+    arena_apart = apart;
     struct arena arena = {0};
     struct ps_error error = {0};
     unsigned char *piece[PIECES];
@@ -61,6 +62,13 @@ static void takes_pieces(void **state) {
         for (size_t b = 0; b < (size_t)i * (size_t)i * 7; b++) assert_int_equal(piece[i][b], i);
     arena_release(&arena);
     assert_null(arena.newest);
+    arena_apart = usual;
+}
+
+static void takes_pieces(void **state) {
+    (void)state;
+    check_pieces(false);
+    check_pieces(true);
 }
 
 /* A block that prefers large pages is like any other: zeroed, of the same size, and after it was touched all in memory. */

@@ -7,6 +7,12 @@
 
 enum { CHUNK_LEAST = 1 << 10, CHUNK_MOST = 1 << 20 };
 
+#ifdef __SANITIZE_ADDRESS__
+bool arena_apart = true;
+#else
+bool arena_apart = false;
+#endif
+
 struct arena_chunk {
     struct arena_chunk *older;
     size_t size, used;
@@ -22,7 +28,7 @@ static bool grow(struct arena *arena, size_t bytes) {
     const struct arena_chunk *newest = arena->newest;
     size_t size = newest ? 2 * newest->size : CHUNK_LEAST;
     if (size > CHUNK_MOST) size = CHUNK_MOST;
-    if (size < bytes) size = bytes;
+    if (size < bytes || arena_apart) size = bytes;
     struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
     if (!chunk) return false;
     *chunk = (struct arena_chunk){.older = arena->newest, .size = size};
@@ -33,9 +39,11 @@ static bool grow(struct arena *arena, size_t bytes) {
 void *arena_take(struct arena *arena, size_t count, size_t size) {
     if (arena->refused > 0) return NULL;
     bool possible = size == 0 || count <= (SIZE_MAX / 2) / size;
-    size_t bytes = possible ? aligned(count * size) : SIZE_MAX;
+    size_t bytes = possible ? count * size : SIZE_MAX;
+    if (possible && !arena_apart) bytes = aligned(bytes);
     const struct arena_chunk *newest = arena->newest;
-    if (!possible || ((!newest || bytes > newest->size - newest->used) && !grow(arena, bytes))) {
+    const bool full = !newest || arena_apart || bytes > newest->size - newest->used;
+    if (!possible || (full && !grow(arena, bytes))) {
         arena->refused = bytes > 0 ? bytes : 1;
         return NULL;
     }

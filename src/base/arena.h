@@ -12,6 +12,8 @@
 #ifndef PENSTOCK_BASE_ARENA_H
 #define PENSTOCK_BASE_ARENA_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 /* A zeroed arena is empty. */
@@ -19,6 +21,10 @@ struct arena {
     struct arena_chunk *newest;
     size_t refused; /* bytes of the first request that failed; 0: none failed */
 };
+
+/* Does each request get a block of its own, of its very size? So sanitizers see what is read and written beside it, and each
+ * one can fail. True in builds for the address sanitizer; tests set it before they take anything. */
+extern bool arena_apart;
 
 /* Room for `count` elements of `size` bytes (0 is fine), zeroed and aligned for any type; it does not move until the release.
  * NULL if memory ran out, and from then on for every request. */
