@@ -12,7 +12,7 @@ enum { SLOTS = 3, STAGES = 3 };
 
 static const struct stage_slots slots[STAGES] = {
     {.input = SLOTS, .output = SLOTS, .output_gradient = SLOTS},
-    {.input = SLOTS, .output = SLOTS, .output_gradient = SLOTS, .input_gradient = SLOTS},
+    {.input = SLOTS, .output = SLOTS, .output_gradient = SLOTS, .input_gradient = SLOTS, .stash = 1},
     {.input = SLOTS, .input_gradient = SLOTS},
 };
 
