@@ -26,8 +26,8 @@
 #include "support.h"
 
 enum { RANKS = 2, SLOTS = 3, BYTES = 4096, WORDS = BYTES / 4, ROUNDS = 20000, LATE_EVERY = 64 };
-/* Of the stage that both have a replica of. */
-enum { SUMMED = RANKS, GRADIENTS = 5 * WIRE_GROUP + 77, STATISTICS = 300, SUMS = 600 };
+/* Of the stages that both have a replica of. */
+enum { REPLICATED = 2, STAGES = RANKS + REPLICATED, GRADIENTS = 5 * WIRE_GROUP + 77, STATISTICS = 300, SUMS = 600 };
 
 /* What both processes have from their parent. */
 struct launch_pad {
@@ -91,7 +91,7 @@ struct end {
     struct transport *transport;
     enum block_kind sent, received;
     float *out[SLOTS], *in[SLOTS];
-    float *gradients, *statistics;
+    float *gradients[REPLICATED], *statistics[REPLICATED];
 };
 
 /* A process of its own: the first thing that is not as it should be ends it with a number that says which. */
@@ -104,28 +104,32 @@ struct end {
     } while (0)
 
 static void open_end(struct end *end) {
-    static const struct stage_slots slots[RANKS + 2] = {{.output = SLOTS, .output_gradient = SLOTS},
-                                                        {.input = SLOTS, .input_gradient = SLOTS}};
-    static const struct stage_sizes sizes[RANKS + 1] = {
+    static const struct stage_slots slots[STAGES + 1] = {{.output = SLOTS, .output_gradient = SLOTS},
+                                                         {.input = SLOTS, .input_gradient = SLOTS}};
+    static const struct stage_sizes sizes[STAGES] = {
         {.output_bytes = BYTES},
         {.input_bytes = BYTES},
+        {.parameter_bytes = GRADIENTS * sizeof(float), .statistics_bytes = STATISTICS * sizeof(float)},
         {.parameter_bytes = GRADIENTS * sizeof(float), .statistics_bytes = STATISTICS * sizeof(float)}};
     struct ps_error error = {0};
     struct ps_programs *programs;
-    struct instance parts[2 * RANKS];
+    struct instance parts[RANKS + REPLICATED * RANKS];
     for (int r = 0; r < RANKS; r++) {
         parts[r] = (struct instance){.stage = r, .worker = r, .forward = true, .backward = true, .replicas = 1};
-        parts[RANKS + r] =
-            (struct instance){.stage = SUMMED, .worker = r, .forward = true, .backward = true, .replica = r, .replicas = RANKS};
+        for (int s = 0; s < REPLICATED; s++)
+            parts[RANKS + s * RANKS + r] = (struct instance){
+                .stage = RANKS + s, .worker = r, .forward = true, .backward = true, .replica = r, .replicas = RANKS};
     }
     *end = (struct end){.sent = own_rank == 0 ? BLOCK_OUTPUT : BLOCK_INPUT_GRADIENT,
                         .received = own_rank == 0 ? BLOCK_OUTPUT_GRADIENT : BLOCK_INPUT};
     CHECK(processes_join(&launched, &end->processes, &error) == PS_OK);
-    CHECK(programs_create(RANKS, RANKS + 1, &programs, &error) == PS_OK);
-    CHECK(programs_set_instances(programs, parts, 2 * RANKS, &error) == PS_OK);
-    CHECK(shared_block_take(&end->memory, (2 * SLOTS + 4) * (size_t)BYTES, true, "a rank", &error) == PS_OK);
-    end->gradients = memory_block_carve(&end->memory.memory, GRADIENTS * sizeof(float));
-    end->statistics = memory_block_carve(&end->memory.memory, STATISTICS * sizeof(float));
+    CHECK(programs_create(RANKS, STAGES, &programs, &error) == PS_OK);
+    CHECK(programs_set_instances(programs, parts, RANKS + REPLICATED * RANKS, &error) == PS_OK);
+    CHECK(shared_block_take(&end->memory, (2 * SLOTS + 4 * REPLICATED) * (size_t)BYTES, true, "a rank", &error) == PS_OK);
+    for (int s = 0; s < REPLICATED; s++) {
+        end->gradients[s] = memory_block_carve(&end->memory.memory, GRADIENTS * sizeof(float));
+        end->statistics[s] = memory_block_carve(&end->memory.memory, STATISTICS * sizeof(float));
+    }
     for (int s = 0; s < SLOTS; s++) {
         end->out[s] = memory_block_carve(&end->memory.memory, BYTES);
         end->in[s] = memory_block_carve(&end->memory.memory, BYTES);
@@ -192,35 +196,49 @@ static void exchange(struct end *end) {
                   (s == other || (end->in[s] != end->in[other] && end->out[s] != end->out[other])));
 }
 
-static float drawn(int rank, int round, int i) {
-    return (float)random_uniform(test_key((uint64_t)(10 + rank)), (uint64_t)round * (GRADIENTS + STATISTICS) + (uint64_t)i);
+static float drawn(int stage, int rank, int round, int i) {
+    return (float)random_uniform(test_key((uint64_t)(10 + RANKS * stage + rank)),
+                                 (uint64_t)round * (GRADIENTS + STATISTICS) + (uint64_t)i);
+}
+
+static struct transport_share share_of(const struct end *end, int stage, int round) {
+    return (struct transport_share){.gradients = end->gradients[stage],
+                                    .gradient_count = round % 3 == 1 ? 0 : GRADIENTS,
+                                    .empty = round % 5 == own_rank,
+                                    .scale = 0.3f,
+                                    .statistics = end->statistics[stage],
+                                    .statistics_count = round % 3 == 2 ? 0 : STATISTICS};
+}
+
+static void begin_sum(struct end *end, int stage, int round) {
+    const struct transport_share share = share_of(end, stage, round);
+    for (int i = 0; i < GRADIENTS; i++) share.gradients[i] = drawn(stage, own_rank, round, i);
+    for (int i = 0; i < STATISTICS; i++) share.statistics[i] = drawn(stage, own_rank, round, GRADIENTS + i);
+    be_late(round);
+    between_processes_reduce(end->transport, RANKS + RANKS * stage + own_rank, &share);
+}
+
+static void end_sum(struct end *end, int stage, int round) {
+    struct ps_error error = {0};
+    const struct transport_share share = share_of(end, stage, round);
+    CHECK(between_processes_wait(end->transport, RANKS + RANKS * stage + own_rank, BLOCK_WEIGHT_GRADIENTS, 0));
+    for (int i = 0; i < GRADIENTS + STATISTICS; i++) {
+        const float first = drawn(stage, 0, round, i), second = drawn(stage, 1, round, i), own = own_rank == 0 ? first : second;
+        if (i >= GRADIENTS)
+            CHECK(share.statistics[i - GRADIENTS] == (share.statistics_count > 0 ? (first + second) / 2 : own));
+        else if (share.gradient_count == 0)
+            CHECK(share.gradients[i] == own);
+        else
+            CHECK(share.gradients[i] == 0.3f * (round % 5 == 0 ? second : round % 5 == 1 ? first : first + second));
+    }
 }
 
 /* Both have a share, of gradients, statistics or both, and now and then one has no gradients. What a rank gets it overwrites
- * at once. */
+ * at once. Sums of two stages are under way at the same time, of which either ends first. */
 static void sum(struct end *end) {
-    struct ps_error error = {0};
     for (int round = 0; round < SUMS; round++) {
-        const struct transport_share share = {.gradients = end->gradients,
-                                              .gradient_count = round % 3 == 1 ? 0 : GRADIENTS,
-                                              .empty = round % 5 == own_rank,
-                                              .scale = 0.3f,
-                                              .statistics = end->statistics,
-                                              .statistics_count = round % 3 == 2 ? 0 : STATISTICS};
-        for (int i = 0; i < GRADIENTS; i++) end->gradients[i] = drawn(own_rank, round, i);
-        for (int i = 0; i < STATISTICS; i++) end->statistics[i] = drawn(own_rank, round, GRADIENTS + i);
-        be_late(round);
-        between_processes_reduce(end->transport, RANKS + own_rank, &share);
-        CHECK(between_processes_wait(end->transport, RANKS + own_rank, BLOCK_WEIGHT_GRADIENTS, 0));
-        for (int i = 0; i < GRADIENTS + STATISTICS; i++) {
-            const float first = drawn(0, round, i), second = drawn(1, round, i), own = own_rank == 0 ? first : second;
-            if (i >= GRADIENTS)
-                CHECK(end->statistics[i - GRADIENTS] == (share.statistics_count > 0 ? (first + second) / 2 : own));
-            else if (share.gradient_count == 0)
-                CHECK(end->gradients[i] == own);
-            else
-                CHECK(end->gradients[i] == 0.3f * (round % 5 == 0 ? second : round % 5 == 1 ? first : first + second));
-        }
+        for (int stage = 0; stage < REPLICATED; stage++) begin_sum(end, stage, round);
+        for (int stage = 0; stage < REPLICATED; stage++) end_sum(end, (stage + round) % REPLICATED, round);
     }
 }
 

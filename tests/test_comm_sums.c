@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "comm/transports/gradient_sum.h"
 #include "comm/transports/gradient_sum_ranks.h"
 #include "support.h"
@@ -24,13 +25,14 @@ struct message {
     struct message *next; /* of those that wait for their other end, by age */
 };
 static struct message *waiting;
-static int here; /* the rank that is played */
-static size_t sent_bytes[RANKS];
+static int here;                          /* the rank that is played */
+static size_t sent_bytes[RANKS], largest; /* of a message */
 
 static enum ps_status message_create(size_t size, struct message **out, struct ps_error *error) {
     (void)error;
     assert_non_null(*out = calloc(1, sizeof **out));
     **out = (struct message){.done = true, .most = size};
+    if (size > largest) largest = size;
     return PS_OK;
 }
 
@@ -329,9 +331,21 @@ static void play(struct played *p, int sum) {
     }
 }
 
+/* Of each use a message has a piece, which is no longer than what is summed. */
+static size_t message_bytes_most(const struct layout *layout) {
+    size_t floats = 0;
+    for (int s = 0; s < layout->stages; s++)
+        floats = (size_t)number_larger((int64_t)floats,
+                                       number_larger((int64_t)layout->gradients[s], (int64_t)layout->statistics[s]));
+    floats = (size_t)number_smaller((int64_t)floats + 2 * WIRE_GROUP, PIECE);
+    return (layout->tied_count > 0 ? 2 : 1) * floats * sizeof(float) + 4 * MEMORY_ALIGNMENT;
+}
+
 static void play_all(const struct layout *layout, bool far) {
     struct played p;
+    largest = 0;
     open_played(&p, layout, far);
+    assert_in_range(largest, 1, message_bytes_most(layout));
     for (int sum = 0; sum < SUMS; sum++) play(&p, sum);
     close_played(&p);
 }

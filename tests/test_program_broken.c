@@ -337,6 +337,25 @@ static void test_blocks_are_named(void **state) {
     }
 }
 
+/* Where an update is missing, the first instruction is named that is wrong without it. */
+static void test_gradients_between_updates(void **state) {
+    (void)state;
+    static const struct {
+        int update;
+        const char *reason;
+    } missing[] = {
+        {0, "worker 0: 0B2@0,s0,i0: gradients are not added in the order of the micro-batches, one mini-batch between updates"},
+        {1, "worker 0: 0B4@0,s0,i0: gradients are not added in the order of the micro-batches, one mini-batch between updates"},
+        {2, "worker 0: 0U2 is missing: the stage makes fewer updates than it has mini-batches"},
+    };
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        struct ps_programs *programs;
+        assert_ok(lower_plain("gpipe", "sync", 1, 2, 3, &programs));
+        remove_instruction(&programs->worker[0], nth(programs, 0, OP_U, missing[i].update));
+        expect_refused(programs, missing[i].reason);
+    }
+}
+
 /* One figure of one instruction of worker 0, and the reason that the verifier gives. */
 struct wrong_figure {
     enum opcode op;
@@ -439,7 +458,8 @@ static void test_first_reason(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reasons), cmocka_unit_test(test_first_reason),
-                                       cmocka_unit_test(test_every_fault_is_refused), cmocka_unit_test(test_blocks_are_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_between_updates), cmocka_unit_test(test_reasons),
+                                       cmocka_unit_test(test_first_reason), cmocka_unit_test(test_every_fault_is_refused),
+                                       cmocka_unit_test(test_blocks_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

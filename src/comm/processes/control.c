@@ -255,9 +255,10 @@ static bool process_runs(int32_t process) {
     FILE *file = fopen(path, "re");
     if (file && !fgets(line, sizeof line, file)) line[0] = '\0';
     if (file) fclose(file);
-    /* The line is PID (NAME) STATE ...; a name may contain any characters. */
+    /* The line is PID (NAME) STATE ...; a name may contain any characters. Where it ends there is no state, as if it had ended.
+     */
     const char *state = strrchr(line, ')');
-    return state && state[1] == ' ' && state[2] != '\0' && !strchr("TtZX", state[2]);
+    return state && state[1] == ' ' && !strchr("TtZX", state[2]);
 }
 
 static void check_heartbeats(struct control *control, double now) {
