@@ -64,9 +64,11 @@ static void leave_trace(const struct work *work, double factor, double from_s) {
 
 /* Simulates the plan beside the trace at the path. */
 static enum ps_status simulate_against(const struct work *work, struct ps_simulation **simulation) {
-    struct ps_trace *trace;
-    TRY(ps_trace_read(work->path, &trace, &test_error));
-    enum ps_status status = ps_simulate_against(work->plan, work->profile, work->cluster, 0, trace, simulation, &test_error);
+    struct ps_trace *trace = NULL;
+    enum ps_status status = ps_trace_read(work->path, &trace, &test_error);
+    assert_true((status == PS_OK) == (trace != NULL));
+    TRY(status);
+    status = ps_simulate_against(work->plan, work->profile, work->cluster, 0, trace, simulation, &test_error);
     ps_trace_destroy(trace);
     return status;
 }
