@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "program_support.h"
 #include "simulate/simulate.h"
 #include "support.h"
@@ -97,6 +98,87 @@ static void test_colour(void **state) {
     assert_non_null(strstr(text, "\033[0m\n"));
     free(text);
     ps_simulation_destroy(simulation);
+}
+
+/* Each kind of operation, of an even and of an odd micro-batch for two seconds each: its character or its colours, and its name
+ * in the legend, which begins with the even ones' colour. */
+static void test_looks(void **state) {
+    (void)state;
+    static const struct {
+        enum opcode op;
+        const char *block, *name; /* in the legend's order */
+        int colour[2];
+    } looks[] = {{OP_F, "▒", "forward", {75, 68}},          {OP_B, "█", "backward", {114, 71}},
+                 {OP_I, "█", "backward, input", {114, 71}}, {OP_W, "▓", "backward, weights", {176, 133}},
+                 {OP_R, "░", "recompute", {221, 179}},      {OP_U, "▪", "update", {252, 252}},
+                 {OP_P, "▫", "predict", {134, 134}},        {OP_EA, "▪", "encode", {208, 208}},
+                 {OP_DG, "▫", "decode", {178, 178}},        {OP_ES, "▪", "round", {208, 208}}};
+    enum { LOOKS = sizeof looks / sizeof *looks, EVENTS = 2 * LOOKS };
+    struct timeline_event events[EVENTS];
+    struct text plain = {0}, colour = {0}, names = {0}, coloured_names = {0};
+    for (int e = 0; e < EVENTS; e++) {
+        const int number = looks[e / 2].colour[e % 2];
+        events[e] = (struct timeline_event){
+            .instruction = instruction_make(looks[e / 2].op, 0, e), .start_s = 2 * e, .end_s = 2 * e + 2};
+        for (int second = 0; second < 2; second++) {
+            text_add(&plain, "%s", looks[e / 2].block);
+            text_add(&colour, "\033[38;5;%d;48;5;%dm▌", number, number);
+        }
+        if (e % 2 == 1) continue;
+        text_add(&names, "  %s %s", looks[e / 2].block, looks[e / 2].name);
+        text_add(&coloured_names, "  \033[38;5;%dm█\033[0m %s", number, looks[e / 2].name);
+    }
+    const struct ps_simulation simulation = {.info = {.makespan_s = 2 * EVENTS},
+                                             .timeline = {.workers = 1, .lanes = 1, .events = events, .event_count = EVENTS}};
+    for (int coloured = 0; coloured < 2; coloured++) {
+        struct text wanted = {0};
+        text_add(&wanted, "worker 0   %s%s\n           40.0 s;%s\n", coloured ? colour.data : plain.data,
+                 coloured ? "\033[0m" : "", coloured ? coloured_names.data : names.data);
+        char *text = ps_simulation_timeline(&simulation, 11 + 2 * EVENTS, coloured);
+        assert_string_equal(text, wanted.data);
+        free(text);
+        free(wanted.data);
+    }
+    free(plain.data);
+    free(colour.data);
+    free(names.data);
+    free(coloured_names.data);
+}
+
+/* Sums stand where their worker is idle from half of a moment on, those that are not over at the end too; what else travels
+ * does not stand there. */
+static void test_sums(void **state) {
+    (void)state;
+    static struct timeline_event events[] = {{.instruction = {.op = OP_F}, .worker = 0, .start_s = 0, .end_s = 5},
+                                             {.instruction = {.op = OP_B}, .worker = 0, .start_s = 15, .end_s = 20},
+                                             {.instruction = {.op = OP_F}, .worker = 1, .start_s = 5, .end_s = 10},
+                                             {.instruction = {.op = OP_B}, .worker = 1, .start_s = 10, .end_s = 15}};
+    static struct timeline_transfer transfers[] = {
+        {.from = 0, .to = 1, .traffic = TRAFFIC_SUM, .start_s = 3, .end_s = 9},
+        {.from = 0, .to = 1, .traffic = TRAFFIC_ACTIVATION, .start_s = 9, .end_s = 12},
+        {.from = 0, .to = 1, .traffic = TRAFFIC_SUM, .start_s = 30, .end_s = 40},
+        {.from = 1, .to = 0, .traffic = TRAFFIC_SUM, .start_s = 0.6, .end_s = 2.5},
+        {.from = 1, .to = 0, .traffic = TRAFFIC_SUM, .start_s = 12.6, .end_s = 17.4},
+        {.from = 1, .to = 0, .traffic = TRAFFIC_SUM, .start_s = 19, .end_s = 40}};
+    struct ps_simulation simulation = {.info = {.makespan_s = 20},
+                                       .timeline = {.workers = 2,
+                                                    .events = events,
+                                                    .event_count = sizeof events / sizeof *events,
+                                                    .transfers = transfers,
+                                                    .transfer_count = sizeof transfers / sizeof *transfers}};
+    for (int lanes = 1; lanes <= 2; lanes++) {
+        simulation.timeline.lanes = lanes;
+        char *text = ps_simulation_timeline(&simulation, 31, false);
+        assert_string_equal(text, lanes == 1 ? "worker 0   ▒▒▒▒▒════······█████\n"
+                                               "worker 1   ·═···▒▒▒▒▒█████══··═\n"
+                                               "           20.0 s;  ▒ forward  █ backward  ═ all-reduce\n"
+                                             : "worker 0   ▒▒▒▒▒════···········\n"
+                                               "           ···············█████\n"
+                                               "worker 1   ·═···▒▒▒▒▒···════··═\n"
+                                               "           ··········█████·····\n"
+                                               "           20.0 s;  ▒ forward  █ backward  ═ all-reduce\n");
+        free(text);
+    }
 }
 
 /* Of more workers than there is room for every second one, and so on. */
@@ -204,7 +286,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_lanes),         cmocka_unit_test(test_long_runs_show_their_beginning),
-        cmocka_unit_test(test_colour),        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_colour),        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_sums),          cmocka_unit_test(test_rows),
         cmocka_unit_test(test_critical_path), cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
