@@ -457,9 +457,158 @@ static void test_first_reason(void **state) {
     ps_programs_destroy(programs);
 }
 
+/* Everything on as many workers as there are stages. */
+static struct ps_programs *straight(const char *schedule, const char *policy, int workers) {
+    struct ps_programs *programs;
+    assert_ok(lower_plain(schedule, policy, workers, 2, 4, &programs));
+    return programs;
+}
+
+/* The middle one of three stages goes forwards on worker 0 and backwards on worker 1. */
+static struct ps_programs *parted(bool recompute) {
+    static const struct split_case split = {.layers = 3, .workers = 2, .forward = {0, 0, 1}, .backward = {0, 1, 1}};
+    struct ps_programs *programs;
+    struct ps_plan *plan = split_plan(&split, "1f1b", "sync", 2);
+    plan->stages[1].recompute = recompute;
+    assert_ok(lower_plan(plan, 3, &programs, &test_error));
+    ps_plan_destroy(plan);
+    return programs;
+}
+
+/* Two stages of two replicas each. */
+static struct ps_programs *doubled(void) {
+    struct ps_programs *programs;
+    struct ps_plan *plan;
+    assert_ok(plan_create(4, 2, &plan, &test_error));
+    strcpy(plan->schedule, "gpipe");
+    strcpy(plan->weights, "sync");
+    plan->micro_batches = 4;
+    for (int s = 0; s < 2; s++) {
+        const int workers[] = {2 * s, 2 * s + 1};
+        assert_ok(plan_stage_workers(plan, s, workers, 2, workers, 2, &test_error));
+        plan->stages[s].first = plan->stages[s].last = s;
+    }
+    assert_ok(lower_plan(plan, 3, &programs, &test_error));
+    ps_plan_destroy(plan);
+    return programs;
+}
+
+/* What instructions are that could be elsewhere. */
+static void test_reasons_of_places(void **state) {
+    (void)state;
+    struct ps_programs *programs = parted(false);
+    nth(programs, 0, OP_B, 0)->stage = 1;
+    expect_refused(programs, ": is on a worker that runs only the stage's forwards");
+    programs = parted(false);
+    nth(programs, 1, OP_F, 0)->stage = 1;
+    expect_refused(programs, ": is on a worker that runs only the stage's backwards");
+    programs = parted(false);
+    nth(programs, 0, OP_SS, 0)->stage = 0;
+    expect_refused(programs, ": transfers a stash or weights within one worker");
+    programs = parted(false);
+    nth(programs, 1, OP_SW, 0)->stage = 2;
+    expect_refused(programs, ": transfers a stash or weights within one worker");
+    for (int op = OP_SS; op <= OP_RS; op++) {
+        programs = parted(true);
+        nth(programs, op == OP_RS, (enum opcode)op, 0)->block[BLOCK_STASH] = 0;
+        expect_refused(programs, ": transfers a stash that is recomputed");
+    }
+    programs = doubled();
+    assert_int_equal(nth(programs, 0, OP_SA, 0)->peer, 2);
+    nth(programs, 0, OP_SA, 0)->peer = 3;
+    expect_refused(programs, ": names a worker that never works on the same micro-batch");
+    programs = straight("gpipe", "sync", 1);
+    struct instruction again = *nth(programs, 0, OP_F, 0);
+    insert_after(&programs->worker[0], 0, again);
+    expect_refused(programs, "worker 0: 0F0@0,s0,i0: runs a second time");
+    programs = straight("gpipe", "sync", 1);
+    again.op = OP_R;
+    insert_after(&programs->worker[0], 0, again);
+    expect_refused(programs, ": the stage keeps its stash");
+    programs = straight("gpipe", "sync", 2);
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_SA, 0));
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_SA, 0));
+    expect_refused(programs, "deadlock: worker 0 waits at 0B0");
+}
+
+/* Which weights are read, predicted and updated. */
+static void test_reasons_of_weights(void **state) {
+    (void)state;
+    struct ps_programs *programs = straight("1f1b-async", "stash", 2);
+    nth(programs, 0, OP_F, 0)->slot = 1;
+    expect_refused(programs, ": reads a weight slot that nothing has filled");
+    programs = straight("1f1b-async", "stash", 2);
+    struct instruction *update = nth(programs, 0, OP_U, 1);
+    assert_int_equal(update->slot, 1);
+    update->slot = 0;
+    expect_refused(programs, ": updates other weights than the newest");
+    programs = straight("1f1b-async", "stash", 2);
+    nth(programs, 0, OP_F, 6)->slot ^= 1;
+    expect_refused(programs, ": reads weights of another version than its policy requires");
+    assert_ok(lower_plain("1f1b-async", "pipeoptim", 2, 1, 6, &programs));
+    nth(programs, 0, OP_U, 0)->ahead++;
+    expect_refused(programs, ": reads weights predicted for another number of updates than its policy requires");
+    programs = straight("1f1b-async", "spectrain", 2);
+    nth(programs, 0, OP_P, 0)->predict_to = NO_SLOT;
+    expect_refused(programs, ": names no slot for the prediction");
+    programs = straight("1f1b-async", "spectrain", 2);
+    struct instruction *prediction = nth(programs, 0, OP_P, 0);
+    prediction->slot = 1;
+    prediction->predict_to = 0;
+    expect_refused(programs, ": predicts from a slot that holds no version");
+    struct ps_programs *training = straight("gpipe", "sync", 1);
+    assert_ok(lower_evaluation(training, 3, &programs, &test_error));
+    programs->slots[0].weights = 2;
+    nth(programs, 0, OP_F, 2)->slot = 1;
+    expect_refused(programs, "worker 0: 0F2@1,s0,i0: does not read the newest weights");
+    assert_ok(lower_evaluation(training, 3, &programs, &test_error));
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_F, 2));
+    expect_refused(programs, "worker 0: 0F2 is missing: the micro-batch has no forward here");
+    ps_programs_destroy(training);
+}
+
+/* Sums in their order, of replicas and of what stages share. */
+static void test_reasons_of_sums(void **state) {
+    (void)state;
+    struct ps_programs *programs = doubled();
+    nth(programs, 0, OP_AR, 0)->micro_batch = 1;
+    expect_refused(programs, "worker 0: 0AR1: sums are not in the order of the updates");
+    const struct straight tied = {
+        .schedule = "gpipe", .policy = "sync", .workers = 2, .micro_batches = 2, .batches = 2, .tied = true};
+    assert_ok(lower_straight(&tied, &programs, &test_error));
+    remove_instruction(&programs->worker[0], nth(programs, 0, OP_AR, 0));
+    expect_refused(programs, ": the gradients of what stages share are not added up");
+}
+
+/* Instances of a stage that do not belong together. */
+static void test_reasons_of_instances(void **state) {
+    (void)state;
+    struct ps_programs *programs = doubled();
+    programs->instances[1].replicas = 3;
+    expect_refused(programs, "stage 0: is given 2 replicas and 3");
+    programs = doubled();
+    programs->instances[3].worker = 2;
+    expect_refused(programs, "stage 1: worker 2 holds two instances of it");
+    programs = doubled();
+    programs->instances[3].replica = 0;
+    expect_refused(programs, "stage 1: replica 0 is on workers 2 and 3");
+    programs = doubled();
+    programs->instances[3].backward = false;
+    expect_refused(programs, "stage 1: 2 replicas, but instances for 2 forwards and 1 backwards");
+    programs = doubled();
+    programs->instances[1].forward = false;
+    expect_refused(programs, "stage 0: 2 replicas, but instances for 1 forwards and 2 backwards");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_between_updates), cmocka_unit_test(test_reasons),
-                                       cmocka_unit_test(test_first_reason), cmocka_unit_test(test_every_fault_is_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients_between_updates),
+                                       cmocka_unit_test(test_reasons),
+                                       cmocka_unit_test(test_first_reason),
+                                       cmocka_unit_test(test_reasons_of_places),
+                                       cmocka_unit_test(test_reasons_of_weights),
+                                       cmocka_unit_test(test_reasons_of_sums),
+                                       cmocka_unit_test(test_reasons_of_instances),
+                                       cmocka_unit_test(test_every_fault_is_refused),
                                        cmocka_unit_test(test_blocks_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
