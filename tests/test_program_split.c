@@ -153,8 +153,29 @@ static void test_refusals(void **state) {
     ps_plan_destroy(plan);
 }
 
+/* The stashes of a single stage are received in time, not all at once: no more than two have room, however long the run. */
+static void test_one_stage(void **state) {
+    (void)state;
+    static const struct split_case split = {.layers = 2, .workers = 2, .forward = {0, 0}, .backward = {1, 1}};
+    static const char *const policies[] = {"latest", "stash", "pipeoptim"};
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
+        for (int batches = 4; batches <= 16; batches *= 2) {
+            struct ps_programs *programs;
+            struct ps_plan *plan = split_plan(&split, "1f1b-async", policies[p], 1);
+            assert_ok(lower_plan(plan, batches, &programs, &test_error));
+            for (int i = 0; i < 2; i++) {
+                assert_in_range(programs->slots[i].stash, 1, 2);
+                assert_in_range(programs->slots[i].input, 1, 2);
+            }
+            assert_int_equal(count(programs, 1, OP_RS), batches);
+            ps_programs_destroy(programs);
+            ps_plan_destroy(plan);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_stage),
         cmocka_unit_test(test_every_combination_verifies),
         cmocka_unit_test(test_weights_far_away),
         cmocka_unit_test(test_what_is_held),
