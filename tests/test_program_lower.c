@@ -333,6 +333,43 @@ static void test_refusals(void **state) {
     assert_status(lower_plain("gpipe", "sync", 4, 4, 0, &programs), PS_USAGE, "batches: 0 is outside 1 to ");
 }
 
+/* How many stages a schedule needs on so many workers, and what it says. */
+static void test_numbers_of_stages(void **state) {
+    (void)state;
+    static const struct {
+        const char *schedule;
+        int stages, workers;
+        const char *needs;
+    } wrong[] = {
+        {"gpipe", 3, 2, "stages: 3 on 2 workers; schedule gpipe needs one on each worker"},
+        {"chimera", 3, 3, "stages: 3 on 3 workers; schedule chimera needs an even number of workers and one stage for each"},
+        {"hanayo", 3, 3, "stages: 3 on 3 workers; schedule hanayo needs an even number on each worker"},
+        {"hanayo", 6, 2, "stages: 6 on 2 workers; schedule hanayo needs an even number on each worker"},
+        {"interleaved", 5, 3, "stages: 5 on 3 workers; schedule interleaved needs a multiple of the workers"},
+        {"zb-v", 4, 4, "stages: 4 on 4 workers; schedule zb-v needs two on each worker"},
+        {"pattern", 4, 2, "pattern: the plan has none, and several stages on a worker need one"}};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        struct ps_plan *plan;
+        struct ps_programs *programs;
+        assert_ok(plan_create(wrong[w].workers, wrong[w].stages, &plan, &test_error));
+        plan->micro_batches = wrong[w].schedule[0] == 'p' ? 1 : 4;
+        strcpy(plan->weights, wrong[w].schedule[0] == 'p' ? "stash" : "sync");
+        strcpy(plan->schedule, wrong[w].schedule);
+        for (int s = 0; s < wrong[w].stages; s++) assert_ok(plan_stage_set(plan, s, s, s, s % wrong[w].workers, &test_error));
+        assert_int_equal(lower_plan(plan, 2, &programs, &test_error), PS_USAGE);
+        assert_string_equal(test_error.message, wrong[w].needs);
+        ps_plan_destroy(plan);
+    }
+    const struct straight tied = {
+        .schedule = "1f1b-async", .policy = "stash", .workers = 3, .micro_batches = 1, .batches = 4, .tied = true};
+    struct ps_programs *programs;
+    assert_int_equal(lower_straight(&tied, &programs, &test_error), PS_USAGE);
+    assert_string_equal(test_error.message, "schedule 1f1b-async does not flush, and stages 0 and 2 share weights (tied)");
+    assert_string_equal(test_error.hint,
+                        "use a schedule with a flush, such as 1f1b, a plan with all uses of a parameter in one "
+                        "stage, or a network that shares none (tied=0)");
+}
+
 /* A plan may name the workers as it likes, but not place stages where the schedule does not. */
 static void test_placement(void **state) {
     (void)state;
@@ -473,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_prediction_is_fused),
         cmocka_unit_test(test_broken_programs_are_refused),
         cmocka_unit_test(test_deadlock_is_seen),
+        cmocka_unit_test(test_numbers_of_stages),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_placement),
         cmocka_unit_test(test_pattern),

@@ -452,6 +452,8 @@ static void test_choice(void **state) {
         assert_int_equal(checkpoint.state.step, 4);
         checkpoint_free(&checkpoint);
     }
+    assert_int_equal(checkpoint_choose(run, "3", &checkpoint, &test_error), PS_NO_CHECKPOINT);
+    assert_string_equal(test_error.hint, "training keeps the best by `keep_best`, and the newest `keep_checkpoints`");
     /* The newest of those that there are are listed, for as long as the line has room. */
     for (int more = 0; more < 50; more++) {
         snprintf(path, sizeof path, "%s/checkpoints/%06d", run, 1000 + more);
