@@ -413,6 +413,25 @@ static void test_adapter_files(void **state) {
     assert_status(ps_export_run(&nothing, &test_error), PS_USAGE, "`run`: missing");
 }
 
+/* The words of a run stand in the file's header, unless they take more than readers let a header have. */
+static void test_words_in_the_header(void **state) {
+    (void)state;
+    static const char words[] = "{\"words\": 1}";
+    char adapted[4096], path[4096], vocabulary[4096], *text;
+    file_join(adapted, test_directory, "adapted");
+    file_join(path, test_directory, "words.safetensors");
+    file_join(vocabulary, adapted, "vocabulary.json");
+    for (int large = 0; large < 2; large++) {
+        test_file_write(vocabulary, words, sizeof words - 1);
+        if (large) assert_int_equal(truncate(vocabulary, (16 << 20) + 1), 0);
+        assert_ok(ps_export(adapted, "safetensors", path, &test_error));
+        text = tensors_of(path, "\"vocabulary\":\"{\\\"words\\\": 1}\"");
+        assert_string_equal(strrchr(text, ']'), large ? "] not said" : "] said");
+        free(text);
+    }
+    assert_int_equal(unlink(vocabulary), 0);
+}
+
 /* A run says how its network was changed before it was trained, and so does one that goes on. */
 static void test_said(void **state) {
     (void)state;
@@ -617,9 +636,9 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_export),   cmocka_unit_test(test_options),       cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_said),
-        cmocka_unit_test(test_halves),   cmocka_unit_test(test_split),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_words_in_the_header),
+        cmocka_unit_test(test_said),     cmocka_unit_test(test_halves),        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
