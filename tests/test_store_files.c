@@ -574,6 +574,10 @@ static void test_manifest(void **state) {
     text_free(&twice);
     assert_int_equal(unlink(path), 0);
     assert_status(manifest_look(checkpoint_directory, &test_error), PS_IO, "manifest.txt: cannot open");
+    /* Names are said as they are, whatever is in them. */
+    assert_status(manifest_look("/nowhere/100%d of%s", &test_error), PS_IO, "/nowhere/100%d of%s/manifest.txt: cannot open");
+    assert_status(manifest_check("/nowhere/100%d of%s", &test_error), PS_BAD_INPUT,
+                  "/nowhere/100%d of%s/manifest.txt: cannot open");
     test_file_write(path, before, size);
     free(before);
     /* A file that is none of its, and one that is another. */
