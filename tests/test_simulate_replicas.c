@@ -121,8 +121,27 @@ static void test_busiest_pair(void **state) {
     scene_run(&scene, 1);
     const struct busiest_link *link = &scene.simulation->link;
     assert_true(link->from == 0 && link->to == 2);
-    /* Eight activations, eight gradients, and the sum's two channels. */
-    assert_true(link->busy_s >= 16 * 1.0);
+    /* Eight activations, eight gradients, and the sum: 2 steps in each of which two replicas send 48 bytes in turn. */
+    assert_true(link->busy_s == 16 * 1.0 + 2 * 2 * 0.75);
+    scene_free(&scene);
+}
+
+/* A link is busy for as long as a sum uses it, however many replicas send over it. */
+static void test_link_of_a_sum(void **state) {
+    (void)state;
+    struct scene scene;
+    int replicas = 2;
+    scene_make(
+        &scene, "1f1b-async", &replicas, 1, 1,
+        (struct ps_cluster_options){.struct_size = sizeof(struct ps_cluster_options), .bandwidth_bytes_per_s = WEIGHT_BYTES});
+    for (int half = 0; half < 2; half++) {
+        const double ring_s = half ? 8 : 4;
+        scene.cluster->links[0].half_duplex = half;
+        scene.cluster->links[0].bandwidth_bytes_per_s = WEIGHT_BYTES / 4;
+        assert_true(scene_run(&scene, 8) == 4 * (3 + ring_s + 0.25));
+        assert_true(scene.simulation->link.busy_s == 4 * ring_s);
+        assert_true(scene.simulation->info.period_s == (3 + ring_s + 0.25) / 2);
+    }
     scene_free(&scene);
 }
 
@@ -379,6 +398,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
                                        cmocka_unit_test(test_shared_links),
                                        cmocka_unit_test(test_busiest_pair),
+                                       cmocka_unit_test(test_link_of_a_sum),
                                        cmocka_unit_test(test_unlike_replicas),
                                        cmocka_unit_test(test_hybrid),
                                        cmocka_unit_test(test_chimera),

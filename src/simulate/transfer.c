@@ -101,17 +101,13 @@ static void record_sum(struct engine *engine, const struct instruction *instruct
     };
 }
 
-static void keep_busy(struct engine *engine, struct engine_channel *channel, int64_t duration) {
-    channel->busy += duration;
-    engine->channels[channel->link].link_busy += duration;
-}
-
 /* Both ends have posted now. The transfer of a streamed block began with the computation that made it, if the receiver and the
  * link were free. */
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
     struct engine_channel *channel = &engine->channels[sender->channel];
-    keep_busy(engine, channel, channel->duration);
+    channel->busy += channel->duration;
+    engine->channels[channel->link].link_busy += channel->duration;
     sender->partner = receiver_index;
     receiver->partner = sender_index;
     if (!engine->work->cluster->overlap) {
@@ -213,13 +209,18 @@ static void end_sums(struct engine *engine, int stage, int64_t end, int last_blo
     }
 }
 
+/* Channels of the pass that share a link take turns: all of them together use it for the duration. */
 static void start_pass(struct engine *engine, const struct engine_pass *pass, bool in_place,
                        const struct instruction *instruction, int64_t start) {
     for (int c = pass->channel; c < pass->channel + pass->instances; c++) {
         struct engine_channel *channel = &engine->channels[c];
         if (!in_place) {
-            engine->link_free[channel->link] = number_larger(engine->link_free[channel->link], start + pass->duration);
-            keep_busy(engine, channel, pass->duration);
+            int64_t *link_free = &engine->link_free[channel->link], end = start + pass->duration;
+            channel->busy += pass->duration;
+            if (*link_free < end) {
+                engine->channels[channel->link].link_busy += pass->duration;
+                *link_free = end;
+            }
         }
         record_sum(engine, instruction, pass, channel, start);
     }
