@@ -18,15 +18,24 @@ struct instance {
     struct planner_problem problem;
 };
 
-static void make_layer(struct layer_cost *layer, bool last, struct random_key key, uint64_t *n) {
+static int64_t some_bytes(struct random_key key, uint64_t *n) { return 64 * (int64_t)random_below(key, (*n)++, 4); }
+
+/* A stash holds at least the value that the layer before made, and a layer's own output that it keeps is part of what it made.
+ */
+static void make_layer(struct cost_table *table, int l, struct random_key key, uint64_t *n) {
+    struct layer_cost *layer = &table->layers[l];
+    const bool last = l == table->layer_count - 1;
     layer->time.forward_s = 1e-6 * (double)random_below(key, (*n)++, 9);
     layer->time.backward_input_s = 1e-6 * (double)random_below(key, (*n)++, 9);
     layer->time.backward_weight_s = 1e-6 * (double)(1 + random_below(key, (*n)++, 3));
-    int64_t *sizes = (int64_t *)&layer->size;
-    for (int f = 0; f < 7; f++) sizes[f] = 64 * (int64_t)random_below(key, (*n)++, 4);
-    if (last) layer->size.output_bytes = 0;
-    layer->size.tied_bytes = layer->size.narrow_bytes = 0;
+    layer->size.parameter_bytes = some_bytes(key, n);
+    layer->size.statistics_bytes = some_bytes(key, n);
+    layer->size.fixed_bytes = some_bytes(key, n);
+    layer->size.output_bytes = last ? 0 : some_bytes(key, n);
     layer->size.value_bytes = random_below(key, (*n)++, 3) ? layer->size.output_bytes : layer->size.output_bytes / 2;
+    layer->size.tail_bytes = random_below(key, (*n)++, 2) ? layer->size.value_bytes : 0;
+    layer->size.stash_bytes = some_bytes(key, n) + (l > 0 ? layer[-1].size.value_bytes : table->input_bytes);
+    layer->size.workspace_bytes = some_bytes(key, n);
 }
 
 /* The first and the last layer share weights, as large as both have. */
@@ -45,7 +54,8 @@ static void add_type(struct instance *instance, struct random_key key, uint64_t 
     int layers = instance->profile->tables[0].layer_count;
     assert_ok(profile_create(1, layers, &other, &test_error));
     snprintf(other->device, sizeof other->device, "other");
-    for (int l = 0; l < layers; l++) make_layer(&other->tables[0].layers[l], l == layers - 1, key, n);
+    other->tables[0].input_bytes = 64;
+    for (int l = 0; l < layers; l++) make_layer(&other->tables[0], l, key, n);
     assert_ok(profile_add_device(instance->profile, other, &test_error));
     for (int w = 0; w < instance->cluster->workers; w++)
         if (random_below(key, (*n)++, 2)) snprintf(instance->cluster->devices[w].type, sizeof "other", "other");
@@ -63,12 +73,12 @@ static void make_instance(struct instance *instance, uint64_t number) {
     assert_ok(profile_create(1, layers, &instance->profile, &test_error));
     struct cost_table *table = &instance->profile->tables[0];
     table->input_bytes = 64;
-    for (int l = 0; l < layers; l++) make_layer(&table->layers[l], l == layers - 1, key, &n);
+    for (int l = 0; l < layers; l++) make_layer(table, l, key, &n);
     for (int w = 0; w < workers; w++) {
         instance->slots[w] =
             (struct stage_slots){workers - w, workers - w, workers - w, w < workers - 1, w<workers - 1, w> 0, 0, {0}, false};
         if (speeds) instance->cluster->devices[w].speed = 0.5 * (double)(1 + random_below(key, n++, 4));
-        if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(40 * layers));
+        if (memory) instance->cluster->devices[w].memory_bytes = 64 * (int64_t)random_below(key, n++, (uint64_t)(60 * layers));
     }
     int moments = (int)random_below(key, n++, 3);
     instance->problem = (struct planner_problem){.costs = table,
