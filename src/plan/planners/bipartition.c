@@ -169,7 +169,8 @@ int64_t bipartition_memory(const struct bipartition *data, int k, int i, int i2,
     const struct bipartition_sums *sums = data->worker[k];
     struct stage_slots slots = data->problem->slots[k];
     struct stage_slots sent_slots = {
-        .weights = 1, .stash = 1, .input = i != j || j2 == j, .output = slots.output, .forward_only = true};
+        .weights = 1, .stash = 1, .input = i != j || (j2 == j && !rising), .output = slots.output, .forward_only = true};
+    /* A backward that begins where the forward does takes over its input, which its stash then omits: no need of `rising`. */
     slots.output = 0; /* the forward's */
     struct stage_sizes kept = range_sizes(sums, data->layers, j, j2), forward = range_sizes(sums, data->layers, i, i2);
     struct stage_sizes sent = {.parameter_bytes = outside(sums->parameter_bytes, i, i2, j, j2),
