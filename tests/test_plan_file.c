@@ -240,9 +240,12 @@ static void many_workers(void **state) {
 static void broken(void **state) {
     (void)state;
 #define GOOD STAGE("[1, 2]", ", \"forward\": 0")
-#define WORKER                                                                                                                 \
-    "{\"load_s\": 1, \"memory_bytes\": {\"weights\": 1, \"gradients\": 1, \"optimizer\": 1, \"stash\": 1, \"buffers\": 1, "    \
-    "\"workspace\": 1}}"
+#define WORKER_OF(load, weights)                                                                                               \
+    "{\"load_s\": " load ", \"memory_bytes\": {\"weights\": " weights                                                          \
+    ", \"gradients\": 0, \"optimizer\": 1, \"stash\": 1, \"buffers\": 1, \"workspace\": 1}}"
+#define WORKER WORKER_OF("1", "1")
+#define OF_WORKER(load, weights) PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER_OF(load, weights) ", " WORKER "]}")
+#define PREDICTED(number) PLAN(GOOD, ", \"predicted\": {" number ", \"workers\": [" WORKER ", " WORKER "]}")
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -269,6 +272,17 @@ static void broken(void **state) {
         {PLAN(STAGE("[1, 2]", ", \"forward\": 0, \"worker\": 0"), ""), "stages[0]: field 'worker' is not known"},
         {PLAN(GOOD, ", \"predicted\": {\"workers\": [" WORKER "]}"), "predicted.workers: 1 of them, but the plan has 2"},
         {PLAN(GOOD, ", \"predicted\": {\"period_s\": -1, \"workers\": []}"), "predicted.period_s: -1"},
+        {PREDICTED("\"objective_s\": -0.5"), "predicted.objective_s: -0.5"},
+        {PREDICTED("\"throughput_samples_per_s\": -0.5"), "predicted.throughput_samples_per_s: -0.5"},
+        {PREDICTED("\"bubble\": -0.5"), "predicted.bubble: -0.5"},
+        {PREDICTED("\"lower_bound_s\": -0.5"), "predicted.lower_bound_s: -0.5"},
+        {PREDICTED("\"gap\": -1.5"), "predicted.gap: -1.5"},
+        {PREDICTED("\"solve_s\": -0.5"), "predicted.solve_s: -0.5"},
+        {PREDICTED("\"solve_s\": 2e18"), "predicted.solve_s: 2e+18"},
+        {OF_WORKER("-0.5", "1"), "predicted.workers[0].load_s: -0.5"},
+        {OF_WORKER("2e18", "1"), "predicted.workers[0].load_s: 2e+18"},
+        {OF_WORKER("1", "-1"), "predicted.workers[0].memory_bytes.weights: -1"},
+        {OF_WORKER("1", "1152921504606846977"), "predicted.workers[0].memory_bytes.weights: 1152921504606846977"},
         {PLAN(GOOD, ", \"predicted\": {\"period_s\": 1, \"workers\": [{\"load_s\": 1}, {}]}"),
          "predicted.workers[0].memory_bytes: is missing"},
         {PLAN(GOOD, ", \"order\": [\"a\"]"), "order: names 1 layers, but the stages have 2"},
@@ -288,6 +302,15 @@ static void broken(void **state) {
         assert_null(plan);
     }
     struct ps_plan *plan;
+    /* The least and the most of these. */
+    static const char *const ends[] = {
+        PREDICTED("\"objective_s\": 0, \"period_s\": 0, \"throughput_samples_per_s\": 0, \"bubble\": 0, \"lower_bound_s\": 0, "
+                  "\"gap\": -1, \"solve_s\": 1e18"),
+        OF_WORKER("0", "0"), OF_WORKER("1e18", "1152921504606846976")};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        assert_ok(read_text(ends[e], &plan));
+        ps_plan_destroy(plan);
+    }
     assert_ok(read_text(PLAN(GOOD, ""), &plan));
     assert_status(plan_check(plan, 1, &test_error), PS_BAD_INPUT, "stages[0].layers: 2 is past the model's last layer 1");
     assert_status(plan_check(plan, 3, &test_error), PS_BAD_INPUT,
@@ -389,6 +412,9 @@ static void cluster(void **state) {
 
 static void cluster_broken(void **state) {
     (void)state;
+#define LINKED(bandwidth, latency)                                                                                             \
+    CLUSTER("{\"name\": \"a\"}",                                                                                               \
+            "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": " bandwidth ", \"latency_s\": " latency "}", "")
     static const struct {
         const char *text, *part;
     } cases[] = {
@@ -397,6 +423,13 @@ static void cluster_broken(void **state) {
         {CLUSTER("{\"name\": \"a\"}, {\"name\": \"*\"}", "", ""), "devices[1]: name '*' means any device"},
         {CLUSTER("{\"name\": \"a\", \"speed\": 0}", "", ""), "devices[0].speed: 0"},
         {CLUSTER("{\"name\": \"a\", \"memory_bytes\": -1}", "", ""), "devices[0].memory_bytes: -1"},
+        {CLUSTER("{\"name\": \"a\", \"speed\": 1000000.5}", "", ""), "devices[0].speed: 1e+06 is not"},
+        {CLUSTER("{\"name\": \"a\", \"memory_bytes\": 1152921504606846977}", "", ""),
+         "devices[0].memory_bytes: 1152921504606846977"},
+        {LINKED("0.5", "0"), "links[0].bandwidth_bytes_per_s: 0.5"},
+        {LINKED("2e18", "0"), "links[0].bandwidth_bytes_per_s: 2e+18"},
+        {LINKED("1", "-0.5"), "links[0].latency_s: -0.5"},
+        {LINKED("1", "1000001"), "links[0].latency_s: 1e+06 is not"},
         {CLUSTER("{\"name\": \"a\", \"memory\": 1}", "", ""), "devices[0]: field 'memory' is not known"},
         {CLUSTER("{\"speed\": 1}", "", ""), "devices[0].name: is missing"},
         {CLUSTER("{\"name\": \"a\"}", "{\"from\": \"b\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1}", ""),
@@ -417,6 +450,16 @@ static void cluster_broken(void **state) {
         struct ps_cluster *cluster = NULL;
         assert_status(read_cluster(cases[i].text, &cluster), PS_BAD_INPUT, cases[i].part);
         assert_null(cluster);
+    }
+    /* The least and the most of these. */
+    static const char *const ends[] = {
+        CLUSTER("{\"name\": \"a\", \"speed\": 1e-6, \"memory_bytes\": 0}", "", ""),
+        CLUSTER("{\"name\": \"a\", \"speed\": 1e6, \"memory_bytes\": 1152921504606846976}", "", ""), LINKED("1", "0"),
+        LINKED("1e18", "1000000")};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        struct ps_cluster *cluster;
+        assert_ok(read_cluster(ends[e], &cluster));
+        ps_cluster_destroy(cluster);
     }
 }
 
