@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "plan/plan.h"
 #include "program/lower.h"
 #include "simulate/simulate.h"
@@ -209,6 +210,29 @@ static double brute_s(const struct search_case *instance) {
     return least_s;
 }
 
+/* A refusal names a stage with its layers and replicas, and one of its workers, which has less memory than that needs. */
+static void check_refusal(const struct search_case *instance) {
+    int stage, first, last, first_name, last_name, replicas = 1, worker, read = 0;
+    const char *text = strstr(test_error.message, "stage ");
+    assert_non_null(text);
+    assert_int_equal(sscanf(text, "stage %d (layers %d to %d, 'layer%d' to 'layer%d')%n", &stage, &first, &last, &first_name,
+                            &last_name, &read),
+                     5);
+    sscanf(text + read, " with %d replicas", &replicas);
+    text = strstr(text, ", but worker ");
+    assert_non_null(text);
+    assert_int_equal(sscanf(text, ", but worker %d has ", &worker), 1);
+    char has[32], wanted[80];
+    snprintf(wanted, sizeof wanted, "worker %d has %s", worker,
+             text_bytes(instance->cluster->devices[worker].memory_bytes, has));
+    assert_non_null(strstr(text, wanted));
+    assert_true(1 <= first && first <= last && last <= instance->layers);
+    assert_true(first_name == first - 1 && last_name == last - 1);
+    assert_true((stage == 0) == (first == 1));
+    assert_true(stage <= worker && worker < instance->workers && (stage > 0 || worker < replicas));
+    test_error = (struct ps_error){0};
+}
+
 static void replicas_by_brute_force(void **state) {
     (void)state;
     int refused = 0, replicated = 0;
@@ -221,9 +245,7 @@ static void replicas_by_brute_force(void **state) {
         enum ps_status status = ps_plan_find(instance.profile, instance.cluster, &instance.options, &plan, &test_error);
         if (isinf(least_s)) {
             assert_int_equal(status, PS_NO_PLAN);
-            assert_true(strstr(test_error.message, "stage ") && strstr(test_error.message, "needs ") &&
-                        strstr(test_error.message, "but worker "));
-            test_error = (struct ps_error){0};
+            check_refusal(&instance);
             refused++;
         } else {
             assert_ok(status);

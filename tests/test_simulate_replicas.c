@@ -126,6 +126,27 @@ static void test_busiest_pair(void **state) {
     scene_free(&scene);
 }
 
+/* The pair that is named may be one of those that sum; where transfers take no time none is. */
+static void test_busiest_pair_of_a_sum(void **state) {
+    (void)state;
+    struct scene scene;
+    const int replicas[] = {2, 1};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .bandwidth_bytes_per_s = WEIGHT_BYTES};
+    scene_make(&scene, "gpipe", replicas, 2, 2, options);
+    strcpy(scene.cluster->links[0].shared_link, "bus");
+    scene.costs[0].sum_s = 1;
+    scene_run(&scene, 1);
+    const struct busiest_link *link = &scene.simulation->link;
+    assert_true((link->from == 0 && link->to == 1) || (link->from == 1 && link->to == 0));
+    scene_free(&scene);
+    scene_make(&scene, "gpipe", replicas, 2, 2, (struct ps_cluster_options){.struct_size = sizeof options});
+    scene.costs[0].sum_s = 1;
+    scene_run(&scene, 1);
+    assert_true(scene.simulation->worker[0].idle_communication_s > 0);
+    assert_true(scene.simulation->link.busy_s == 0);
+    scene_free(&scene);
+}
+
 /* A link is busy for as long as a sum uses it, however many replicas send over it. */
 static void test_link_of_a_sum(void **state) {
     (void)state;
@@ -398,6 +419,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_stage),
                                        cmocka_unit_test(test_shared_links),
                                        cmocka_unit_test(test_busiest_pair),
+                                       cmocka_unit_test(test_busiest_pair_of_a_sum),
                                        cmocka_unit_test(test_link_of_a_sum),
                                        cmocka_unit_test(test_unlike_replicas),
                                        cmocka_unit_test(test_hybrid),
