@@ -153,8 +153,19 @@ static void idle_workers_are_predicted(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Layers of a stage that a refusal names: with one stage, all. Returns whether it names any. */
+static bool names_layers(const char *message, bool all) {
+    int first, last;
+    const char *layers = strstr(message, "(layers ");
+    if (!layers || sscanf(layers, "(layers %d to %d", &first, &last) != 2) return false;
+    assert_true(1 <= first && first <= last && last <= LAYERS);
+    if (all) assert_true(first == 1 && last == LAYERS);
+    return true;
+}
+
 static void refusals_say_what_is_missing(void **state) {
     (void)state;
+    int of_one_stage = 0;
     struct ps_profile *profile = uneven_profile();
     for (int workers = 1; workers <= 4; workers++) {
         struct ps_cluster *cluster = make_cluster(workers, 8 * KIB, 0);
@@ -168,10 +179,13 @@ static void refusals_say_what_is_missing(void **state) {
                 !strstr(test_error.message, "needs ") || !strstr(test_error.message, "8.00 KiB") ||
                 strchr(test_error.message, '\n'))
                 fail_msg("%s on %d workers: status %d: %s", options.method, workers, (int)status, test_error.message);
+            const bool all = workers == 1 || strcmp(options.method, "data-parallel") == 0;
+            of_one_stage += names_layers(test_error.message, all) && all;
             test_error = (struct ps_error){0};
         }
         ps_cluster_destroy(cluster);
     }
+    assert_true(of_one_stage > 3);
     ps_profile_destroy(profile);
 }
 
