@@ -28,6 +28,7 @@ static void make_layer(struct cost_table *table, int l, struct random_key key, u
     layer->time.forward_s = 1e-6 * (double)random_below(key, (*n)++, 9);
     layer->time.backward_input_s = 1e-6 * (double)random_below(key, (*n)++, 9);
     layer->time.backward_weight_s = 1e-6 * (double)(1 + random_below(key, (*n)++, 3));
+    layer->time.update_s = 1e-6 * (double)random_below(key, (*n)++, 5);
     layer->size.parameter_bytes = some_bytes(key, n);
     layer->size.statistics_bytes = some_bytes(key, n);
     layer->size.fixed_bytes = some_bytes(key, n);
@@ -86,6 +87,7 @@ static void make_instance(struct instance *instance, uint64_t number) {
                                                  .workers = workers,
                                                  .slots = memory ? instance->slots : NULL,
                                                  .moments = moments,
+                                                 .update_share = 0.5 * (double)random_below(key, n++, 3),
                                                  .paper_cost = random_below(key, n++, 2)};
     if (random_below(key, n++, 3) == 0) add_type(instance, key, &n);
     if (random_below(key, n++, 3) == 0) tie_ends(instance->profile);
@@ -470,7 +472,8 @@ static double best_order(struct instance *instance, int place) {
     return best;
 }
 
-/* The best of all orders; and the workers that the plan names do no more than it says. */
+/* The best of all orders; and the workers that the plan names do no more than it says, except by the paper's cost with their
+ * share of the updates. */
 static void orders(void **state) {
     (void)state;
     int shorter = 0, plans = 0;
@@ -485,6 +488,7 @@ static void orders(void **state) {
             assert_status(status, PS_NO_PLAN, "no bi-partition");
         } else {
             double load_s[8] = {0};
+            const double update_share = instance.problem.paper_cost ? 0 : instance.problem.update_share;
             assert_ok(status);
             assert_true(answer.objective_s == best);
             for (int s = 0; s < answer.stage_count; s++) {
@@ -494,7 +498,7 @@ static void orders(void **state) {
                                         *backward = cost_table_on(instance.problem.costs, devices[stage->backward].type);
                 struct layer_times time = stage_cost(backward, stage->first, stage->last).time;
                 load_s[stage->forward] += stage_cost(forward, stage->first, stage->last).time.forward_s;
-                load_s[stage->backward] += time.backward_input_s + time.backward_weight_s;
+                load_s[stage->backward] += time.backward_input_s + time.backward_weight_s + update_share * time.update_s;
             }
             for (int w = 0; w < instance.problem.workers; w++)
                 assert_true(load_s[w] / instance.cluster->devices[w].speed <= best * (1 + 1e-9));

@@ -55,6 +55,32 @@ static void free_instance(struct instance *instance) {
     ps_cluster_destroy(instance->cluster);
 }
 
+/* Workers that are twice as fast, with twice the work; a part of it is a share of an update, which the paper's cost omits. */
+static void fast_workers_that_update(void **state) {
+    (void)state;
+    for (uint64_t number = 0; number < 20; number++) {
+        struct instance instance, fast;
+        make_instance(&instance, number);
+        make_instance(&fast, number);
+        const bool updates = !fast.problem.paper_cost;
+        for (int w = 0; w < fast.problem.workers; w++) fast.cluster->devices[w].speed = 2;
+        for (int l = 0; l < fast.data.layers; l++) {
+            struct layer_times *time = &fast.profile->tables[0].layers[l].time;
+            *time = (struct layer_times){.forward_s = 2 * time->forward_s,
+                                         .backward_input_s = 2 * (time->backward_input_s - (updates ? 1e-9 : 0)),
+                                         .update_s = 8e-9};
+        }
+        fast.problem.update_share = 0.25;
+        madpipe_close(&fast.data);
+        assert_ok(madpipe_open(&fast.problem, &fast.data, &test_error));
+        const size_t size = (size_t)(instance.data.layers + 1) * sizeof *instance.data.time_ns;
+        assert_memory_equal(fast.data.time_ns, instance.data.time_ns, size);
+        assert_memory_equal(fast.data.forward_ns, instance.data.forward_ns, size);
+        free_instance(&instance);
+        free_instance(&fast);
+    }
+}
+
 /* Groups as the paper forms them, from the last stage backwards, transfers as stages of their own: how long a batch stays in
  * each stage, g - 1 whole periods and what of its group lies behind. Where directions have links of their own, transfers only
  * take time. */
@@ -767,6 +793,7 @@ static void grid_too_large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fast_workers_that_update),
         cmocka_unit_test(groups_by_hand),
         cmocka_unit_test(one_byte),
         cmocka_unit_test(grid_too_large),
