@@ -393,6 +393,8 @@ static void cluster(void **state) {
         {{.workers = 1, .bandwidth_bytes_per_s = -1}, "bandwidth: -1 bytes per second are not from 0 to"},
         {{.workers = 1, .bandwidth_bytes_per_s = NAN}, "bandwidth: "},
         {{.workers = 1, .latency_s = -1}, "latency: -1 s are not from 0 to"},
+        {{.workers = 1, .streaming = true, .no_overlap = true},
+         "`streaming`: transfers that begin with their computation need"},
         {{.workers = 1, .latency_s = INFINITY}, "latency: inf"},
         {{.workers = 1, .cores = -1}, "cores: -1 is negative"},
         {{.workers = 1, .streaming = true, .no_overlap = true}, "need overlap"},
@@ -412,6 +414,7 @@ static void cluster(void **state) {
 
 static void cluster_broken(void **state) {
     (void)state;
+#define NAME_63 "123456789 123456789 123456789 123456789 123456789 123456789 123"
 #define LINKED(bandwidth, latency)                                                                                             \
     CLUSTER("{\"name\": \"a\"}",                                                                                               \
             "{\"from\": 0, \"to\": 0, \"bandwidth_bytes_per_s\": " bandwidth ", \"latency_s\": " latency "}", "")
@@ -421,6 +424,8 @@ static void cluster_broken(void **state) {
         {CLUSTER("", "", ""), "devices: 0 devices"},
         {CLUSTER("{\"name\": \"a\"}, {\"name\": \"a\"}", "", ""), "devices[1]: name 'a' is also that of devices[0]"},
         {CLUSTER("{\"name\": \"a\"}, {\"name\": \"*\"}", "", ""), "devices[1]: name '*' means any device"},
+        {CLUSTER("{\"name\": \"\"}", "", ""), "devices[0]: name must have 1 to 63 bytes"},
+        {CLUSTER("{\"name\": \"" NAME_63 "4\"}", "", ""), "devices[0]: name must have 1 to 63 bytes"},
         {CLUSTER("{\"name\": \"a\", \"speed\": 0}", "", ""), "devices[0].speed: 0"},
         {CLUSTER("{\"name\": \"a\", \"memory_bytes\": -1}", "", ""), "devices[0].memory_bytes: -1"},
         {CLUSTER("{\"name\": \"a\", \"speed\": 1000000.5}", "", ""), "devices[0].speed: 1e+06 is not"},
@@ -453,6 +458,7 @@ static void cluster_broken(void **state) {
     }
     /* The least and the most of these. */
     static const char *const ends[] = {
+        CLUSTER("{\"name\": \"" NAME_63 "\"}", "", ""),
         CLUSTER("{\"name\": \"a\", \"speed\": 1e-6, \"memory_bytes\": 0}", "", ""),
         CLUSTER("{\"name\": \"a\", \"speed\": 1e6, \"memory_bytes\": 1152921504606846976}", "", ""), LINKED("1", "0"),
         LINKED("1e18", "1000000")};

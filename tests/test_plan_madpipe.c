@@ -771,6 +771,39 @@ static void one_byte(void **state) {
     }
 }
 
+/* Workers that differ, and the layer that needs most where none fits. */
+static void refusals(void **state) {
+    (void)state;
+    struct ps_profile *profile;
+    struct ps_cluster *cluster;
+    struct madpipe data;
+    struct planner_answer answer = {0};
+    struct stage_slots slots = {.weights = 2};
+    struct ps_cluster_options options = {.struct_size = sizeof options, .workers = 3, .memory_bytes = 1000};
+    assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
+    assert_ok(profile_create(1, 3, &profile, &test_error));
+    struct planner_problem problem = {
+        .costs = &profile->tables[0], .cluster = cluster, .workers = 3, .slots = &slots, .moments = 1};
+    for (int l = 0; l < 3; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        layer->time.forward_s = 1e-9;
+        layer->size.stash_bytes = l == 1 ? 4096 : 2048;
+    }
+    assert_status(planner_madpipe.solve(&problem, &answer, &test_error), PS_NO_PLAN,
+                  "no plan for 3 workers fits their memory of 1000 B; layer 2 ('layer1') needs 4.00 KiB by itself");
+    planner_answer_free(&answer);
+    for (int what = 0; what < 2; what++) {
+        struct cluster_device *device = &cluster->devices[2];
+        if (what == 0) device->memory_bytes = 999;
+        if (what == 1) device->memory_bytes = 1000, device->speed = 0.5;
+        assert_status(madpipe_open(&problem, &data, &test_error), PS_USAGE,
+                      "madpipe requires equal workers, but 'worker0' and 'worker2' differ");
+    }
+    ps_profile_destroy(profile);
+    ps_cluster_destroy(cluster);
+}
+
 /* As many states as the published grid may have, and more: refused before anything is taken. */
 static void grid_too_large(void **state) {
     (void)state;
@@ -797,6 +830,7 @@ int main(void) {
         cmocka_unit_test(groups_by_hand),
         cmocka_unit_test(one_byte),
         cmocka_unit_test(grid_too_large),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(schedules_of_contiguous_plans),
         cmocka_unit_test(verifier),

@@ -203,6 +203,8 @@ static void test_wrong_options(void **state) {
         {{.weights = "spectrain", .optimizer = "adam"}, "sgdm"},
         {{.micro_batches = -1}, "-1"},
         {{.micro_batch = 5}, "5"},
+        {{.method = "pipedream", .paper_cost = true}, "`paper_cost`: method pipedream has no other costs"},
+        {{.method = "madpipe", .wire = "int8", .paper_cost = true}, "`wire`: the published costs know no codecs"},
     };
     struct ps_profile *profile = random_profile(test_key(2), 8);
     struct ps_cluster *cluster = make_cluster(3, 0, 0);
