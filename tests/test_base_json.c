@@ -84,6 +84,11 @@ static void lines_of_fields(void **state) {
         json_add_line(text, &test_error);
         assert_string_equal(test_error.message, cases[i].told);
     }
+    /* Wherever there may be white space. */
+    error_set(&test_error, PS_BAD_INPUT, "f.json: b[1].d: is");
+    json_add_line(" { \"a\" : [ 1 , { \"x\" : 2 } ] ,\n\"b\" : [ { \"c\" : 3 } ,\n { \"c\" : 4 , \n \"d\" : 5 } ] }",
+                  &test_error);
+    assert_string_equal(test_error.message, "f.json: b[1].d: is (line 4)");
     static const char *const broken[] = {"", "{", "{\"a\"", "{\"a\": [", "[[[", "{\"a\": \"x\\", "]", "{\"a\" \"b\" 1 , , }"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         error_set(&test_error, PS_BAD_INPUT, "f.json: a[1].b: is");

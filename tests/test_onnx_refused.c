@@ -62,6 +62,7 @@ static const struct {
     /* products */
     {"a=2x6; w:5x4; MatMul a w", "do not fit"},
     {"a=2x6; MatMul a", "two inputs are needed"},
+    {"a=2x6; Add a -", "its input 1 is left out"},
     {"a=2x6; Einsum a a a equation='ij,ij,ij->ij'", "one or two inputs are known"},
     {"a=2x6; Einsum a equation='ii->i'", "its equation"},
     {"a=2x6; b=2x6; Einsum a b equation='...ij,ij->ij'", "its equation has dots, diagonals or too many dimensions"},
@@ -443,6 +444,26 @@ static void test_opsets(void **state) {
     }
 }
 
+/* A name with a zero byte is shown whole. */
+static void test_zero_bytes(void **state) {
+    (void)state;
+    struct bytes graph = {0}, node = {0};
+    struct ps_network *network = NULL;
+    put_text(&node, 1, "a");
+    put_text(&node, 2, "n");
+    put_bytes(&node, 3, "first\0name", 10);
+    put_bytes(&node, 4, "No\0such", 7);
+    put_message(&graph, 1, &node);
+    put_value(&graph, 11, "a", (int64_t[]){2, 6}, 2);
+    put_value(&graph, 12, "n", (int64_t[]){2, 6}, 2);
+    struct bytes file = model_of(&graph);
+    memset(&test_error, 0, sizeof test_error);
+    assert_status(onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error), PS_BAD_INPUT,
+                  "node 'first?name' (No?such): ");
+    free(file.data);
+    free(node.data);
+}
+
 /* What has the name of a network's file, or is said to be one, and is something else. */
 static void test_other_files(void **state) {
     (void)state;
@@ -478,8 +499,8 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_inputs),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),    cmocka_unit_test(test_inputs),
                                        cmocka_unit_test(test_attributes), cmocka_unit_test(test_opsets),
-                                       cmocka_unit_test(test_other_files)};
+                                       cmocka_unit_test(test_zero_bytes), cmocka_unit_test(test_other_files)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -1220,10 +1220,11 @@ static void test_whole(void **state) {
         "ReduceProd %s axes=[1]",
         "ReduceSum %s i:1",
         "ReduceSumSquare %s axes=[1]",
+        "Where c %s %s",
     };
     static const char
         *const begin = "n Constant value_float=~40; y Mul x n; a Cast y to=7; h Constant value_float=~0.3; z Mul y h; "
-                       "b Cast z to=7; ",
+                       "b Cast z to=7; c Greater x z; ",
                *const end = "; f Cast r to=1; q Mul x f; p MatMul q w";
     for (size_t o = 0; o < sizeof operators / sizeof *operators; o++) {
         char graphs[2][1024], line[64], fraction[64];

@@ -35,7 +35,6 @@ static bool read_number(const char *directory, const char *name, const char *key
         value += strspn(value, ": \t");
         *number = strtoll(value, &end, 10);
         found = end != value;
-        if (length == 0) break;
     }
     if (file) fclose(file);
     return found;

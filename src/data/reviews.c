@@ -118,9 +118,9 @@ static enum ps_status read_line(struct reviews *reviews, const char *path, int64
 /* The special tokens around texts, and the token of padding. */
 static enum ps_status take_template(struct reviews *reviews, const char *path, struct ps_error *error) {
     const struct tokenizer *tokenizer = vocabulary_tokenizer(reviews->vocabularies.used[0]);
-    static const struct template_item one = {0, 0, 0};
+    static const struct template_item one = {.text = 0};
     reviews->separated[1] = (struct template_item){-1, VOCABULARY_END, 0};
-    reviews->separated[2] = (struct template_item){1, 0, 1};
+    reviews->separated[2] = (struct template_item){.text = 1, .segment = 1};
     for (int pair = 0; pair < 2; pair++) {
         reviews->items[pair] = pair ? reviews->separated : &one;
         reviews->item_count[pair] = pair ? 3 : 1;

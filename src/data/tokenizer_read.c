@@ -296,7 +296,7 @@ static enum ps_status read_item(struct tokenizer *t, const struct json_place *pl
     if (sequence.value) {
         const int text = strcmp(id, "A") == 0 ? 0 : pair && strcmp(id, "B") == 0 ? 1 : -1;
         if (text < 0) return json_error(item, error, "there is no text '%.20s' here", id);
-        return add_item(t, item, pair, (struct template_item){text, 0, segment}, error);
+        return add_item(t, item, pair, (struct template_item){.text = text, .segment = segment}, error);
     }
     const json_t *numbers = json_object_get(json_object_get(specials, id), "ids");
     if (json_array_size(numbers) == 0) return json_error(item, error, "'%.60s' is none of special_tokens", id);
@@ -331,11 +331,11 @@ static enum ps_status read_bert_template(struct tokenizer *t, const struct json_
         mark[n].number = json_is_integer(number) ? (int32_t)json_integer_value(number) : -1;
     }
     for (int pair = 0; pair < 2; pair++) {
-        const struct template_item first[] = {mark[0], {0, 0, 0}, mark[1]};
+        const struct template_item first[] = {mark[0], {.text = 0}, mark[1]};
         for (int i = 0; i < 3; i++) TRY(add_item(t, place, pair, first[i], error));
         const int segment = roberta ? 0 : 1;
         if (pair && roberta) TRY(add_item(t, place, true, mark[1], error));
-        if (pair) TRY(add_item(t, place, true, (struct template_item){1, 0, segment}, error));
+        if (pair) TRY(add_item(t, place, true, (struct template_item){.text = 1, .segment = segment}, error));
         if (pair) TRY(add_item(t, place, true, (struct template_item){-1, mark[1].number, segment}, error));
     }
     return PS_OK;
@@ -363,7 +363,7 @@ static enum ps_status read_padding(struct tokenizer *t, const struct json_place 
     for (int pair = 0; pair < 2; pair++) {
         const bool none = t->template_count[pair] == 0; /* the texts alone */
         for (int text = 0; none && text <= pair; text++)
-            TRY(add_item(t, root, pair, (struct template_item){text, 0, text}, error));
+            TRY(add_item(t, root, pair, (struct template_item){.text = text, .segment = text}, error));
     }
     return PS_OK;
 }
