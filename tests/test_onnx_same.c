@@ -131,6 +131,14 @@ static const struct same cases[] = {
       "v Reshape x i:3,5,2,3; q Transpose v perm=[0,2,1,3]; k Transpose v perm=[0,2,3,1]; s MatMul q k; "
       "n Constant value_float=~0.57735027; m Mul s n; w Softmax m axis=-1; z MatMul w q; u Transpose z perm=[0,2,1,3]; "
       "t Reshape u i:3,5,6; y ReduceSum t i:1 keepdims=0; p MatMul y o"}},
+    {"truth values made truth values again, and whole numbers",
+     {"w 6,4"},
+     "6",
+     {"m IsNaN x; n Not m; t Cast n to=9; z Cast i:0 to=1; g Greater x z; v And g n; h Cast v to=9; k Cast v to=7; a Add k k; "
+      "l Cast m to=9; u Cast l to=7; d Sub a u; e Cast d to=1; f Cast t to=1; j Cast h to=1; y Add e f; i Add y j; q Mul x i; "
+      "p MatMul q w",
+      "z Cast i:0 to=1; g Greater x z; k Cast g to=1; b Add k k; c Add b k; e Cast i:1 to=1; y Add c e; q Mul x y; "
+      "p MatMul q w"}},
     {"a product with its sum, weighed",
      {"w 6,4", "b 4"},
      "6",
@@ -1196,43 +1204,49 @@ static void test_a_number_is_a_sequence(void **state) {
 static void test_whole(void **state) {
     (void)state;
     static const char *const operators[] = {
-        "Abs %s",
-        "Neg %s",
-        "Relu %s",
-        "Sign %s",
-        "Clip %s i:-2 i:3",
-        "CumSum %s i:1",
-        "Pad %s i:0,-1,0,1",
-        "Add %s %s",
-        "Sub %s %s",
-        "Mul %s %s",
-        "Max %s %s",
-        "Min %s %s",
-        "Mean %s %s",
-        "Sum %s %s %s",
-        "Max %s %s %s",
-        "ReduceL1 %s axes=[1]",
-        "ReduceL2 %s axes=[1]",
-        "ReduceLogSumExp %s axes=[1]",
-        "ReduceMax %s axes=[1]",
-        "ReduceMean %s axes=[1]",
-        "ReduceMin %s axes=[1]",
-        "ReduceProd %s axes=[1]",
-        "ReduceSum %s i:1",
-        "ReduceSumSquare %s axes=[1]",
-        "Where c %s %s",
+        "r Abs a",
+        "r Neg a",
+        "r Relu a",
+        "r Sign a",
+        "r Clip a i:-2 i:3",
+        "r CumSum a i:1",
+        "r Pad a i:0,-1,0,1",
+        "r Add a b",
+        "r Sub a b",
+        "r Mul a b",
+        "r Max a b",
+        "r Min a b",
+        "r Mean a b",
+        "r Sum a b a",
+        "r Max a b a",
+        "r ReduceL1 a axes=[1]",
+        "r ReduceL2 a axes=[1]",
+        "r ReduceLogSumExp a axes=[1]",
+        "r ReduceMax a axes=[1]",
+        "r ReduceMean a axes=[1]",
+        "r ReduceMin a axes=[1]",
+        "r ReduceProd a axes=[1]",
+        "r ReduceSum a i:1",
+        "r ReduceSumSquare a axes=[1]",
+        "r Where c a b",
+        "t Concat a b axis=1; r Slice t i:3 i:9 i:1",
+        "t Reshape a i:3,2,3; u Transpose t perm=[0,2,1]; r Reshape u i:3,6",
+        "t Slice a i:0 i:2 i:1; u Slice t i:1 i:2 i:1; r Add b u",
+        "t Reshape a i:3,6,1; u Expand t i:3,6,2; v Reshape u i:3,4,3; k ReduceSum v i:1,2 keepdims=0; r Reshape k i:3,1",
+        "t Concat a b axis=1; u Neg t; r Slice u i:3 i:9 i:1",
+        "t Reshape a i:3,2,3; u Transpose t perm=[0,2,1]; v Reshape u i:3,6; r Sub v b",
     };
-    static const char
-        *const begin = "n Constant value_float=~40; y Mul x n; a Cast y to=7; h Constant value_float=~0.3; z Mul y h; "
-                       "b Cast z to=7; c Greater x z; ",
-               *const end = "; f Cast r to=1; q Mul x f; p MatMul q w";
+    static const char *const begin =
+        "n Constant value_float=~40; y Mul x n; aw Cast y to=7; h Constant value_float=~0.3; z Mul y h; bw Cast z to=7; "
+        "c Greater x z; ";
     for (size_t o = 0; o < sizeof operators / sizeof *operators; o++) {
-        char graphs[2][1024], line[64], fraction[64];
+        char graphs[2][1024];
         struct same same = {.name = operators[o], .parameters = {"w 6,4"}, .input = "6"};
-        snprintf(line, sizeof line, operators[o], "a", "b", "a");
-        snprintf(fraction, sizeof fraction, operators[o], "af", "bf", "af");
-        snprintf(graphs[0], sizeof graphs[0], "%sr %s%s", begin, line, end);
-        snprintf(graphs[1], sizeof graphs[1], "%saf Cast a to=1; bf Cast b to=1; s %s; r Cast s to=7%s", begin, fraction, end);
+        snprintf(graphs[0], sizeof graphs[0], "%sa Identity aw; b Identity bw; %s; f Cast r to=1; q Mul x f; p MatMul q w",
+                 begin, operators[o]);
+        snprintf(graphs[1], sizeof graphs[1],
+                 "%sa Cast aw to=1; b Cast bw to=1; %s; s Cast r to=7; f Cast s to=1; q Mul x f; p MatMul q w", begin,
+                 operators[o]);
         for (int which = 0; which < 2; which++) same.graphs[which] = graphs[which];
         compare(&same);
     }

@@ -144,7 +144,6 @@ struct step *call_same(const struct call *call, enum step_kind kind, struct view
     for (int i = 0; i < step->output.count; i++)
         if (step->output.atoms[i].stride != 0) step->output.atoms[i].stride = 1;
     view_natural(&step->output);
-    step->onnx_type = call->l->steps[x->step]->onnx_type;
     return step;
 }
 

@@ -344,7 +344,6 @@ enum ps_status lower_logical(const struct call *call) {
     TRY(with_truth(call, &done));
     if (done) return PS_OK;
     TRY(aligned_step(call, STEP_LOGICAL, strcmp(call->row->function, "not") == 0 ? 1 : 2, &step));
-    step->onnx_type = ONNX_BOOL;
     return PS_OK;
 }
 
