@@ -170,6 +170,8 @@ static const struct {
     {"a=2x3; k#1,2,3; j#3,; GatherElements k j; Add a n1", "an index is outside of its input"},
     {"a=2x3; k#1,2,3,4; r#2,2; Reshape k r; j#0,0,0; q#3,1; Reshape j q; GatherElements n1 n2 axis=1; Add a n3",
      "its indices do not fit"},
+    {"a=2x3; k#1,2,3,4; r#2,2; Reshape k r; j#0,0,0; q#1,3; Reshape j q; GatherElements n1 n2; Add a n3",
+     "its indices do not fit"},
     {"a=2x3; k#1,2; Cast k to=1; j#1,; Concat n1 j axis=0; Add a n2", "its inputs do not fit together"},
     {"a=2x3; k#1,2,3; j#1,2; Where k k j; Add a n1", "its inputs do not fit together"},
     {"a=2x3; k#1,2,3; j#0,0; CumSum k j; Add a n1", "its axis is no integer"},

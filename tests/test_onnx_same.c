@@ -271,6 +271,7 @@ static const struct {
      "9,10,7,8"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,-1,1 i:2,2; b GatherElements a j axis=1; c Reshape b i:4", "2,1,4,4"},
     {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,-1,1 i:2,2; b GatherElements a j; c Reshape b i:4", "3,2,3,4"},
+    {"a Reshape i:1,2,3,4 i:2,2; j Reshape i:1,0,-1,-2 i:4,1; b GatherElements a j; c Reshape b i:4", "3,1,3,1"},
     {"f Squeeze i:1; g Squeeze i:9; h Squeeze i:2; c Range f g h", "1,3,5,7"},
     {"f Squeeze i:1; g Squeeze i:-8; h Squeeze i:-3; r Range f g h; c Concat r i:9 axis=0", "1,-2,-5,9"},
     {"n Size x; m Reshape n i:1; c Expand m i:4", "18,18,18,18"},
