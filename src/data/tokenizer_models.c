@@ -141,7 +141,7 @@ enum ps_status tokenizer_join_pairs(struct tokenizer *t, const char *word, size_
     for (int64_t i = 0; i + 1 < count; i++) TRY(push(t, i, error));
     while (t->heap_count > 0) {
         const struct candidate top = pop(t);
-        const int64_t right = t->symbols[top.at] < 0 ? -1 : t->after[top.at];
+        const int64_t right = t->after[top.at];
         if (right < 0) continue;
         const struct merge *merge = tokenizer_merge(t, t->symbols[top.at], t->symbols[right]);
         if (merge->left < 0 || merge->number != top.number) continue; /* one of the two was joined before */

@@ -324,7 +324,6 @@ static enum ps_status range(const struct call *call) {
 
 static enum ps_status cast(const struct call *call) {
     const bool like = strcmp(call->node->op, "CastLike") == 0;
-    if (like && call->count < 2) return refuse(call, "a second input is needed");
     const int to = like ? call->in[1]->type : (int)onnx_int(call->node, "to", 0);
     const struct tensor *in = call->in[0];
     if (!onnx_is_float(to) && to != ONNX_INT64 && to != ONNX_INT32 && to != ONNX_BOOL && to != ONNX_INT8 && to != ONNX_UINT8)
@@ -379,7 +378,7 @@ static enum ps_status expand(const struct call *call) {
     const struct tensor *in = call->in[0], *shape = call->in[1];
     int rank;
     int64_t dims[ONNX_RANK_MAX], strides[ONNX_RANK_MAX];
-    if (call->count < 2 || shape->whole == NULL || shape->elements > ONNX_RANK_MAX ||
+    if (shape->whole == NULL || shape->elements > ONNX_RANK_MAX ||
         !fold_broadcast(in->rank, in->dims, (int)shape->elements, shape->whole, &rank, dims))
         return refuse(call, "its shape does not fit");
     broadcast_strides(in, rank, strides);
@@ -404,8 +403,7 @@ static enum ps_status gather(const struct call *call) {
     const struct tensor *in = call->in[0], *index = call->in[1];
     int axis, rank = in->rank + index->rank - 1;
     int64_t dims[2 * ONNX_RANK_MAX], inner = 1, outer = 1;
-    if (call->count < 2 || index->whole == NULL || rank > ONNX_RANK_MAX || in->rank == 0)
-        return refuse(call, "its indices do not fit");
+    if (index->whole == NULL || rank > ONNX_RANK_MAX || in->rank == 0) return refuse(call, "its indices do not fit");
     TRY(fold_axis(onnx_int(call->node, "axis", 0), in->rank, &axis, call->fold->error));
     for (int d = 0; d < rank; d++)
         dims[d] = d < axis ? in->dims[d] : d < axis + index->rank ? index->dims[d - axis] : in->dims[d - index->rank + 1];
@@ -426,7 +424,7 @@ static enum ps_status gather(const struct call *call) {
 static enum ps_status gather_nd(const struct call *call) {
     const struct tensor *in = call->in[0], *index = call->in[1];
     int64_t dims[2 * ONNX_RANK_MAX], strides[ONNX_RANK_MAX], inner = 1;
-    if (call->count < 2 || index->whole == NULL || index->rank == 0 || onnx_int(call->node, "batch_dims", 0) != 0)
+    if (index->whole == NULL || index->rank == 0 || onnx_int(call->node, "batch_dims", 0) != 0)
         return refuse(call, "its indices do not fit");
     const int64_t named = index->dims[index->rank - 1];
     if (named < 1 || named > in->rank) return refuse(call, "its indices do not fit");
@@ -479,8 +477,7 @@ static enum ps_status gather_elements(const struct call *call) {
     const struct tensor *in = call->in[0], *which = call->in[1];
     int axis;
     int64_t strides[ONNX_RANK_MAX], index[ONNX_RANK_MAX] = {0};
-    if (call->count < 2 || which->whole == NULL || which->rank != in->rank || in->rank == 0)
-        return refuse(call, "its indices do not fit");
+    if (which->whole == NULL || which->rank != in->rank || in->rank == 0) return refuse(call, "its indices do not fit");
     TRY(fold_axis(onnx_int(call->node, "axis", 0), in->rank, &axis, call->fold->error));
     for (int d = 0; d < in->rank; d++)
         if (d != axis && which->dims[d] > in->dims[d]) return refuse(call, "its indices do not fit");
@@ -545,7 +542,7 @@ static enum ps_status split(const struct call *call) {
 static enum ps_status tile(const struct call *call) {
     const struct tensor *in = call->in[0], *times = call->in[1];
     int64_t dims[ONNX_RANK_MAX], strides[ONNX_RANK_MAX], index[ONNX_RANK_MAX] = {0};
-    if (call->count < 2 || times->whole == NULL || times->elements != in->rank) return refuse(call, "its repeats do not fit");
+    if (times->whole == NULL || times->elements != in->rank) return refuse(call, "its repeats do not fit");
     for (int d = 0; d < in->rank; d++) {
         if (times->whole[d] < 0 || times->whole[d] > 1 << 20) return refuse(call, "its repeats do not fit");
         dims[d] = in->dims[d] * times->whole[d];
@@ -779,8 +776,7 @@ static enum ps_status cumulate(const struct call *call) {
     const bool exclusive = onnx_int(call->node, "exclusive", 0) != 0, reverse = onnx_int(call->node, "reverse", 0) != 0;
     const struct tensor *in = call->in[0];
     int axis;
-    if (call->count < 2 || call->in[1]->whole == NULL || call->in[1]->elements != 1)
-        return refuse(call, "its axis is no integer");
+    if (call->in[1]->whole == NULL || call->in[1]->elements != 1) return refuse(call, "its axis is no integer");
     TRY(fold_axis(call->in[1]->whole[0], in->rank, &axis, call->fold->error));
     TRY(fold_take(call->fold, in->type, in->rank, in->dims, call->out));
     int64_t inner = product(in->rank - axis - 1, in->dims + axis + 1), length = in->dims[axis];
@@ -868,8 +864,7 @@ static enum ps_status matrix_product(const struct call *call) {
     if (column.rank == 1) column.dims[1] = 1, column.rank = 2;
     int rank;
     int64_t dims[ONNX_RANK_MAX], sa[ONNX_RANK_MAX], sb[ONNX_RANK_MAX], index[ONNX_RANK_MAX] = {0};
-    if (call->count < 2 || a->rank < 2 || b->rank < 2 || a->reals == NULL || b->reals == NULL ||
-        a->dims[a->rank - 1] != b->dims[b->rank - 2] ||
+    if (a->rank < 2 || b->rank < 2 || a->reals == NULL || b->reals == NULL || a->dims[a->rank - 1] != b->dims[b->rank - 2] ||
         !fold_broadcast(a->rank - 2, a->dims, b->rank - 2, b->dims, &rank, dims))
         return refuse(call, "its inputs do not fit together");
     const int64_t rows = a->dims[a->rank - 2], inner = a->dims[a->rank - 1], columns = b->dims[b->rank - 1];
