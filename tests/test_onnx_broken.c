@@ -171,6 +171,60 @@ static void test_numbers(void **state) {
     }
 }
 
+/* Whole numbers of each type, in their bytes, of which there may not be fewer, and as varints. */
+static void test_whole_numbers(void **state) {
+    (void)state;
+    static const struct {
+        int type, size;
+        unsigned char bytes[16];
+        int64_t wanted[2];
+    } cases[] = {
+        {2, 1, {1, 0xff}, {1, 255}},
+        {3, 1, {1, 0xff}, {1, -1}},
+        {9, 1, {0, 2}, {0, 1}},
+        {4, 2, {1, 0x80, 0xfe, 0xff}, {0x8001, 0xfffe}},
+        {5, 2, {1, 0x80, 0xfe, 0xff}, {-0x7fff, -2}},
+        {6, 4, {1, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0xff}, {-0x7fffffff, -2}},
+        {12, 4, {1, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0xff}, {0x80000001, 0xfffffffe}},
+        {7, 8, {1, 0, 0, 0, 0, 0, 0, 0x80, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {INT64_MIN + 1, -2}},
+        {13, 8, {1, 0, 0, 0, 0, 0, 0, 0x40, 0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0}, {((int64_t)1 << 62) + 1, 0xfffffffe}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const size_t size = 2 * (size_t)cases[c].size;
+        int64_t whole[2];
+        struct bytes varints = {0};
+        struct onnx_tensor tensor = {.type = cases[c].type, .elements = 2, .bytes = {cases[c].bytes, size}};
+        onnx_tensor_whole(&tensor, whole);
+        assert_memory_equal(whole, cases[c].wanted, sizeof whole);
+        for (int e = 0; e < 2; e++) put_varint(&varints, (uint64_t)cases[c].wanted[e]);
+        tensor.varints = true;
+        tensor.bytes = (struct onnx_bytes){varints.data, varints.size};
+        onnx_tensor_whole(&tensor, whole);
+        assert_memory_equal(whole, cases[c].wanted, sizeof whole);
+        free(varints.data);
+        for (int cut = 0; cut < 2; cut++) {
+            struct bytes graph = small_graph(), made = {0};
+            char said[64];
+            put_number(&made, 1, 2);
+            put_number(&made, 2, (uint64_t)cases[c].type);
+            put_text(&made, 8, "k");
+            put_bytes(&made, 9, cases[c].bytes, size - (size_t)cut);
+            put_message(&graph, 5, &made);
+            free(made.data);
+            snprintf(said, sizeof said, "tensor 'k': %zu bytes, and its shape needs %zu", size - 1, size);
+            if (cut) {
+                refused(&graph, said);
+                continue;
+            }
+            struct bytes file = model_of(&graph);
+            struct ps_network *network = NULL;
+            assert_ok(parse(file, &network));
+            ps_network_destroy(network);
+            free(file.data);
+        }
+    }
+}
+
 /* An attribute's list, also where its type is not said and numbers are packed. */
 static void put_sum(struct bytes *graph, int kind, const char *name) {
     struct bytes node = {0}, attribute = {0};
@@ -449,13 +503,11 @@ static void test_mutated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),       cmocka_unit_test(test_names),
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_nesting),     cmocka_unit_test(test_many),
-        cmocka_unit_test(test_unknown),     cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_external),    cmocka_unit_test(test_mutated),
-        cmocka_unit_test(test_flat_output), cmocka_unit_test(test_long),
-        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_attribute_kinds),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_names),         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_attributes), cmocka_unit_test(test_nesting),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unknown),    cmocka_unit_test(test_rows),          cmocka_unit_test(test_external),
+        cmocka_unit_test(test_mutated),    cmocka_unit_test(test_flat_output),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_attribute_kinds),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
