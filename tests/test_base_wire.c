@@ -88,6 +88,19 @@ static void codecs_follow_their_definitions(void **state) {
         }
 }
 
+static void without_a_codec_numbers_stay_as_they_are(void **state) {
+    (void)state;
+    const struct wire none = {WIRE_NONE, 0};
+    const struct wire_run run = {0, NUMBERS, TYPE_F32};
+    float from[NUMBERS], sent[NUMBERS + 1] = {0}, to[NUMBERS];
+    fill(from, NUMBERS, 1);
+    wire_encode(&none, &run, 1, from, NULL, sent);
+    assert_memory_equal(sent, from, sizeof from);
+    assert_true(sent[NUMBERS] == 0);
+    wire_decode(&none, &run, 1, sent, to);
+    assert_memory_equal(to, from, sizeof from);
+}
+
 static void sizes_are_as_documented(void **state) {
     static const struct {
         struct wire wire;
@@ -256,10 +269,15 @@ static void names_are_read_and_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codecs_follow_their_definitions),    cmocka_unit_test(sizes_are_as_documented),
-        cmocka_unit_test(runs_may_have_any_length_and_type),  cmocka_unit_test(feedback_keeps_what_was_not_sent),
-        cmocka_unit_test(numbers_that_are_not_finite_arrive), cmocka_unit_test(names_are_read_and_written),
-        cmocka_unit_test(rounding_is_what_arrives),           cmocka_unit_test(sums_have_room_for_all),
+        cmocka_unit_test(codecs_follow_their_definitions),
+        cmocka_unit_test(sizes_are_as_documented),
+        cmocka_unit_test(without_a_codec_numbers_stay_as_they_are),
+        cmocka_unit_test(runs_may_have_any_length_and_type),
+        cmocka_unit_test(feedback_keeps_what_was_not_sent),
+        cmocka_unit_test(numbers_that_are_not_finite_arrive),
+        cmocka_unit_test(names_are_read_and_written),
+        cmocka_unit_test(rounding_is_what_arrives),
+        cmocka_unit_test(sums_have_room_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

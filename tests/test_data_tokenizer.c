@@ -516,6 +516,13 @@ static void test_pairs(void **state) {
     samples_close(&samples);
     snprintf(spec, sizeof spec, "p:en:de,target_tokenizer=%s/gpt2.json", test_directory);
     assert_status(open_data("pairs", spec, &wanted, &samples), PS_USAGE, "needs tokenizer=, too");
+    const struct vocabulary *one[2] = {vocabulary_create(&test_error), NULL};
+    assert_non_null(one[0]);
+    assert_ok(vocabulary_write(file_join(path, test_directory, "one.json"), one, &test_error));
+    vocabulary_destroy((struct vocabulary *)one[0]);
+    snprintf(spec, sizeof spec, "p:en:de,vocab=%s", path);
+    assert_status(open_data("pairs", spec, &wanted, &samples), PS_USAGE,
+                  "one.json has one vocabulary, but two languages need two");
 }
 
 /* Labelled texts for networks with several inputs, cut and filled up as by the library: `texts` 2 for pairs. */
@@ -616,6 +623,37 @@ static void test_two_inputs(void **state) {
                   "give labels of classes, but the network's loss reads");
 }
 
+/* Two texts in one input have a token between them, and a position must be left for another; what is filled up needs one. */
+static void test_little_room(void **state) {
+    (void)state;
+    static const char text[] = "1\tx y\ty\n0\ty\tx\n",
+                      plain[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"x\": 0, \"y\": 1}, \"merges\": []}}";
+    struct samples samples;
+    char path[4096], spec[8400];
+    test_file_write(file_join(path, test_directory, "two.tsv"), text, strlen(text));
+    for (int64_t room = 1; room < 3; room++) {
+        const struct ps_input input = {.name = "a", .type = "i32", .rank = 1, .shape = {room}, .vocabulary = 8};
+        const struct dataset_shape wanted = {.inputs = &input,
+                                             .input_count = 1,
+                                             .channels = 1,
+                                             .height = room,
+                                             .width = 1,
+                                             .classes = 2,
+                                             .labels = 1,
+                                             .vocabulary = 8};
+        const enum ps_status status = open_data("reviews", "two.tsv,texts=2", &wanted, &samples);
+        if (room == 1) {
+            assert_status(status, PS_USAGE, "a template with 1 special tokens has no room in the network's 1");
+            continue;
+        }
+        assert_ok(status);
+        samples_close(&samples);
+        test_file_write(file_join(path, test_directory, "plain.json"), plain, strlen(plain));
+        snprintf(spec, sizeof spec, "two.tsv,texts=2,tokenizer=%s", path);
+        assert_status(open_data("reviews", spec, &wanted, &samples), PS_USAGE, "the tokenizer has no token for padding");
+    }
+}
+
 /* Characters with the property White_Space, of Unicode's PropList.txt, and no others. */
 static void test_white_space(void **state) {
     static const int32_t ranges[][2] = {{0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
@@ -635,7 +673,7 @@ int main(void) {
         cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_white_space),
+        cmocka_unit_test(test_white_space),  cmocka_unit_test(test_little_room),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

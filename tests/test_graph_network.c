@@ -433,6 +433,8 @@ static void test_refused(void **state) {
 /* Where a file is wrong, and what is wrong there, to the letter. */
 static void test_places(void **state) {
     (void)state;
+#define N16 "nnnnnnnnnnnnnnnn"
+#define N127 N16 N16 N16 N16 N16 N16 N16 "nnnnnnnnnnnnnnn"
 #define FIELD(field) LINES("{\"name\": \"a\", \"operator\": \"batch_norm\", " field "}")
     static const struct {
         const char *text, *said;
@@ -446,6 +448,11 @@ static void test_places(void **state) {
         {FIELD("\"parameters\": {\"weight\": 3}"), "net.json: nodes[0].parameters.weight: must be a string, not an integer"},
         {FIELD("\"parameters\": {\"weight\": \"\"}"),
          "net.json: node 'a' (batch_norm): the last node must be a loss, as cross_entropy"},
+        {FIELD("\"parameters\": {\"weight\": \"" N127 "\"}"),
+         "net.json: node 'a' (batch_norm): the last node must be a loss, as cross_entropy"},
+        {FIELD("\"parameters\": {\"weight\": \"" N127 "n\"}"),
+         "net.json: nodes[0].parameters: parameter 'nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...': the name is longer "
+         "than 127 characters"},
         {FIELD("\"parameters\": {\"wait\": \"w\"}"), "net.json: nodes[0].parameters: node 'a': parameter: 'wait' is not known"},
         {FIELD("\"initial\": {\"wait\": {\"normal\": 1}}"),
          "net.json: nodes[0].initial.wait: node 'a': parameter: 'wait' is not known"},
@@ -885,6 +892,24 @@ static void test_largest_value(void **state) {
     ps_network_destroy(network);
 }
 
+/* As many labels as there may be, and one more. */
+static void test_largest_target(void **state) {
+    (void)state;
+    static const int64_t images[2][3] = {{2, 16385, 16383}, {2, 16384, 16384}};
+    for (int over = 0; over < 2; over++) {
+        struct ps_network *network;
+        struct ps_network_builder *builder = ps_network_builder_create("large");
+        ps_network_builder_input(builder, "x", "f32", images[over], 3);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        const enum ps_status status = ps_network_builder_finish(builder, &network, &test_error);
+        if (over)
+            assert_status(status, PS_USAGE, "node 'loss': a target of 268435456 elements is too large");
+        else
+            assert_ok(status);
+        if (!over) ps_network_destroy(network);
+    }
+}
+
 /* A network whose values cross too many cuts: each of the first half is read in the second, the last one first. */
 static void test_crossings(void **state) {
     (void)state;
@@ -915,13 +940,13 @@ static void test_crossings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),     cmocka_unit_test(test_general),      cmocka_unit_test(test_usual),
-        cmocka_unit_test(test_three_ways),    cmocka_unit_test(test_hash),         cmocka_unit_test(test_types),
-        cmocka_unit_test(test_whole_inputs),  cmocka_unit_test(test_lengths),      cmocka_unit_test(test_target),
-        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_refused),      cmocka_unit_test(test_builder_refuses),
-        cmocka_unit_test(test_written),       cmocka_unit_test(test_other_losses), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_patterns),      cmocka_unit_test(test_places),       cmocka_unit_test(test_crossings),
-        cmocka_unit_test(test_largest_value),
+        cmocka_unit_test(test_read_back),     cmocka_unit_test(test_general),        cmocka_unit_test(test_usual),
+        cmocka_unit_test(test_three_ways),    cmocka_unit_test(test_hash),           cmocka_unit_test(test_types),
+        cmocka_unit_test(test_whole_inputs),  cmocka_unit_test(test_lengths),        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_refused),        cmocka_unit_test(test_builder_refuses),
+        cmocka_unit_test(test_written),       cmocka_unit_test(test_other_losses),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_patterns),      cmocka_unit_test(test_places),         cmocka_unit_test(test_crossings),
+        cmocka_unit_test(test_largest_value), cmocka_unit_test(test_largest_target),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
