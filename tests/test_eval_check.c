@@ -560,6 +560,43 @@ static void test_warned(void **state) {
     }
 }
 
+/* Nothing is said of a file that fits; one parameter is no several, nor is one tensor. */
+static void test_warned_of_one(void **state) {
+    (void)state;
+    static const float nothing[120 * 400];
+    for (int lost = 0; lost < 2; lost++) {
+        struct ps_network *network = open_network("lenet5");
+        struct text lines = {0}, wanted = {0};
+        struct safetensor_source sources[16];
+        int count = 0;
+        if (lost) sources[count++] = (struct safetensor_source){"b", (const int64_t[]){6}, 1, nothing, TYPE_F32};
+        for (int p = lost; p < network->graph->parameter_count; p++) {
+            const struct parameter *parameter = &network->graph->parameters[p];
+            sources[count++] =
+                (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank, nothing, TYPE_F32};
+        }
+        write_tensors("fits.safetensors", sources, count);
+        assert_ok(ps_log_to(
+            &(struct ps_log_sink){
+                .struct_size = sizeof(struct ps_log_sink), .context = &lines, .level = PS_LOG_INFO, .line = keep_line},
+            &test_error));
+        const enum ps_status status = ps_network_initialize(network, path, &test_error);
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_ok(status);
+        text_add(&wanted, "%s", "");
+        if (lost)
+            text_add(&wanted,
+                     "1 %s: 1 parameter is not in it and begins with the network's own values: conv1.weight\n"
+                     "1 %s: 1 tensor is no parameter of the network: b\n",
+                     path, path);
+        text_add(&lines, "%s", "");
+        assert_string_equal(lines.data, wanted.data);
+        text_free(&lines);
+        text_free(&wanted);
+        ps_network_destroy(network);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
                                        cmocka_unit_test(test_reference),
@@ -572,6 +609,7 @@ int main(void) {
                                        cmocka_unit_test(test_drawn),
                                        cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_initialize),
-                                       cmocka_unit_test(test_warned)};
+                                       cmocka_unit_test(test_warned),
+                                       cmocka_unit_test(test_warned_of_one)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

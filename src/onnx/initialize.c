@@ -116,10 +116,11 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
         return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,
                          unexpected.text);
     if (missing.count > 0)
-        log_warn("%s: %d parameters are not in it and begin with the network's own values: %s", path, missing.count,
-                 missing.text);
+        log_warn("%s: %d parameter%s with the network's own values: %s", path, missing.count,
+                 missing.count == 1 ? " is not in it and begins" : "s are not in it and begin", missing.text);
     if (unexpected.count > 0)
-        log_warn("%s: %d tensors are no parameters of the network: %s", path, unexpected.count, unexpected.text);
+        log_warn("%s: %d tensor%s of the network: %s", path, unexpected.count,
+                 unexpected.count == 1 ? " is no parameter" : "s are no parameters", unexpected.text);
     return PS_OK;
 }
 
