@@ -219,6 +219,7 @@ static const struct {
     {"a=2x0x4; Relu a",
      "model.onnx: a dimension has no fixed size in input 'a'\nexport with fixed lengths: only the batch may be a name"},
     {"a=; Relu a", "model.onnx: the first dimension must be the batch, and there is none in input 'a'"},
+    {"a=2x3; w:1x1x1x1x1x1x3; k#0,1,2,3,4; Squeeze w k; Add a n1", "a parameter of more than 6 dimensions"},
     {"a=2x2147483648; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
     {"a=2x1048576x524289; Relu a", "model.onnx: input 'a': a value of more than 2^40 elements, or 2^31 along one dimension"},
 };
