@@ -210,6 +210,7 @@ static const struct {
     {"a=2x3; b=3x3; Add a b", "the first dimension must be the batch, and differs in input 'b'"},
     {"a=1x6; w:5x4; MatMul a w", "its inputs do not fit together\nit was exported with a batch of 1, which cannot be told from "
                                  "other dimensions of 1: export with 2 or more"},
+    {"a=2x4x3x2; k#2,6,4; Reshape a k; Softmax n1 axis=2", "its input lies in memory as no view can show it"},
     {"a=2x3x4; k#4,3,2; Reshape a k", "its input lies in memory as no view can show it"},
     {"a=2x3x4; k#2,3,5; Expand a k", "its shape does not fit"},
     {"a=2x3x4; k#3,2,4; Reshape a k", "it would mix the samples of a batch, or has too many dimensions"},

@@ -333,9 +333,6 @@ static enum ps_status read_attribute(struct reading *reading, struct onnx_bytes 
             seen = ONNX_ATTRIBUTE_TENSOR;
             break;
         }
-        case 6:
-            seen = ONNX_ATTRIBUTE_GRAPH;
-            break;
         case 7:
             seen = ONNX_ATTRIBUTE_FLOATS;
             break;
