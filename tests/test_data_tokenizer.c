@@ -162,6 +162,14 @@ static const struct {
     {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[]"), "'x' is none of special_tokens"},
     {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[99999999]"),
      "has a special token with the number 99999999, which no token has"},
+    {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[4294967297]"),
+     "has a special token with the number"},
+    {"gpt2", "post_processor", TEMPLATE("{\"SpecialToken\": {\"id\": \"x\"}}", "[\"1\"]"),
+     "has a special token with the number"},
+    {"gpt2", "post_processor", "{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 4294967297]}",
+     "has a special token with the number"},
+    {"gpt2", "post_processor", "{\"type\": \"BertProcessing\", \"cls\": [\"a\", \"0\"], \"sep\": [\"b\", 1]}",
+     "has a special token with the number -1"},
     {"gpt2", "post_processor",
      "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}, "
      "{\"type\": \"BertProcessing\", \"cls\": [\"a\", 0], \"sep\": [\"b\", 1]}]}",
@@ -203,6 +211,50 @@ static void test_wrong(void **state) {
                   "a regular expression of the tokenizer");
     free(list.tokens);
     tokenizer_destroy(tokenizer);
+}
+
+/* What becomes of a match and of its neighbours: the pieces that each way of splitting makes, whose tokens tell where they end.
+ */
+static void test_behaviors(void **state) {
+    (void)state;
+#define SPLIT(behavior, invert)                                                                                                \
+    "{\"type\": \"Split\", \"pattern\": {\"String\": \"1\"}, \"behavior\": \"" behavior "\", \"invert\": " invert "}"
+    static const struct {
+        const char *splitter, *numbers;
+    } cases[] = {{SPLIT("Removed", "false"), " 0 0"},
+                 {SPLIT("Isolated", "false"), " 0 1 1 0"},
+                 {SPLIT("MergedWithPrevious", "false"), " 3 1 0"},
+                 {SPLIT("MergedWithNext", "false"), " 0 1 4"},
+                 {SPLIT("Contiguous", "false"), " 0 2 0"},
+                 {SPLIT("Removed", "true"), " 1 1"},
+                 {SPLIT("Isolated", "true"), " 0 1 1 0"},
+                 {SPLIT("MergedWithPrevious", "true"), " 0 1 4"},
+                 {SPLIT("MergedWithNext", "true"), " 3 1 0"},
+                 {SPLIT("Contiguous", "true"), " 0 2 0"},
+                 {"{\"type\": \"Digits\", \"individual_digits\": false}", " 0 2 0"},
+                 {"{\"type\": \"Digits\", \"individual_digits\": true}", " 0 1 1 0"},
+                 {"{\"type\": \"Digits\"}", " 0 2 0"},
+                 {"{\"type\": \"CharDelimiterSplit\", \"delimiter\": \"1\"}", " 0 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = document_of("gpt2");
+        struct tokenizer *tokenizer;
+        struct token_list list = {0};
+        struct text numbers = {0};
+        json_object_set_new(document, "added_tokens", json_array());
+        json_object_set_new(document, "model",
+                            json_loads("{\"vocab\": {\"a\": 0, \"1\": 1, \"11\": 2, \"a1\": 3, \"1a\": 4}, "
+                                       "\"merges\": [\"1 1\", \"a 1\", \"1 a\"]}",
+                                       0, NULL));
+        json_object_set_new(document, "pre_tokenizer", json_loads(cases[i].splitter, 0, NULL));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_encode(tokenizer, "a11a", 4, &list, &test_error));
+        for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
+        print_message("%s\n", cases[i].splitter);
+        assert_string_equal(numbers.data, cases[i].numbers);
+        text_free(&numbers);
+        free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
 }
 
 /* A bracket that is the first member of a class, also of one of all others; and the one capital letter that becomes two. */
@@ -673,7 +725,7 @@ int main(void) {
         cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_white_space),  cmocka_unit_test(test_little_room),
+        cmocka_unit_test(test_white_space),  cmocka_unit_test(test_little_room),   cmocka_unit_test(test_behaviors),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

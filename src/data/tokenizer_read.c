@@ -281,6 +281,12 @@ static enum ps_status add_item(struct tokenizer *t, const struct json_place *pla
     return PS_OK;
 }
 
+/* -1: no token has it. */
+static int32_t number_of(const json_t *json) {
+    const json_int_t number = json_is_integer(json) ? json_integer_value(json) : -1;
+    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
 /* {"Sequence": {"id": "A", "type_id": 0}} or {"SpecialToken": {"id": "[CLS]", "type_id": 0}}, the latter with all its numbers.
  */
 static enum ps_status read_item(struct tokenizer *t, const struct json_place *place, const json_t *specials, bool pair,
@@ -301,8 +307,7 @@ static enum ps_status read_item(struct tokenizer *t, const struct json_place *pl
     const json_t *numbers = json_object_get(json_object_get(specials, id), "ids");
     if (json_array_size(numbers) == 0) return json_error(item, error, "'%.60s' is none of special_tokens", id);
     for (size_t i = 0; i < json_array_size(numbers); i++)
-        TRY(add_item(t, item, pair,
-                     (struct template_item){-1, (int32_t)json_integer_value(json_array_get(numbers, i)), segment}, error));
+        TRY(add_item(t, item, pair, (struct template_item){-1, number_of(json_array_get(numbers, i)), segment}, error));
     return PS_OK;
 }
 
@@ -326,10 +331,7 @@ static enum ps_status read_bert_template(struct tokenizer *t, const struct json_
                                          struct ps_error *error) {
     static const char *const names[] = {"cls", "sep"};
     struct template_item mark[2] = {{.text = -1}, {.text = -1}};
-    for (int n = 0; n < 2; n++) {
-        const json_t *number = json_array_get(json_object_get(place->value, names[n]), 1);
-        mark[n].number = json_is_integer(number) ? (int32_t)json_integer_value(number) : -1;
-    }
+    for (int n = 0; n < 2; n++) mark[n].number = number_of(json_array_get(json_object_get(place->value, names[n]), 1));
     for (int pair = 0; pair < 2; pair++) {
         const struct template_item first[] = {mark[0], {.text = 0}, mark[1]};
         for (int i = 0; i < 3; i++) TRY(add_item(t, place, pair, first[i], error));
