@@ -257,6 +257,39 @@ static void test_behaviors(void **state) {
     }
 }
 
+/* Blanks go at the sides that are named, of all kinds, and nowhere else. */
+static void test_strip(void **state) {
+    (void)state;
+    static const char *const kept[2][2] = {{" 1 1 0 1 0 1 1", " 1 1 0 1 0"}, {" 0 1 0 1 1", " 0 1 0"}};
+    for (int left = 0; left < 2; left++)
+        for (int right = 0; right < 2; right++) {
+            json_t *document = document_of("gpt2");
+            struct tokenizer *tokenizer;
+            struct token_list list = {0};
+            struct text numbers = {0};
+            json_object_set_new(document, "added_tokens", json_array());
+            json_object_set_new(document, "pre_tokenizer", json_null());
+            json_object_set_new(document, "model",
+                                json_loads("{\"vocab\": {\"a\": 0, \" \": 1, \"\\u2003\": 2}, \"merges\": []}", 0, NULL));
+            json_object_set_new(document, "normalizer",
+                                json_pack("{s:s, s:b, s:b}", "type", "Strip", "strip_left", left, "strip_right", right));
+            assert_ok(create(document, &tokenizer));
+            assert_ok(tokenizer_encode(tokenizer, "  a a  ", 7, &list, &test_error));
+            for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
+            assert_string_equal(numbers.data, kept[left][right]);
+            list.count = 0;
+            assert_ok(tokenizer_encode(tokenizer,
+                                       "\xe2\x80\x83"
+                                       "a"
+                                       "\xe2\x80\x83",
+                                       7, &list, &test_error));
+            assert_int_equal(list.count, 3 - left - right);
+            text_free(&numbers);
+            free(list.tokens);
+            tokenizer_destroy(tokenizer);
+        }
+}
+
 /* A bracket that is the first member of a class, also of one of all others; and the one capital letter that becomes two. */
 static void test_spellings(void **state) {
     (void)state;
@@ -726,6 +759,7 @@ int main(void) {
         cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_white_space),  cmocka_unit_test(test_little_room),   cmocka_unit_test(test_behaviors),
+        cmocka_unit_test(test_strip),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
