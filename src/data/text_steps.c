@@ -222,22 +222,23 @@ static enum ps_status normalise(enum text_step_kind kind, const char *text, size
     return PS_OK;
 }
 
+/* Appends what becomes of a character that is not ASCII. */
 static void add_changed(enum text_step_kind kind, int32_t c, struct text *out) {
     switch (kind) {
     case TEXT_LOWER:
         if (c == 0x130)
             text_add_raw(out, "i\xcc\x87", 3);
         else
-            text_add_character(out, c < 0x80 ? (c >= 'A' && c <= 'Z' ? c + 32 : c) : utf8proc_tolower(c));
+            text_add_character(out, utf8proc_tolower(c));
         return;
     case TEXT_DROP_MARKS:
-        if (c < 0x80 || !is_mark(c)) text_add_character(out, c);
+        if (!is_mark(c)) text_add_character(out, c);
         return;
     case TEXT_DROP_ACCENTS:
-        if (c < 0x80 || utf8proc_category(c) != UTF8PROC_CATEGORY_MN) text_add_character(out, c);
+        if (utf8proc_category(c) != UTF8PROC_CATEGORY_MN) text_add_character(out, c);
         return;
     case TEXT_CLEAN:
-        if (c != 0 && c != 0xfffd && !is_control(c)) text_add_character(out, character_is_blank(c) ? ' ' : c);
+        if (c != 0xfffd && !is_control(c)) text_add_character(out, character_is_blank(c) ? ' ' : c);
         return;
     case TEXT_SEPARATE_CHINESE:
         if (is_chinese(c)) text_add_raw(out, " ", 1);
