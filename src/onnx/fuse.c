@@ -147,7 +147,6 @@ static enum ps_status add_masks(struct lowering *l, const struct onnx_node *node
     TRY(views_align(l, sum->inputs, 2, -1, &output));
     output.step = sum->output.step;
     sum->output = output;
-    sum->uses = 1;
     *b = output;
     return PS_OK;
 }
