@@ -3,6 +3,9 @@
  * others, lie in memory that other processes can open. And networks of shorter lengths that do not fit the blocks of the whole
  * one.
  */
+#include <fnmatch.h>
+#include <math.h>
+
 #include "exec/program_set.h"
 #include "exec/worker.h"
 #include "graph/network.h"
@@ -181,7 +184,124 @@ static void test_shorter(void **state) {
     forget(&made);
 }
 
+/* What the test wants of a parameter, whose name matches; the first counts. */
+struct wanted_span {
+    const char *glob;
+    double rate, weight_decay;
+};
+
+static const struct wanted_span *wanted_of(const struct wanted_span *list, const char *name) {
+    while (fnmatch(list->glob, name, 0) != 0) list++;
+    return list;
+}
+
+/* Each trained parameter lies in one range, with its own rate and decay; ranges side by side differ, and there are no others.
+ */
+static void check_spans(const struct worker_stage *stage, const struct wanted_span *wanted) {
+    const struct update_state *state = &stage->update;
+    size_t all = 0;
+    assert_true(state->span_count > 0);
+    for (int s = 0; s < state->span_count; s++) {
+        const struct update_span *span = &state->spans[s];
+        assert_true(span->count > 0);
+        all += span->count;
+        if (s > 0) assert_true(span->rate != span[-1].rate || span->weight_decay != span[-1].weight_decay);
+    }
+    assert_int_equal(all, state->count);
+    for (int p = 0; p < stage_parameter_count(stage->stage); p++) {
+        const struct parameter *parameter = stage_parameter(stage->stage, p);
+        if (parameter->role != PARAMETER_TRAINED) continue;
+        size_t at = (size_t)stage_parameter_offset(stage->stage, p);
+        const size_t end = at + (size_t)shape_elements(&parameter->shape);
+        const struct update_span *span = state->spans;
+        for (; at >= span->count; span++) at -= span->count;
+        const struct wanted_span *own = wanted_of(wanted, parameter->name);
+        if (span->rate != own->rate || span->weight_decay != own->weight_decay)
+            fail_msg("%s: rate %g, decay %g", parameter->name, span->rate, span->weight_decay);
+        assert_true(at + end - (size_t)stage_parameter_offset(stage->stage, p) <= span->count);
+    }
+}
+
+/* Rates and decays of their own: of the first parameter of a stage, the last, some in between, of shared ones. */
+static void test_spans(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *groups;
+        unsigned without_decay;
+        struct wanted_span wanted[6];
+    } cases[] = {{"lenet5,input=16,classes=4",
+                  "conv1.weight:lr=1;fc1.weight:lr=0,weight-decay=2;fc3.bias:weight-decay=0",
+                  0,
+                  {{"conv1.weight", 2, 0.25}, {"fc1.weight", 0, 2}, {"fc3.bias", 1, 0}, {"*", 1, 0.25}}},
+                 {"lenet5,input=16,classes=4",
+                  "fc3.*:weight-decay=4",
+                  WITHOUT_BIASES,
+                  {{"fc3.*", 1, 4}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
+                 {"resnet,input=16,classes=4", NULL, WITHOUT_NORMS, {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*", 1, 0.25}}},
+                 {"resnet,input=16,classes=4",
+                  NULL,
+                  WITHOUT_NORMS | WITHOUT_BIASES,
+                  {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
+                 {"gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
+                  "*wte*:lr=0.25",
+                  WITHOUT_NORMS,
+                  {{"*wte*", 0.5, 0.25}, {"*ln*", 1, 0}, {"*", 1, 0.25}}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int workers = 1; workers <= 2; workers++) {
+            struct update_rule rule = {.settings = {.lr = 0.5, .weight_decay = 0.25}, .without_decay = cases[c].without_decay};
+            struct made made;
+            make(&made, (struct run_case){.model = cases[c].model, .workers = workers});
+            assert_ok(update_groups_parse(cases[c].groups, &rule, &test_error));
+            assert_ok(update_groups_check(&rule, made.network->graph, &test_error));
+            made.options.rule = &rule;
+            for (made.options.number = 0; made.options.number < workers; made.options.number++) {
+                struct worker worker;
+                assert_ok(worker_create(&made.options, &worker, &test_error));
+                check_spans(&worker.stages[0], cases[c].wanted);
+                worker_destroy(&worker);
+            }
+            forget(&made);
+        }
+}
+
+/* Stages share the limit of the gradient's norm by the parameters that they have alone; each that several have has its own. */
+static void test_shares(void **state) {
+    (void)state;
+    static const char *const models[] = {"lenet5,input=16,classes=4", "resnet,input=16,classes=4",
+                                         "gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int workers = 1; workers <= 2; workers++) {
+            struct made made;
+            double all = 0, given = 0;
+            make(&made, (struct run_case){.model = models[m], .workers = workers});
+            const struct graph *graph = made.network->graph;
+            for (int p = 0; p < graph->parameter_count; p++)
+                if (graph->parameters[p].role == PARAMETER_TRAINED && !graph->parameters[p].tied)
+                    all += (double)shape_elements(&graph->parameters[p].shape);
+            for (made.options.number = 0; made.options.number < workers; made.options.number++) {
+                struct worker worker;
+                assert_ok(worker_create(&made.options, &worker, &test_error));
+                const struct worker_stage *stage = &worker.stages[0];
+                double own = 0;
+                for (int p = 0; p < stage_parameter_count(stage->stage); p++) {
+                    const struct parameter *parameter = stage_parameter(stage->stage, p);
+                    if (parameter->role == PARAMETER_TRAINED && !parameter->shared)
+                        own += (double)shape_elements(&parameter->shape);
+                }
+                assert_true(stage->update.share == own / all);
+                assert_int_equal(stage->update.tie_count, m == 2);
+                given += own / all;
+                if (m == 2) assert_true(stage->update.tied_shares[0] == 14 * 16 / all);
+                if (m == 2 && made.options.number == 0) given += stage->update.tied_shares[0];
+                worker_destroy(&worker);
+            }
+            assert_true(fabs(given - 1) < 1e-12);
+            forget(&made);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory), cmocka_unit_test(test_shorter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory), cmocka_unit_test(test_shorter),
+                                       cmocka_unit_test(test_spans), cmocka_unit_test(test_shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
