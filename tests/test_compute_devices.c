@@ -68,15 +68,22 @@ static void test_device_table(void **state) {
     assert_status(device_open("cpuu", &options, &device, &test_error), PS_USAGE, "did you mean 'cpu'");
     options.threads = 0;
     assert_status(device_open("cpu", &options, &device, &test_error), PS_USAGE, "0 threads");
+    options.threads = 1025;
+    assert_status(device_open("cpu", &options, &device, &test_error), PS_USAGE,
+                  "device cpu: 1025 threads: at most 1024 are accepted");
     assert_null(device);
     for (int i = 0; device_table[i] != NULL; i++) {
         assert_true(strlen(device_table[i]->summary) > 10);
         device = chain_device(device_table[i]->name);
         assert_ptr_equal(device->type, device_table[i]);
         assert_int_equal(device->threads, 1);
+        assert_int_equal(device_check_real(device_table[i], &test_error), device_table[i]->real ? PS_OK : PS_USAGE);
         device_close(device);
     }
     device_close(NULL);
+    const struct device_class *clock;
+    assert_ok(device_find("clock", &clock, &test_error));
+    assert_status(device_check_real(clock, &test_error), PS_USAGE, "`device`: clock computes no numbers");
 }
 
 int main(void) {

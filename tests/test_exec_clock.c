@@ -237,6 +237,16 @@ static void test_run_directory(void **state) {
     assert_ok(training_run(&options, &run, &test_error));
     assert_int_equal(ps_run_info(run).steps, 6);
     ps_run_destroy(run);
+    /* A plan of something else was put there. */
+    char *plan, said[4200];
+    assert_ok(file_read(file_join(path, out, "plan.json"), 1 << 20, &plan, &size, &test_error));
+    char *model = strstr(plan, "\"costs\"");
+    assert_non_null(model);
+    memcpy(model, "\"goods\"", 7);
+    test_file_write(path, plan, size);
+    free(plan);
+    snprintf(said, sizeof said, "%s/checkpoints/000006: is of costs, the plan of goods", out);
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, said);
 }
 
 static void test_refusals(void **state) {
@@ -245,6 +255,9 @@ static void test_refusals(void **state) {
     struct training options = clock_options(2);
     options.o.steps = 0;
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`steps`");
+    options = clock_options(2);
+    options.o.lengths = "4";
+    assert_status(training_run(&options, &run, &test_error), PS_USAGE, "`lengths`: device clock reads no data");
     options = clock_options(2);
     options.profile_path = NULL;
     options.model = "lenet5";

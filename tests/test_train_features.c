@@ -244,7 +244,8 @@ static void test_comparison(void **state) {
     free(json);
     ps_comparison_destroy(comparison);
     options.target = 1.1;
-    assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE, "`target`");
+    assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE,
+                  "`target`: 1.1 is no accuracy; those are 0 to 1");
     options.target = 1;
     assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);

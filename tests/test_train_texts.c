@@ -211,7 +211,12 @@ static void test_bleu_wishes(void **state) {
         .struct_size = sizeof compare, .methods = methods, .method_count = 1, .workers = &workers, .worker_count = 1};
     struct ps_comparison *comparison;
     compare.target = 101;
-    assert_status(training_compare(&compare, &options, &comparison, &test_error), PS_USAGE, "no BLEU");
+    assert_status(training_compare(&compare, &options, &comparison, &test_error), PS_USAGE,
+                  "`target`: 101 is no BLEU; that is 0 to 100");
+    compare.target = 100;
+    assert_ok(training_compare(&compare, &options, &comparison, &test_error));
+    assert_true(isnan(ps_comparison_row(comparison, 0).target_s) == (ps_comparison_row(comparison, 0).best < 100));
+    ps_comparison_destroy(comparison);
     compare.target = 0;
     assert_ok(training_compare(&compare, &options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);
