@@ -10,6 +10,7 @@
 
 #include "report/report.h"
 #include "run_support.h"
+#include "train/predict_run.h"
 #include "within.h"
 
 static char profile_path[4096];
@@ -416,6 +417,51 @@ static void test_prediction(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Processes compute at once where their hosts have the cores for it, each host for one at least; blocks between hosts take
+ * their time, and so do those that are to. */
+static void test_hosts(void **state) {
+    (void)state;
+    static const struct {
+        int ranks, threads;
+        uint64_t machine[4];
+        int32_t cores[4];
+        int at_once;
+        bool links;
+    } cases[] = {{4, 1, {7, 7, 7, 7}, {3, 3, 3, 3}, 3, false},
+                 {4, 2, {7, 7, 9, 9}, {8, 8, 5, 5}, 6, true},
+                 {3, 4, {7, 9, 7}, {3, 9, 3}, 3, true},
+                 {3, 4, {7, 8, 9}, {1, 2, 3}, 3, true},
+                 {2, 1, {5, 5}, {1, 1}, 1, false},
+                 {2, 2, {5, 6}, {4, 6}, 5, true}};
+    const struct transport_class *threads, *serial;
+    const struct device_class *cpu, *clock;
+    assert_ok(transport_find("threads", &threads, &test_error));
+    assert_ok(transport_find("serial", &serial, &test_error));
+    assert_ok(device_find("cpu", &cpu, &test_error));
+    assert_ok(device_find("clock", &clock, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct process_info info[4] = {{.cores = 0}};
+        for (int r = 0; r < cases[c].ranks; r++) info[r].machine = cases[c].machine[r], info[r].cores = cases[c].cores[r];
+        struct processes processes = {.count = cases[c].ranks, .info = info};
+        struct ps_train_options options = {.emulate = 0};
+        struct job job = {
+            .options = &options, .processes = &processes, .transport = threads, .device = cpu, .threads = cases[c].threads};
+        assert_int_equal(predict_at_once(&job), cases[c].at_once);
+        assert_true(predict_takes_links(&job) == cases[c].links);
+        options.emulate = 1;
+        assert_true(predict_takes_links(&job));
+        options.emulate = 0;
+        job.device = clock;
+        assert_int_equal(predict_at_once(&job), 0);
+        job.transport = serial;
+        assert_int_equal(predict_at_once(&job), 1);
+        processes.count = 1;
+        assert_false(predict_takes_links(&job));
+        job.processes = NULL;
+        assert_false(predict_takes_links(&job));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy),
@@ -426,6 +472,7 @@ int main(void) {
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_played),
         cmocka_unit_test(test_prediction),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
