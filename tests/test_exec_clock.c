@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -214,6 +215,24 @@ static void test_no_thread(void **state) {
     }
 }
 
+/* One line of each step, later than the line before, with the rate since then; the last has the epoch's. */
+static void check_lines(const char *log, int steps, int batch) {
+    double before_s = 0;
+    for (int step = 1; step <= steps; step++) {
+        const char *end = strchr(log, '\n');
+        assert_non_null(end);
+        json_t *line = json_loadb(log, (size_t)(end - log), 0, NULL);
+        assert_int_equal(json_integer_value(json_object_get(line, "step")), step);
+        const double elapsed_s = json_number_value(json_object_get(line, "elapsed_s")),
+                     rate = json_number_value(json_object_get(line, "samples_per_s"));
+        assert_true(rate > 0 && elapsed_s > before_s);
+        if (step > 1 && step < steps) assert_within(rate * (elapsed_s - before_s), batch, 1e-3 * batch);
+        before_s = elapsed_s;
+        json_decref(line);
+        log = end + 1;
+    }
+}
+
 /* No weights, so a checkpoint holds counters only, and a finished run that is resumed has nothing left to do. */
 static void test_run_directory(void **state) {
     (void)state;
@@ -232,6 +251,7 @@ static void test_run_directory(void **state) {
     size_t size;
     assert_ok(file_read(file_join(path, out, "log.jsonl"), 1 << 20, &log, &size, &test_error));
     assert_non_null(strstr(log, "{\"step\": 6, \"epoch\": 1, "));
+    check_lines(log, 6, 1);
     free(log);
     training_init(&options);
     options.o.resume = out;
