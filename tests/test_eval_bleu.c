@@ -8,6 +8,7 @@
 #include "data/text_steps.h"
 #include "eval/bleu.h"
 #include "support.h"
+#include "within.h"
 
 static json_t *read_goldens(void) {
     json_t *root = NULL;
@@ -123,6 +124,12 @@ static void test_ends(void **state) {
     struct bleu without = {0}; /* no word in common: nothing is smoothed */
     assert_ok(bleu_add(&without, "a b c d e", "v w x y z", &test_error));
     assert_true(bleu_score(&without) == 0);
+    /* Where nothing has four words there is no sequence of four, and with one there is. */
+    struct bleu brief = {0};
+    assert_ok(bleu_add(&brief, "a b c", "a b c", &test_error));
+    assert_true(bleu_score(&brief) == 0);
+    assert_ok(bleu_add(&brief, "a b c d", "a b c d", &test_error));
+    assert_within(bleu_score(&brief), 100, 1e-9);
 }
 
 int main(void) {

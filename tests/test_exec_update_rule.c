@@ -278,6 +278,15 @@ static void test_spans(void **state) {
     assert_ptr_equal(requests[1].call.gradient, gradient + 5);
     assert_ptr_equal(requests[1].call.predicted, predicted + 5);
     assert_ptr_equal(requests[1].call.moment[1], moment[1] + 5);
+    /* As the papers predict, too. */
+    const struct update_rule paper = choose("adamw", "pipeoptim", true);
+    request_count = 0;
+    update_rule_predict(&paper, &device, &stage, weights, predicted, 3);
+    assert_int_equal(request_count, 2);
+    for (int r = 0; r < 2; r++) {
+        assert_near(requests[r].call.ahead.lr_sum, 3 * spans[r].rate * 0.1);
+        assert_near(requests[r].call.ahead.decay_product, 1);
+    }
     unsigned excluded = 7;
     assert_ok(decay_exclusion_parse(NULL, &excluded, &test_error));
     assert_int_equal(excluded, 0);
