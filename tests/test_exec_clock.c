@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "exec/trace.h"
 #include "report/report.h"
 #include "run_support.h"
 #include "train/predict_run.h"
@@ -189,6 +190,64 @@ static void test_trace_of_links(void **state) {
         if (!back && one->micro_batch < MICRO_BATCHES) assert_true(one->start_s >= 0.004 * (one->micro_batch + 1) - 1e-5);
     }
     timeline_free(&timeline);
+}
+
+/* The end of a trace is that of the whole one from where the last computations of all workers begin, with times from there. */
+static void check_window(const struct ps_trainer *trainer, const struct timeline *whole, int most) {
+    struct timeline window;
+    assert_ok(trace_collect(trainer->executor, trainer->programs.entries[0].programs, trainer->run->worker, most, &window,
+                            &test_error));
+    double start_s = 0;
+    int of_worker[2] = {0}, events = 0, transfers = 0;
+    for (int e = whole->event_count - 1; e >= 0; e--)
+        if (++of_worker[whole->events[e].worker] == most) start_s = fmax(start_s, whole->events[e].start_s);
+    assert_true(start_s > 0);
+    for (int e = 0; e < whole->event_count; e++) {
+        const struct timeline_event *wanted = &whole->events[e], *got = &window.events[events];
+        if (wanted->start_s < start_s) continue;
+        assert_true(events++ < window.event_count);
+        assert_int_equal(got->worker, wanted->worker);
+        assert_memory_equal(&got->instruction, &wanted->instruction, sizeof got->instruction);
+        assert_within(got->start_s, wanted->start_s - start_s, 1e-9);
+        assert_within(got->end_s, wanted->end_s - start_s, 1e-9);
+    }
+    for (int t = 0; t < whole->transfer_count; t++) {
+        const struct timeline_transfer *wanted = &whole->transfers[t], *got = &window.transfers[transfers];
+        if (wanted->end_s < start_s) continue;
+        assert_true(transfers++ < window.transfer_count);
+        assert_true(got->from == wanted->from && got->to == wanted->to && got->micro_batch == wanted->micro_batch);
+        assert_within(got->start_s, fmax(wanted->start_s - start_s, 0), 1e-9);
+        assert_within(got->end_s, wanted->end_s - start_s, 1e-9);
+    }
+    assert_true(events == window.event_count && transfers == window.transfer_count && transfers > 0);
+    timeline_free(&window);
+}
+
+static void test_window(void **state) {
+    (void)state;
+    struct training options = clock_options(2);
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    struct timeline whole;
+    char out[4096];
+    options.plan.method = "uniform";
+    options.plan.schedule = "gpipe";
+    options.plan.weights = "sync";
+    options.plan.micro_batches = 4;
+    options.o.out = file_join(out, test_directory, "window");
+    options.o.trace = true;
+    assert_ok(training_open(&options, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, options.o.steps, &test_error));
+    assert_ok(trace_collect(trainer->executor, trainer->programs.entries[0].programs, trainer->run->worker, INT_MAX, &whole,
+                            &test_error));
+    assert_int_equal(whole.event_count, 2 * options.o.steps * (4 + 4 + 1));
+    assert_int_equal(whole.transfer_count, 2 * options.o.steps * 4);
+    static const int most[] = {3, 9, 10, 17, 30};
+    for (size_t m = 0; m < sizeof most / sizeof *most; m++) check_window(trainer, &whole, most[m]);
+    timeline_free(&whole);
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
 }
 
 /* The library's come here, too. */
@@ -488,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_trace_of_replicas),
         cmocka_unit_test(test_trace_of_transfers),
         cmocka_unit_test(test_trace_of_links),
+        cmocka_unit_test(test_window),
         cmocka_unit_test(test_no_thread),
         cmocka_unit_test(test_run_directory),
         cmocka_unit_test(test_played),
