@@ -225,11 +225,17 @@ static void check_window(const struct ps_trainer *trainer, const struct timeline
 
 static void test_window(void **state) {
     (void)state;
+    static const char links[] =
+        "{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}], \"links\": "
+        "[{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 4096000, \"latency_s\": 0.001}]}";
     struct training options = clock_options(2);
     struct training_objects objects;
     struct ps_trainer *trainer;
     struct timeline whole;
-    char out[4096];
+    char out[4096], cluster[4096];
+    test_file_write(file_join(cluster, test_directory, "short.json"), links, sizeof links - 1);
+    options.cluster_path = cluster;
+    options.o.emulate = true;
     options.plan.method = "uniform";
     options.plan.schedule = "gpipe";
     options.plan.weights = "sync";
@@ -243,7 +249,7 @@ static void test_window(void **state) {
                             &test_error));
     assert_int_equal(whole.event_count, 2 * options.o.steps * (4 + 4 + 1));
     assert_int_equal(whole.transfer_count, 2 * options.o.steps * 4);
-    static const int most[] = {3, 9, 10, 17, 30};
+    static const int most[] = {3, 9, 12, 17, 24, 30};
     for (size_t m = 0; m < sizeof most / sizeof *most; m++) check_window(trainer, &whole, most[m]);
     timeline_free(&whole);
     ps_trainer_destroy(trainer);
