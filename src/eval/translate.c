@@ -129,14 +129,13 @@ static size_t input_bytes(const struct search *search) {
     return (size_t)(search->options->rows * (search->source + 1)) * sizeof *search->input;
 }
 
-/* Fills the rows of `count` sentences from sample `first` on: the source, and one empty hypothesis each. */
+/* Fills the rows of `count` sentences from sample `first` on: the source, and one empty hypothesis each. What stands in the
+ * others, and behind the end of a hypothesis, counts for nothing. */
 static enum ps_status begin(struct search *search, int64_t first, int count, struct ps_error *error) {
     const struct translation_options *o = search->options;
     const struct dataset *dataset = o->samples->dataset;
     int64_t length = search->source + 1;
-    memset(search->input, 0, input_bytes(search));
     device_zero(o->device, search->blocks.state, (size_t)stage_state_bytes(o->stage));
-    memset(search->tokens, 0, (size_t)(o->rows * search->target) * sizeof *search->tokens);
     for (int row = 0; row < o->rows; row++) {
         search->rows[row] = (struct hypothesis){.log_probability = -INFINITY};
         search->parents[row] = row;
