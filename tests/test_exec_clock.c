@@ -290,8 +290,10 @@ static void check_lines(const char *log, int steps, int batch) {
         assert_int_equal(json_integer_value(json_object_get(line, "step")), step);
         const double elapsed_s = json_number_value(json_object_get(line, "elapsed_s")),
                      rate = json_number_value(json_object_get(line, "samples_per_s"));
-        assert_true(rate > 0 && elapsed_s > before_s);
-        if (step > 1 && step < steps) assert_within(rate * (elapsed_s - before_s), batch, 1e-3 * batch);
+        assert_true(rate > 0 && elapsed_s >= before_s);
+        /* Of numbers with nine digits. */
+        if (step > 1 && step < steps)
+            assert_within(rate * (elapsed_s - before_s), batch, 1e-3 * batch + 2e-8 * rate * elapsed_s);
         before_s = elapsed_s;
         json_decref(line);
         log = end + 1;

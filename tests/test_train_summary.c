@@ -150,6 +150,7 @@ static void test_lines(void **state) {
     entry.workers = 3;
     entry.valid_loss = entry.valid_accuracy = entry.valid_top5 = entry.valid_perplexity = entry.valid_bleu = NAN;
     entry.top5 = entry.perplexity = NAN;
+    entry.samples_per_s = 1000.0 / 3;
     add_line("a line between", &entry, NULL, &texts);
     test_golden(TEST_DIRECTORY "/golden/log_lines.txt", text_take(&texts));
 }
