@@ -337,6 +337,29 @@ static void test_run_directory(void **state) {
     assert_status(training_run(&options, &run, &test_error), PS_USAGE, said);
 }
 
+/* The newest checkpoints stay, two where nobody says how many. */
+static void test_kept(void **state) {
+    (void)state;
+    enum { STEPS = 4 };
+    static const int stay[] = {2, 1, 2, 3, 4, 4};
+    for (int keep = 0; keep < (int)(sizeof stay / sizeof *stay); keep++) {
+        struct training options = clock_options(2);
+        char name[48], out[4096], path[4096];
+        struct ps_run *run;
+        snprintf(name, sizeof name, "kept%d", keep);
+        options.o.out = file_join(out, test_directory, name);
+        options.o.steps = STEPS;
+        options.o.checkpoint_every = 1;
+        options.o.keep_checkpoints = keep;
+        assert_ok(training_run(&options, &run, &test_error));
+        ps_run_destroy(run);
+        for (int step = 1; step <= STEPS; step++) {
+            snprintf(name, sizeof name, "checkpoints/%06d", step);
+            assert_true(file_exists(file_join(path, out, name)) == (step > STEPS - stay[keep]));
+        }
+    }
+}
+
 static void test_refusals(void **state) {
     (void)state;
     struct ps_run *run;
@@ -558,6 +581,7 @@ int main(void) {
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_no_thread),
         cmocka_unit_test(test_run_directory),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_played),
         cmocka_unit_test(test_prediction),
         cmocka_unit_test(test_hosts),
