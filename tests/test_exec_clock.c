@@ -12,6 +12,7 @@
 #include "exec/trace.h"
 #include "report/report.h"
 #include "run_support.h"
+#include "train/options.h"
 #include "train/predict_run.h"
 #include "within.h"
 
@@ -572,6 +573,47 @@ static void test_hosts(void **state) {
     }
 }
 
+/* OMP_NUM_THREADS says how many threads a worker has, where nothing else says how the cores are divided. */
+static void test_usual_threads(void **state) {
+    (void)state;
+    static const struct {
+        const char *said;
+        int workers, threads, wanted;
+        bool planned;
+    } cases[] = {{"3", 0, 0, 3, false},    {"1024", 0, 0, 1024, false}, {"1025", 0, 0, 1, false}, {"0", 0, 0, 1, false},
+                 {"many", 0, 0, 1, false}, {NULL, 0, 0, 1, false},      {"3", 1, 0, 1, false},    {"3", 2, 0, 1, false},
+                 {"3", 0, 2, 2, false},    {"3", 0, 0, 1, true}};
+    const struct ps_plan_options planning = {.struct_size = sizeof planning};
+    struct ps_profile *profile;
+    struct ps_plan *plan;
+    assert_ok(ps_profile_read(profile_path, &profile, &test_error));
+    assert_ok(plan_create(1, 1, &plan, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = cases[c].workers};
+        struct ps_train_options options;
+        struct job job;
+        ps_train_options_init(&options);
+        options.machines = &machines;
+        options.planning = &planning;
+        options.profile = profile;
+        options.plan = cases[c].planned ? plan : NULL;
+        options.device = "clock";
+        options.steps = 1;
+        options.threads = cases[c].threads;
+        train_options_settle(&options);
+        if (cases[c].said)
+            setenv("OMP_NUM_THREADS", cases[c].said, 1);
+        else
+            unsetenv("OMP_NUM_THREADS");
+        assert_ok(job_begin(&options, &job, &test_error));
+        if (job.threads != cases[c].wanted) fail_msg("case %zu: %d threads", c, job.threads);
+        job_free(&job);
+    }
+    unsetenv("OMP_NUM_THREADS");
+    ps_plan_destroy(plan);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_policy),
@@ -585,6 +627,7 @@ int main(void) {
         cmocka_unit_test(test_played),
         cmocka_unit_test(test_prediction),
         cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_usual_threads),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);

@@ -328,6 +328,7 @@ static void test_save(void **state) {
     assert_status(ps_trainer_save(trainer, NULL, &test_error), PS_USAGE, "has no directory of its own");
     assert_ok(ps_trainer_save(trainer, file_join(place, test_directory, "saved"), &test_error));
     assert_status(ps_trainer_save(trainer, place, &test_error), PS_USAGE, "holds a run already");
+    assert_ok(ps_trainer_step(trainer, 1, &test_error)); /* nothing is lost by that */
     ps_trainer_destroy(trainer);
 
     struct ps_train_options resume;
