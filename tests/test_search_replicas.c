@@ -104,7 +104,7 @@ static bool plan_fits(const struct search_case *instance, const struct ps_plan *
     struct ps_simulation *simulation;
     bool fits = true;
     assert_ok(ps_simulate(plan, instance->profile, instance->cluster, 0, &simulation, &test_error));
-    for (int w = 0; w < instance->workers; w++) {
+    for (int w = 0; w < plan->workers; w++) {
         int64_t limit = instance->cluster->devices[w].memory_bytes;
         fits = fits && (limit == 0 || ps_simulation_worker(simulation, w).memory_bytes <= limit);
     }
