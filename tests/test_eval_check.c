@@ -564,12 +564,13 @@ static void test_warned(void **state) {
 static void test_warned_of_one(void **state) {
     (void)state;
     static const float nothing[120 * 400];
+    static const int64_t six[] = {6};
     for (int lost = 0; lost < 2; lost++) {
         struct ps_network *network = open_network("lenet5");
         struct text lines = {0}, wanted = {0};
         struct safetensor_source sources[16];
         int count = 0;
-        if (lost) sources[count++] = (struct safetensor_source){"b", (const int64_t[]){6}, 1, nothing, TYPE_F32};
+        if (lost) sources[count++] = (struct safetensor_source){"b", six, 1, nothing, TYPE_F32};
         for (int p = lost; p < network->graph->parameter_count; p++) {
             const struct parameter *parameter = &network->graph->parameters[p];
             sources[count++] =
