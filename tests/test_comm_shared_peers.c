@@ -104,8 +104,8 @@ struct end {
     } while (0)
 
 static void open_end(struct end *end) {
-    static const struct stage_slots slots[STAGES + 1] = {{.output = SLOTS, .output_gradient = SLOTS},
-                                                         {.input = SLOTS, .input_gradient = SLOTS}};
+    static const struct stage_slots slots[RANKS + REPLICATED * RANKS] = {{.output = SLOTS, .output_gradient = SLOTS},
+                                                                         {.input = SLOTS, .input_gradient = SLOTS}};
     static const struct stage_sizes sizes[STAGES] = {
         {.output_bytes = BYTES},
         {.input_bytes = BYTES},
