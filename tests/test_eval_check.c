@@ -526,6 +526,17 @@ static void keep_line(void *context, enum ps_log_level level, const char *text) 
     text_add(context, "%d %s\n", level == PS_LOG_WARN, text);
 }
 
+/* From the file at `path`; what the log says comes into `lines`. */
+static void initialize_logged(struct ps_network *network, struct text *lines) {
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = lines, .level = PS_LOG_INFO, .line = keep_line},
+        &test_error));
+    const enum ps_status status = ps_network_initialize(network, path, &test_error);
+    assert_ok(ps_log_to(NULL, &test_error));
+    assert_ok(status);
+}
+
 /* What the network has and the file has not, and the other way round, is said; what counts batches is nobody's. */
 static void test_warned(void **state) {
     (void)state;
@@ -541,13 +552,7 @@ static void test_warned(void **state) {
         struct text lines = {0}, wanted = {0};
         if (form == 1) sources[0].name = "base_model.model.conv1.bias";
         write_tensors(names[form], sources, form == 1 ? 6 : 7);
-        assert_ok(ps_log_to(
-            &(struct ps_log_sink){
-                .struct_size = sizeof(struct ps_log_sink), .context = &lines, .level = PS_LOG_INFO, .line = keep_line},
-            &test_error));
-        const enum ps_status status = ps_network_initialize(network, path, &test_error);
-        assert_ok(ps_log_to(NULL, &test_error));
-        assert_ok(status);
+        initialize_logged(network, &lines);
         text_add(&wanted,
                  "1 %s: 9 parameters are not in it and begin with the network's own values: conv1.weight, conv2.weight, "
                  "conv2.bias, fc1.weight, ...\n1 %s: %d tensors are no parameters of the network: %s\n",
@@ -577,13 +582,7 @@ static void test_warned_of_one(void **state) {
                 (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank, nothing, TYPE_F32};
         }
         write_tensors("fits.safetensors", sources, count);
-        assert_ok(ps_log_to(
-            &(struct ps_log_sink){
-                .struct_size = sizeof(struct ps_log_sink), .context = &lines, .level = PS_LOG_INFO, .line = keep_line},
-            &test_error));
-        const enum ps_status status = ps_network_initialize(network, path, &test_error);
-        assert_ok(ps_log_to(NULL, &test_error));
-        assert_ok(status);
+        initialize_logged(network, &lines);
         text_add(&wanted, "%s", "");
         if (lost)
             text_add(&wanted,

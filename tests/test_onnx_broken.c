@@ -40,6 +40,14 @@ static void refused(struct bytes *graph, const char *part) {
     free(file.data);
 }
 
+static void accepted(struct bytes *graph) {
+    struct bytes file = model_of(graph);
+    struct ps_network *network = NULL;
+    assert_ok(parse(file, &network));
+    ps_network_destroy(network);
+    free(file.data);
+}
+
 static void test_small(void **state) {
     (void)state;
     struct bytes graph = small_graph(), file = model_of(&graph);
@@ -133,11 +141,7 @@ static void test_rows(void **state) {
             refused(&graph, "it would take rows of other samples");
             continue;
         }
-        struct bytes file = model_of(&graph);
-        struct ps_network *network = NULL;
-        assert_ok(parse(file, &network));
-        ps_network_destroy(network);
-        free(file.data);
+        accepted(&graph);
     }
 }
 
@@ -216,11 +220,7 @@ static void test_whole_numbers(void **state) {
                 refused(&graph, said);
                 continue;
             }
-            struct bytes file = model_of(&graph);
-            struct ps_network *network = NULL;
-            assert_ok(parse(file, &network));
-            ps_network_destroy(network);
-            free(file.data);
+            accepted(&graph);
         }
     }
 }
