@@ -23,7 +23,7 @@ struct arena {
 };
 
 /* Does each request get a block of its own, of its very size? So sanitizers see what is read and written beside it, and each
- * one can fail. True in builds for the address sanitizer; tests set it before they take anything. */
+ * one can fail. True in builds of GCC for the address sanitizer; tests set it before they take anything. */
 extern bool arena_apart;
 
 /* Room for `count` elements of `size` bytes (0 is fine), zeroed and aligned for any type; it does not move until the release.
