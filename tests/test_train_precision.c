@@ -33,7 +33,7 @@ static void test_names(void **state) {
     assert_string_equal(wide->name, model);
     assert_null(wide->graph->wide);
     assert_ok(ps_network_set_precision(wide, "auto", &test_error));
-    assert_true(wide->graph->precision == (processor_has_bf16() ? PRECISION_BF16 : PRECISION_F32));
+    assert_true(wide->graph->precision == (processor_has_fast_bf16() ? PRECISION_BF16 : PRECISION_F32));
     assert_status(ps_network_set_precision(wide, "bf61", &test_error), PS_USAGE, "bf16");
     assert_ok(ps_network_set_precision(wide, "mixed", &test_error));
     assert_true(wide->hash != hash && wide->hash != half->hash);

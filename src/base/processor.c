@@ -63,17 +63,19 @@ const char *processor_name(char *out, size_t size) {
 
 #if defined(__x86_64__)
 
-/* CPUID leaf 7: AMX-BF16 is bit 22 of EDX, AVX512_BF16 bit 5 of EAX of its second part. The system must save their registers:
- * the AVX-512 state (bits 5 to 7 of XCR0), the tiles (bits 17 and 18). */
-bool processor_has_bf16(void) {
+bool processor_has_fast_bf16_vectors(void) {
+    return __builtin_cpu_supports("avx512bf16") && (!__builtin_cpu_is("intel") || __builtin_cpu_is("cooperlake"));
+}
+
+/* AMX-BF16 is bit 22 of EDX in CPUID's leaf 7. The system must save the tiles (bits 17 and 18 of XCR0). */
+static bool has_tiles(void) {
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    const bool tiles = (low >> 17 & 3) == 3, vectors = (low >> 5 & 7) == 7;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    if (tiles && d >> 22 & 1) return true;
-    return vectors && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+    return (low >> 17 & 3) == 3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);
 }
+
+bool processor_has_fast_bf16(void) { return has_tiles() || processor_has_fast_bf16_vectors(); }
 
 enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
 
@@ -87,7 +89,9 @@ void denormals_restore(uint64_t mode) { _mm_setcsr((unsigned)mode); }
 
 #elif defined(__aarch64__)
 
-bool processor_has_bf16(void) { return false; }
+bool processor_has_fast_bf16_vectors(void) { return false; }
+
+bool processor_has_fast_bf16(void) { return false; }
 
 #define FLUSH_TO_ZERO (UINT64_C(1) << 24)
 
@@ -102,7 +106,9 @@ void denormals_restore(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(
 
 #else
 
-bool processor_has_bf16(void) { return false; }
+bool processor_has_fast_bf16_vectors(void) { return false; }
+
+bool processor_has_fast_bf16(void) { return false; }
 
 uint64_t denormals_flush(void) { return 0; }
 

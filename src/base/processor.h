@@ -8,8 +8,11 @@
 
 /* At least 1. */
 int cores_usable(void);
-/* Does it multiply bf16 faster than f32? With AMX or AVX-512 BF16 it does. */
-bool processor_has_bf16(void);
+/* Does it multiply bf16 faster than f32: in tiles (AMX), or in vectors (AVX-512 BF16)? The vectors are faster on AMD's processors
+ * and Intel's Cooper Lake. Intel's later ones, which have tiles, take twice as long for a vector of pairs as for one of f32: where
+ * a virtual machine hides the tiles, bf16 is no faster than f32. */
+bool processor_has_fast_bf16(void);
+bool processor_has_fast_bf16_vectors(void);
 
 /* Names of the instruction sets that kernels use, as far as the processor has them; how many there are. */
 enum { PROCESSOR_FEATURES_MAX = 8 };

@@ -21,8 +21,8 @@ static const struct argument rows[] = {
     OPTION(
         "precision", 0, "f32|bf16|mixed|auto", text, precision,
         "bf16: values and matrices take half the bytes, weights are updated in f32; faster than f32, the default, on "
-        "processors that multiply bf16; mixed: the same, but what residual connections add up stays f32, as PyTorch's autocast "
-        "has it; auto: bf16 on those"),
+        "processors that multiply bf16 faster; mixed: the same, but what residual connections add up stays f32, as PyTorch's "
+        "autocast has it; auto: bf16 on those"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
 const struct argument_group network_base_group = {"Network", rows, sizeof rows / sizeof rows[0] - 1};

@@ -300,7 +300,7 @@ static enum ps_status parse_precision(const char *text, enum precision *precisio
     names[PRECISION_COUNT] = "auto";
     for (int n = 0; n <= PRECISION_COUNT; n++)
         if (strcmp(names[n], text) == 0) {
-            const enum precision fastest = processor_has_bf16() ? PRECISION_BF16 : PRECISION_F32;
+            const enum precision fastest = processor_has_fast_bf16() ? PRECISION_BF16 : PRECISION_F32;
             *precision = n < PRECISION_COUNT ? (enum precision)n : fastest;
             return PS_OK;
         }

@@ -30,7 +30,7 @@ static json_t *machine_document(void) {
     return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:b, s:b, s:o, s:o}", "processor", processor_name(cpu, sizeof cpu),
                      "cores", cores_usable(), "memory_bytes", (json_int_t)memory.free, "memory_total_bytes",
                      (json_int_t)memory.total, "memory_installed_bytes", (json_int_t)memory.installed, "instructions",
-                     instructions, "bf16", processor_has_bf16(), "mpi", mpi, "devices", devices, "transports", transports);
+                     instructions, "bf16", processor_has_fast_bf16(), "mpi", mpi, "devices", devices, "transports", transports);
 }
 
 char *ps_machine_json(void) { return json_text(machine_document()); }
@@ -60,8 +60,8 @@ char *ps_machine_table(void) {
     json_array_foreach(json_object_get(machine, "instructions"), index, entry) text_add(&out, " %s", json_string_value(entry));
     text_add(&out, "%s\nbf16          %s\nMPI           %s\n",
              json_array_size(json_object_get(machine, "instructions")) > 0 ? "" : " not known",
-             json_is_true(json_object_get(machine, "bf16")) ? "multiplied by the processor"
-                                                            : "computed in f32, slower than f32",
+             json_is_true(json_object_get(machine, "bf16")) ? "multiplied faster than f32"
+                                                            : "computed in f32, no faster than it",
              json_is_true(json_object_get(machine, "mpi")) ? "compiled in" : "not compiled in: one machine only");
     add_entries(&out, "devices, for --device", json_object_get(machine, "devices"));
     add_entries(&out, "transports, for --transport", json_object_get(machine, "transports"));

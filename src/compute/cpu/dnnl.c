@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <dnnl_debug.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/processor.h"
 #include "compute/cpu/dnnl_2.h"
 
 /* ----------------------------------------------------------------- layouts */
@@ -45,7 +47,10 @@ enum ps_status layout_convert(struct cpu_device *device, const struct layout *fr
 }
 
 bool cpu_multiplies_bf16(void) {
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+    const bool vectors = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+    const char *said = getenv("ONEDNN_MAX_CPU_ISA");
+    const bool named = said != NULL && strcmp(said, "AVX512_CORE_BF16") == 0;
+    return cpu_has_tiles() || (vectors && (named || processor_has_fast_bf16_vectors()));
 }
 
 bool cpu_has_tiles(void) {

@@ -19,7 +19,8 @@ struct cpu_device {
     dnnl_stream_t stream;
 };
 
-/* Has the processor instructions that multiply bf16 and sum in f32? oneDNN does without them, too, but slower than in f32. */
+/* Do the processor and oneDNN multiply bf16, and sum in f32, faster than f32? Where they do not, products are computed in f32,
+ * unless ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 asks for the vectors of bf16. */
 bool cpu_multiplies_bf16(void);
 /* Does it multiply tiles of bf16 (AMX), several times as fast as vectors? */
 bool cpu_has_tiles(void);
