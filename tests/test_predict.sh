@@ -123,6 +123,8 @@ foldered -o foldered.csv
 sed -n '2,$s/^[0-9]*,\([0-9]*\),[0-9.e-]*,/\1 /p' foldered.csv >names
 sed 's/"/""/g; s/ /&"/; s/$/"/' wanted | cmp -s names - || complain "folders in CSV: $(cat foldered.csv)"
 foldered --json && cp out foldered.json
+"$PENSTOCK" export --run foldered --format safetensors -o foldered.safetensors >out 2>err || complain "export of folders: status $?"
+head -c 2000 foldered.safetensors | grep -aq '"classes":"5"' || complain "the exported file has no number of classes"
 sed -n 's/^{.*"label": \([0-9]*\), .*"name": \(".*"\)},*$/\1 \2/p' foldered.json >names
 sed 's/"/\\"/g; s/ /&"/; s/$/"/' wanted | cmp -s names - || complain "folders in JSON: $(cat out)"
 if command -v python3 >/dev/null; then

@@ -369,6 +369,25 @@ static void test_bounds(void **state) {
     }
     text_free(&large);
     work_free(&work);
+    /* Without a trace the prediction's first computations are shown; some begin at the same time as the last of them. All begin
+     * within a second. */
+    work = work_make("1f1b", "sync", 3000);
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_times *time = &work.profile->tables[0].layers[l].time;
+        *time = (struct layer_times){.forward_s = time->forward_s * 0x1p-12,
+                                     .backward_input_s = time->backward_input_s * 0x1p-12,
+                                     .backward_weight_s = time->backward_weight_s * 0x1p-12,
+                                     .update_s = time->update_s * 0x1p-12};
+    }
+    make_run(&work, config);
+    assert_int_equal(remove(in_run("trace.json", path)), 0);
+    options.run_count = 1;
+    json_t *root = document_of(&options);
+    const json_t *timeline = json_object_get(json_array_get(json_object_get(root, "subjects"), 0), "timeline");
+    assert_true(int_of(timeline, "all") > COMPUTATIONS + WORKERS);
+    assert_in_range(int_of(timeline, "shown"), COMPUTATIONS, COMPUTATIONS + WORKERS - 1);
+    json_decref(root);
+    work_free(&work);
 }
 
 /* Of a run that took so much longer than predicted that the end which is shown lies behind all of the prediction; and of one

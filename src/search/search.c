@@ -238,7 +238,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
 
 enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
-    struct ps_error refusal = {0}, again = {0}; /* the second counts only if it is not a refusal */
+    struct ps_error refusal = {0}, again = {0}; /* the second is set only if it is no refusal */
     bool recompute = search->options->recompute, may = !recompute && search_is_auto(search->options->method);
     enum ps_status status = try_all(search, recompute, &best, &refusal);
     if (may && (status == PS_NO_PLAN || (status == PS_OK && search_has_limit(search->cluster, search->cluster->workers)))) {
@@ -248,7 +248,7 @@ enum ps_status search_partitioners(const struct search *search, struct ps_plan *
     if (status == PS_OK) {
         status = search_case_plan(search, &best, plan, error);
     } else {
-        if (error) *error = status == PS_NO_PLAN || again.status == PS_OK ? refusal : again;
+        if (error) *error = again.status == PS_OK ? refusal : again;
     }
     search_best_free(&best);
     return status;
