@@ -450,6 +450,7 @@ taskset -c "$first" "$PENSTOCK" plan --workers 2 $alone --profile measured.json 
 taskset -c "$first" "$PENSTOCK" train --model lenet5,input=16 --profile measured.json --workers 2 $alone --batch 16 --steps 2 \
     --data synthetic:images,samples=32 --out here >out 2>err || complain "no run"
 ! grep -q "lengths" err || complain "a profile without lengths has those of no run without"
+! grep -q "measured times" err || complain "a plan of a given profile is said to follow from a measurement"
 [ -n "$planned" ] && [ "$(figure <here.json)" = "$planned" ] && [ "$(figure <here/plan.json)" = "$planned" ] &&
     [ "$(here simulate --plan here.json --batches 64)" = "$(here simulate --plan here/plan.json --cores 1 --batches 64)" ] ||
     complain "plan: $planned, train: $(figure <here/plan.json)"

@@ -229,6 +229,38 @@ static void all_costs(void **state) {
     test_golden(TEST_DIRECTORY "/golden/modelled.txt", text_take(&out));
 }
 
+/* A weight that three layers share: 24 x 24 numbers of as many bytes as the device's. */
+static void shared_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *device;
+        int bytes;
+    } cases[] = {{"reference", 4}, {"gpu:p100", 4}, {"fpga:vcu118", 2}};
+    const int micro_batch = 2;
+    struct ps_network_builder *builder = ps_network_builder_create("shared");
+    struct ps_network *network;
+    assert_int_equal(ps_network_builder_input(builder, "x", "f32", (const int64_t[]){24}, 1), 0);
+    const int first = ps_network_builder_node(builder, "a", "linear,channels=24,bias=0", NULL, 0);
+    ps_network_builder_tie(builder, ps_network_builder_node(builder, "b", "linear,channels=24,bias=0", NULL, 0), first);
+    ps_network_builder_tie(builder, ps_network_builder_node(builder, "c", "linear,channels=24,bias=0", NULL, 0), first);
+    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+    assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_profile *profile;
+        struct ps_profile_options options = {.struct_size = sizeof options,
+                                             .device = cases[c].device,
+                                             .micro_batches = &micro_batch,
+                                             .micro_batch_count = 1,
+                                             .repeats = 1};
+        assert_ok(ps_profile_measure(network, &options, &profile, &test_error));
+        assert_int_equal(profile->ties.count, 1);
+        assert_int_equal(profile->ties.list[0].uses, 3);
+        assert_int_equal(profile->ties.list[0].bytes, 24 * 24 * cases[c].bytes);
+        ps_profile_destroy(profile);
+    }
+    ps_network_destroy(network);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arithmetic_by_hand),
@@ -239,6 +271,7 @@ int main(void) {
         cmocka_unit_test(boards_drain),
         cmocka_unit_test(types),
         cmocka_unit_test(all_costs),
+        cmocka_unit_test(shared_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,37 @@ static void test_manifests(void **state) {
     free(text);
 }
 
+/* A checkpoint that is whole, but without the last of its stages. */
+static void test_fewer_stages(void **state) {
+    (void)state;
+    char out[4096], copy[4096], directory[4096], path[4096], *text;
+    size_t size;
+    train_whole(base, "fewer", out);
+    interrupted_copy(out, 16, file_join(copy, test_directory, "copy"));
+    checkpoint_path(copy, 16, directory);
+    json_t *document = json_load_file(file_join(path, directory, "state.json"), 0, NULL),
+           *stages = json_object_get(document, "stages");
+    assert_true(json_array_size(stages) > 1);
+    json_array_remove(stages, json_array_size(stages) - 1);
+    char *changed = json_dumps(document, 0);
+    json_decref(document);
+    assert_int_equal(unlink(path), 0);
+    assert_ok(file_read(file_join(path, directory, MANIFEST_NAME), 1 << 20, &text, &size, &test_error));
+    struct text lines = {0};
+    char *rest, *line = strtok_r(text, "\n", &rest);
+    while ((line = strtok_r(NULL, "\n", &rest)) != NULL)
+        if (!strstr(line, "state.json") && !strstr(line, " end")) text_add(&lines, "%s\n", line);
+    const struct file_piece piece = {changed, strlen(changed)};
+    assert_ok(manifest_create_file(&lines, directory, "state.json", &piece, 1, &test_error));
+    write_manifest(directory, lines.data, lines.length);
+    const struct training options = resume_options(copy);
+    struct ps_run *run;
+    assert_status(training_run(&options, &run, &test_error), PS_BAD_INPUT, "000016: its stages end with layer ");
+    text_free(&lines);
+    free(changed);
+    free(text);
+}
+
 static void keep_warnings(void *context, enum ps_log_level level, const char *text) {
     if (level == PS_LOG_WARN) text_add(context, "%s\n", text);
 }
@@ -339,9 +370,9 @@ static void test_missing_settings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
-        cmocka_unit_test(test_refused_files), cmocka_unit_test(test_vanished),
+        cmocka_unit_test(test_damage),       cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
+        cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_refused_files), cmocka_unit_test(test_vanished),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

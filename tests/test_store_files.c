@@ -67,7 +67,11 @@ static const struct change {
     {STATE, "stages", "3", "stages: must be an array"},
     {STATE, "stages.0", "3", "stages[0]: must be an object"},
     {STATE, "stages.1.updates", "-1", "stages[1].updates: -1 is"},
-    {STATE, "stages.1.layers", "[0, 3]", "stages[1].layers: must be two layers, first and last"},
+    {STATE, "stages", "[]", "stages: there must be at least one"},
+    {STATE, "stages.0.layers", "[2, 2]", "stages[0].layers: must be two layers, the first, which is 1, and the last"},
+    {STATE, "stages.1.layers", "[0, 3]", "stages[1].layers: must be two layers, the first, which is 3, and the last"},
+    {STATE, "stages.1.layers", "[4, 4]", "stages[1].layers: must be two layers, the first, which is 3"},
+    {STATE, "stages.1.layers", "[2, 4]", "stages[1].layers: must be two layers, the first, which is 3"},
     {STATE, "stages.1.layers", "[3, 2]", "stages[1].layers: must be two layers"},
     {STATE, "stages.1.layers", "[3]", "stages[1].layers: must be two layers"},
     {STATE, "stages.1.layers", "[3, 2147483647]", "stages[1].layers: must be two layers"},
@@ -340,7 +344,7 @@ static void test_state(void **state) {
         const struct checkpoint_state *given = l > 0 ? &least : &whole;
         struct checkpoint checkpoint = {0};
         char path[4096];
-        json_t *document = checkpoint_state_document(given, stages, l > 0 ? 0 : 2);
+        json_t *document = checkpoint_state_document(given, stages, l > 0 ? 1 : 2);
         assert_non_null(document);
         strcpy(checkpoint.directory, test_directory);
         assert_ok(json_write_file(document, file_join(path, test_directory, "state.json"), &test_error));
@@ -365,8 +369,8 @@ static void test_state(void **state) {
             assert_int_equal(is->totals[w].traffic.sent, totals[w].traffic.sent);
             assert_int_equal(is->totals[w].traffic.received, totals[w].traffic.received);
         }
-        assert_int_equal(checkpoint.stage_count, l > 0 ? 0 : 2);
-        if (l == 0) assert_memory_equal(checkpoint.stages, stages, sizeof stages);
+        assert_int_equal(checkpoint.stage_count, l > 0 ? 1 : 2);
+        assert_memory_equal(checkpoint.stages, stages, (size_t)checkpoint.stage_count * sizeof *stages);
         checkpoint_free(&checkpoint);
         assert_int_equal(unlink(path), 0);
     }

@@ -17,9 +17,9 @@ struct loading {
 
 /* Updates of a stage that begins with layer `first`: those of the stage that the layer was in. */
 static int64_t updates_of(const struct checkpoint *checkpoint, int first) {
-    for (int s = 0; s < checkpoint->stage_count; s++)
-        if (first >= checkpoint->stages[s].first && first <= checkpoint->stages[s].last) return checkpoint->stages[s].updates;
-    return 0;
+    int s = 0;
+    while (first > checkpoint->stages[s].last) s++;
+    return checkpoint->stages[s].updates;
 }
 
 static enum ps_status load_moment(struct loading *loading, struct worker_stage *stage, int number, struct ps_error *error) {
@@ -70,6 +70,11 @@ static enum ps_status load_feedback(struct loading *loading, struct device *devi
 
 static enum ps_status load_stages(struct loading *loading, struct executor *executor, const struct ps_plan *plan,
                                   struct ps_error *error) {
+    const int last = plan->stages[plan->stage_count - 1].last,
+              kept = loading->checkpoint->stages[loading->checkpoint->stage_count - 1].last;
+    if (kept != last)
+        return error_set(error, PS_BAD_INPUT, "%s: its stages end with layer %d, but the network's last is %d",
+                         loading->checkpoint->directory, kept + 1, last + 1);
     if (executor->real) {
         TRY(weight_files_open_checkpoint(loading->checkpoint->directory, &loading->weights, error));
         TRY(weight_files_open_moments(loading->checkpoint->directory, loading->checkpoint->stage_count, &loading->moments,

@@ -95,17 +95,18 @@ static enum ps_status read_figures(const struct json_place *root, struct log_ent
     return PS_OK;
 }
 
-static enum ps_status read_stage(const struct json_place *stages, size_t index, struct checkpoint_stage *stage,
+/* The stage that begins with layer `begin`. */
+static enum ps_status read_stage(const struct json_place *stages, size_t index, int begin, struct checkpoint_stage *stage,
                                  struct ps_error *error) {
     struct json_place place, layers;
     TRY(json_item(stages, index, &place, error));
     TRY(json_get_integer(&place, "updates", true, 0, INT64_MAX, &stage->updates, error));
     TRY(json_field(&place, "layers", true, &layers, error));
     json_t *first = json_array_get(layers.value, 0), *last = json_array_get(layers.value, 1);
-    bool fits = json_is_integer(first) && json_is_integer(last) && json_integer_value(first) >= 1 &&
-                json_integer_value(last) >= json_integer_value(first) && json_integer_value(last) < INT32_MAX;
-    if (!fits) return json_error(&layers, error, "must be two layers, first and last");
-    stage->first = (int)json_integer_value(first) - 1;
+    bool fits = json_is_integer(first) && json_is_integer(last) && json_integer_value(first) == begin + 1 &&
+                json_integer_value(last) > begin && json_integer_value(last) < INT32_MAX;
+    if (!fits) return json_error(&layers, error, "must be two layers, the first, which is %d, and the last", begin + 1);
+    stage->first = begin;
     stage->last = (int)json_integer_value(last) - 1;
     return PS_OK;
 }
@@ -115,9 +116,14 @@ static enum ps_status read_stages(const struct json_place *root, struct checkpoi
     size_t count;
     TRY(json_field(root, "stages", true, &stages, error));
     TRY(json_array_length(&stages, &count, error));
-    TRY(memory_new(&checkpoint->stages, count + 1, "a checkpoint's stages", error));
-    for (; (size_t)checkpoint->stage_count < count; checkpoint->stage_count++)
-        TRY(read_stage(&stages, (size_t)checkpoint->stage_count, &checkpoint->stages[checkpoint->stage_count], error));
+    if (count == 0) return json_error(&stages, error, "there must be at least one");
+    TRY(memory_new(&checkpoint->stages, count, "a checkpoint's stages", error));
+    int begin = 0;
+    for (; (size_t)checkpoint->stage_count < count; checkpoint->stage_count++) {
+        struct checkpoint_stage *stage = &checkpoint->stages[checkpoint->stage_count];
+        TRY(read_stage(&stages, (size_t)checkpoint->stage_count, begin, stage, error));
+        begin = stage->last + 1;
+    }
     return PS_OK;
 }
 
