@@ -1061,6 +1061,27 @@ static struct count count_nodes(const char *name, int which, enum operator_id id
     return count_of(&cases[c], which, id);
 }
 
+/* A number that changes nothing leaves no node. */
+static void test_neutral_numbers(void **state) {
+    (void)state;
+    static const struct same neutral = {
+        .name = "numbers that change nothing",
+        .parameters = {"w 6,4"},
+        .input = "6",
+        .graphs = {
+            "m MatMul x w; i Constant value_float=~1; o Constant value_float=~0; a Mul m i; b Add o a; c Div b i; p Sub c o",
+            "p MatMul x w"}};
+    int nodes[2];
+    for (int which = 0; which < 2; which++) {
+        struct bytes file;
+        struct ps_network *network = read_case(&neutral, which, &file);
+        nodes[which] = network->graph->node_count;
+        ps_network_destroy(network);
+        free(file.data);
+    }
+    assert_int_equal(nodes[0], nodes[1]);
+}
+
 /* However a condition is written, it becomes the mask of an attention, which keeps no scores. */
 static void test_attention(void **state) {
     (void)state;
@@ -1346,6 +1367,7 @@ int main(void) {
                                        cmocka_unit_test(test_types),
                                        cmocka_unit_test(test_whole),
                                        cmocka_unit_test(test_same_nodes),
+                                       cmocka_unit_test(test_neutral_numbers),
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_dropout),
                                        cmocka_unit_test(test_numbers),

@@ -369,10 +369,15 @@ static void cluster(void **state) {
     assert_string_equal(cluster_link_between(cluster, 0, 1)->shared_link, "bus");
     ps_cluster_destroy(cluster);
 
-    struct ps_cluster_options options = {
-        .struct_size = sizeof options, .workers = 3, .memory_bytes = 7, .bandwidth_bytes_per_s = 100, .no_overlap = true};
+    struct ps_cluster_options options = {.struct_size = sizeof options,
+                                         .workers = 3,
+                                         .memory_bytes = 7,
+                                         .bandwidth_bytes_per_s = 100,
+                                         .no_overlap = true,
+                                         .cores = 2};
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     assert_int_equal(cluster->devices[2].memory_bytes, 7);
+    assert_int_equal(cluster->cores, 2);
     assert_true(cluster_transfer_s(cluster, 0, 2, 200) == 2 && !cluster->overlap);
     ps_cluster_destroy(cluster);
     options.bandwidth_bytes_per_s = 0;
