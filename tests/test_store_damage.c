@@ -137,6 +137,29 @@ static void keep_warnings(void *context, enum ps_log_level level, const char *te
     if (level == PS_LOG_WARN) text_add(context, "%s\n", text);
 }
 
+/* All but the newest go, and nothing is said of them. */
+static void test_pruned(void **state) {
+    (void)state;
+    char plan_path[4096], out[4096], path[4096];
+    struct training options = prepare(base, "pruned", plan_path, out);
+    struct text warnings = {0};
+    options.o.keep_checkpoints = 1;
+    assert_ok(ps_log_to(
+        &(struct ps_log_sink){
+            .struct_size = sizeof(struct ps_log_sink), .context = &warnings, .level = PS_LOG_WARN, .line = keep_warnings},
+        &test_error));
+    train(&options);
+    assert_ok(ps_log_to(NULL, &test_error));
+    assert_int_equal(warnings.length, 0);
+    text_free(&warnings);
+    int count = 0;
+    DIR *entries = opendir(file_join(path, out, "checkpoints"));
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));) count += entry->d_name[0] != '.';
+    closedir(entries);
+    assert_int_equal(count, 1);
+}
+
 /* The newest is damaged, so is the one before: it goes on from the third, and ends as the run that was never interrupted. */
 static void test_passes_over(void **state) {
     (void)state;
@@ -372,7 +395,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_manifests),     cmocka_unit_test(test_passes_over),
         cmocka_unit_test(test_faults),       cmocka_unit_test(test_unknown_files), cmocka_unit_test(test_missing_settings),
-        cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_refused_files), cmocka_unit_test(test_vanished),
+        cmocka_unit_test(test_fewer_stages), cmocka_unit_test(test_pruned),        cmocka_unit_test(test_refused_files),
+        cmocka_unit_test(test_vanished),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }
