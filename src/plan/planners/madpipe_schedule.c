@@ -107,8 +107,7 @@ static bool computes(const struct periodic_operation *operation) { return operat
 /* The start of operation o in the period: when the one before it on its resource has ended. */
 static int64_t place_of(const struct periodic_operation *operations, const int *resource, int o, int64_t ready) {
     for (int before = o - 1; before >= 0; before--)
-        if (operations[before].length_ns > 0 && resource[before] == resource[o] &&
-            computes(&operations[before]) == computes(&operations[o]))
+        if (operations[before].length_ns > 0 && resource[before] == resource[o])
             return operations[before].start_ns + operations[before].length_ns;
     return ready;
 }
@@ -265,7 +264,7 @@ struct problem {
                                             * there */
     int operation_count;
     int *forward, *backward; /* per stage: its operations */
-    int *resource;           /* per operation: its worker or link */
+    int *resource;           /* per operation: its worker or link, of which all have different numbers */
     struct pair *pairs;
     int pair_count;
     struct differences apart;
@@ -284,6 +283,7 @@ static int worker_of(const struct madpipe_stage *stages, int stage) {
     return worker;
 }
 
+/* Links are numbered from `side` on, which is more than any worker's number. */
 static int link_of(const struct problem *p, int from, int to) {
     int a = worker_of(p->stages, from), b = worker_of(p->stages, to), side = p->stage_count + 2;
     return p->data->one_link && a > b ? (b + 1) * side + a : (a + 1) * side + b;
@@ -336,9 +336,8 @@ static bool limit_waits(struct problem *p) {
 static void write_pairs(struct problem *p) {
     for (int x = 0; x < p->operation_count; x++)
         for (int y = x + 1; y < p->operation_count; y++) {
-            bool compute_x = p->operations[x].kind <= PERIODIC_BACKWARD, compute_y = p->operations[y].kind <= PERIODIC_BACKWARD;
             if (p->operations[x].length_ns == 0 || p->operations[y].length_ns == 0) continue;
-            if (p->resource[x] == p->resource[y] && compute_x == compute_y) p->pairs[p->pair_count++] = (struct pair){x, y};
+            if (p->resource[x] == p->resource[y]) p->pairs[p->pair_count++] = (struct pair){x, y};
         }
 }
 
