@@ -371,6 +371,16 @@ static void tokens_are_their_own_labels(void **state) {
     assert_int_equal(labels[0], ids[17]);
     assert_int_equal(labels[7], -1);
     samples_close(&samples);
+    /* Nothing behind the last row is read: there the file goes on with what is no token. */
+    int64_t widest[3 * 8];
+    for (int i = 0; i < 24; i++) widest[i] = ids[i];
+    const struct array last = {"data", ARRAY_I64, 2, {3, 8}, widest};
+    assert_ok(npz_write(in_directory("last.npz"), &last, 1, &test_error));
+    assert_ok(try_open("npz", "last.npz", "", network, &samples));
+    assert_ok(samples.dataset->class->read(samples.dataset, 2, tokens, labels, &test_error));
+    assert_int_equal(labels[6], ids[23]);
+    assert_int_equal(labels[7], -1);
+    samples_close(&samples);
     const struct array few = {"data", ARRAY_U16, 1, {8}, ids};
     assert_ok(npz_write(in_directory("few.npz"), &few, 1, &test_error));
     assert_status(try_open("npz", "few.npz", "", network, &samples), PS_BAD_INPUT,

@@ -358,6 +358,9 @@ library() {
     for part in '"name": "[^"]*-0"' '"name": "[^"]*-1"' '"from": "[^"]*-0"' '"to": "[^"]*-0"' '"from": "[^"]*-1"' '"to": "[^"]*-1"'; do
         [ "$(grep -o "$part" cluster.json | wc -l)" -eq 1 ] || complain "$mpirun: not one $part in the cluster"
     done
+    # Between processes of a host a megabyte takes less than a second, however busy it is.
+    sed -n 's/.*"bandwidth_bytes_per_s": \([0-9]*\).*/\1/p' cluster.json | awk '$1 < 1e6 { slow = 1 } END { exit NR != 2 || slow }' ||
+        complain "$mpirun: links of the cluster: $(grep bandwidth cluster.json)"
     # Ranks that are bound to a core each, as Open MPI does unasked, have the cores of both.
     if [ "$("$PENSTOCK" devices --json | sed -n 's/^ *"cores": \([0-9]*\).*/\1/p')" -ge 2 ]; then
         timeout 100 "$mpirun" -bind-to core -n 2 "$program" cluster -o bound.json -q >out 2>err || complain "$mpirun: bound ranks, status $?"

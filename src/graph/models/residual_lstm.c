@@ -16,7 +16,6 @@
 /* SpecTrain's: weights normal with deviation 0.01, bias 0. */
 static int add_linear(struct builder *b, int input, const char *name, int features) {
     int node = build_linear(b, input, name, features);
-    if (node < 0) return -1;
     graph_set_initial(b->graph, node, 0, (struct initial){INITIAL_NORMAL, 0.01f});
     graph_set_initial(b->graph, node, 1, (struct initial){INITIAL_CONSTANT, 0});
     return node;
