@@ -260,9 +260,10 @@ static void test_state(void **state) {
 }
 
 /* With weights of which sentences differ, in their words and in their lengths, and a beam finds others than the first choice:
- * with the last ones such that its words are not among the most probable ones at their positions. */
+ * with the last ones such that its words are not among the most probable ones at their positions, with those before such that
+ * it needs the states of the hypotheses it goes on from. */
 static void test_searches(void **state) {
-    static const uint64_t weights[] = {10, 16, 37};
+    static const uint64_t weights[] = {10, 16, 29, 37};
     struct network n;
     (void)state;
     for (size_t w = 0; w < sizeof weights / sizeof *weights; w++) {
