@@ -317,6 +317,8 @@ static const struct request requests[] = {
     {.title = "memory", .machines.memory_bytes = 1 << 29},
     {.title = "bandwidth", .machines.bandwidth_bytes_per_s = 2e9},
     {.title = "latency", .machines.latency_s = 3e-5},
+    {.title = "a bandwidth below zero", .machines.bandwidth_bytes_per_s = -1},
+    {.title = "a latency below zero", .machines.latency_s = -1},
     {.title = "no overlap", .machines.no_overlap = true},
     {.title = "streaming", .machines.streaming = true},
     {.title = "cores", .machines.cores = 1},

@@ -466,7 +466,7 @@ static bool wants_planning(const struct ps_train_options *requested, int process
     const struct ps_cluster_options *cluster = requested->machines;
     return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
            plan->paper_prediction || plan->replicate || plan->paper_cost || plan->wire || requested->cluster ||
-           cluster->memory_bytes || cluster->bandwidth_bytes_per_s > 0 || cluster->latency_s > 0 || cluster->no_overlap ||
+           cluster->memory_bytes || cluster->bandwidth_bytes_per_s || cluster->latency_s || cluster->no_overlap ||
            cluster->streaming || cluster->cores || (cluster->workers && cluster->workers != workers) ||
            (processes > 1 && processes != workers);
 }
@@ -487,11 +487,11 @@ static void merge_plan_options(const struct ps_plan_options *from, struct ps_pla
 static void merge_machines(const struct ps_cluster_options *from, struct ps_cluster_options *to) {
     TAKE(workers);
     TAKE(memory_bytes);
+    TAKE(bandwidth_bytes_per_s);
+    TAKE(latency_s);
     TAKE(no_overlap);
     TAKE(streaming);
     TAKE(cores);
-    if (from->bandwidth_bytes_per_s > 0) to->bandwidth_bytes_per_s = from->bandwidth_bytes_per_s;
-    if (from->latency_s > 0) to->latency_s = from->latency_s;
 }
 
 #undef TAKE
@@ -501,9 +501,12 @@ static enum ps_status check_machines(const struct ps_cluster_options *said, stru
     const struct {
         const char *name;
         bool said;
-    } options[] = {{"memory_bytes", said->memory_bytes > 0}, {"bandwidth_bytes_per_s", said->bandwidth_bytes_per_s > 0},
-                   {"latency_s", said->latency_s > 0},       {"no_overlap", said->no_overlap},
-                   {"streaming", said->streaming},           {"cores", said->cores > 0}};
+    } options[] = {{"memory_bytes", said->memory_bytes != 0},
+                   {"bandwidth_bytes_per_s", said->bandwidth_bytes_per_s != 0},
+                   {"latency_s", said->latency_s != 0},
+                   {"no_overlap", said->no_overlap},
+                   {"streaming", said->streaming},
+                   {"cores", said->cores != 0}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].said)
             return error_set(
