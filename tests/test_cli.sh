@@ -741,6 +741,7 @@ done_by train --model gpt2,layers=1,width=16,heads=2,seq=12,vocab=14 --workers 1
     --batch 8 --out language -q && done_by predict --run language --prompt '1 2' --tokens 3 --temperature 0
 [ "$(wc -w <out)" = 5 ] && grep -q '^1 2 ' out || complain "predict --prompt"
 mv out prompted
+refused 2 "--device: clock computes no numbers" predict --run language --prompt '1 2' --device clock
 done_by evaluate --run language --data synthetic:tokens,samples=48 --json -q && says_json evaluate && says '"perplexity": [0-9]'
 done_by evaluate --run language --data synthetic:tokens,samples=48 -q && says ', perplexity [0-9.]*'
 mv prompted text && done_by predict --run language --prompt '1 2' --tokens 3 --top-k 1 -o -

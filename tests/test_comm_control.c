@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "comm/launch.h"
 #include "comm/processes/control.h"
+#include "descriptors.h"
 #include "support.h"
 
 enum { RANKS = 3 };
@@ -404,6 +405,15 @@ static void assert_gets_loss(struct group *group, int rank, int lost, enum loss_
     assert_int_equal(loss.rank, lost);
     assert_int_equal(loss.kind, kind);
     free(frame);
+}
+
+static void test_nothing_stays_open(void **state) {
+    (void)state;
+    struct group group;
+    const int before = open_descriptors();
+    open_group(&group, RANKS);
+    close_group(&group);
+    assert_int_equal(open_descriptors(), before);
 }
 
 /* What one says ends the run goes to all others, and not back to it. */
@@ -1110,14 +1120,19 @@ static void test_moves(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept_frames),    cmocka_unit_test(test_told),          cmocka_unit_test(test_heard),
-        cmocka_unit_test(test_heard_failures), cmocka_unit_test(test_heard_losses),  cmocka_unit_test(test_first_decision),
-        cmocka_unit_test(test_unsent),         cmocka_unit_test(test_relayed),       cmocka_unit_test(test_ended),
-        cmocka_unit_test(test_garbage),        cmocka_unit_test(test_heartbeats),    cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_drain),          cmocka_unit_test(test_alone),         cmocka_unit_test(test_phases),
-        cmocka_unit_test(test_together),       cmocka_unit_test(test_failing),       cmocka_unit_test(test_rank_1),
-        cmocka_unit_test(test_speaking),       cmocka_unit_test(test_other_version), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_moves),          cmocka_unit_test(test_no_thread),     cmocka_unit_test(test_no_listener),
+        cmocka_unit_test(test_kept_frames),   cmocka_unit_test(test_told),
+        cmocka_unit_test(test_heard),         cmocka_unit_test(test_heard_failures),
+        cmocka_unit_test(test_heard_losses),  cmocka_unit_test(test_first_decision),
+        cmocka_unit_test(test_unsent),        cmocka_unit_test(test_nothing_stays_open),
+        cmocka_unit_test(test_relayed),       cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_garbage),       cmocka_unit_test(test_heartbeats),
+        cmocka_unit_test(test_silence),       cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_alone),         cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_together),      cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_rank_1),        cmocka_unit_test(test_speaking),
+        cmocka_unit_test(test_other_version), cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_moves),         cmocka_unit_test(test_no_thread),
+        cmocka_unit_test(test_no_listener),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
