@@ -374,6 +374,7 @@ enum ps_status npz_open(const char *path, struct npz **out, struct ps_error *err
         status = file->archive ? read_directory(file, error) : note_npy(file, error);
     }
     if (status != PS_OK) {
+        file->count = 0; /* nothing is unpacked yet, and with the last of the memory the members may have gone */
         npz_close(file);
         return status;
     }
