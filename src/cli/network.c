@@ -18,11 +18,10 @@ static const struct argument rows[] = {
     OPTION("lora", 0, "rank=R,alpha=A,target=GLOB[+GLOB...]", text, lora,
            "train low-rank adapters of the linear layers and convolutions of these names, with all else frozen; also "
            "dropout=RATE, and train=GLOB[+GLOB...] for parameters that are trained as well"),
-    OPTION(
-        "precision", 0, "f32|bf16|mixed|auto", text, precision,
-        "bf16: values and matrices take half the bytes, weights are updated in f32; faster than f32, the default, on "
-        "processors that multiply bf16 faster; mixed: the same, but what residual connections add up stays f32, as PyTorch's "
-        "autocast has it; auto: bf16 on those"),
+    OPTION("precision", 0, "f32|bf16|mixed|auto", text, precision,
+           "bf16: values and matrices take half the bytes, weights are updated in f32; faster than f32, the default, where the "
+           "processor multiplies it faster; mixed: the same, but what residual connections add up stays f32, as PyTorch's "
+           "autocast has it; auto: bf16 there"),
 };
 const struct argument_group network_group = ARGUMENT_GROUP("Network", rows);
 const struct argument_group network_base_group = {"Network", rows, sizeof rows / sizeof rows[0] - 1};
