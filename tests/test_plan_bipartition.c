@@ -176,6 +176,14 @@ static void against_brute_force(void **state) {
     assert_true(feasible > 700 && infeasible > 20 && split > 300);
 }
 
+/* With more or fewer blocks for deltas, and every other one with weights in bf16. */
+static void make_varied(struct instance *instance, uint64_t first, uint64_t number) {
+    make_instance(instance, first + number);
+    instance->problem.slots = instance->slots;
+    for (int k = 0; k < instance->problem.workers; k++) instance->slots[k].delta = (int)(number % 3);
+    if (number % 2) narrow_layers(instance->profile, test_key(number));
+}
+
 /* Equal ranges are a stage, and take the memory of one: with weights in f32, in bf16 (odd numbers), and shared ones. */
 static void layer_wise_memory(void **state) {
     (void)state;
@@ -183,10 +191,7 @@ static void layer_wise_memory(void **state) {
     for (uint64_t number = 0; number < 300; number++) {
         struct instance instance;
         struct bipartition data;
-        make_instance(&instance, 5000 + number);
-        instance.problem.slots = instance.slots;
-        for (int k = 0; k < instance.problem.workers; k++) instance.slots[k].delta = (int)(number % 3);
-        if (number % 2) narrow_layers(instance.profile, test_key(number));
+        make_varied(&instance, 5000, number);
         struct cost_table *table = &instance.profile->tables[0];
         int shared[] = {0, 0, table->layer_count - 1};
         struct tie tie = {.bytes = 64, .narrow = true, .layers = shared, .uses = 3};
@@ -253,10 +258,7 @@ static void split_memory(void **state) {
     for (uint64_t number = 0; number < 60; number++) {
         struct instance instance;
         struct bipartition data;
-        make_instance(&instance, 11000 + number);
-        instance.problem.slots = instance.slots;
-        for (int k = 0; k < instance.problem.workers; k++) instance.slots[k].delta = (int)(number % 3);
-        if (number % 2) narrow_layers(instance.profile, test_key(number));
+        make_varied(&instance, 11000, number);
         assert_ok(bipartition_open(&instance.problem, &data, &test_error));
         const int end = data.layers + 1, ranges = end * end;
         for (int r = 0; r < ranges * ranges; r++) {

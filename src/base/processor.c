@@ -89,10 +89,6 @@ void denormals_restore(uint64_t mode) { _mm_setcsr((unsigned)mode); }
 
 #elif defined(__aarch64__)
 
-bool processor_has_fast_bf16_vectors(void) { return false; }
-
-bool processor_has_fast_bf16(void) { return false; }
-
 #define FLUSH_TO_ZERO (UINT64_C(1) << 24)
 
 uint64_t denormals_flush(void) {
@@ -106,14 +102,16 @@ void denormals_restore(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(
 
 #else
 
-bool processor_has_fast_bf16_vectors(void) { return false; }
-
-bool processor_has_fast_bf16(void) { return false; }
-
 uint64_t denormals_flush(void) { return 0; }
 
 void denormals_restore(uint64_t mode) { (void)mode; }
 
+#endif
+
+#if !defined(__x86_64__)
+bool processor_has_fast_bf16_vectors(void) { return false; }
+
+bool processor_has_fast_bf16(void) { return false; }
 #endif
 
 size_t processor_features(const char *features[PROCESSOR_FEATURES_MAX]) {
