@@ -99,8 +99,6 @@ static void test_trace_of_replicas(void **state) {
     ps_run_destroy(run);
 }
 
-/* A transfer lasts from when its sender had computed the block, however early its receiver waited for it. (Of 0.3 s of waiting
- * a busy machine may hide 0.2.) */
 /* Of a run by GPipe into the directory `out`. */
 static struct timeline trace_of(struct training options, const char *out) {
     char path[4096];
@@ -117,6 +115,8 @@ static struct timeline trace_of(struct training options, const char *out) {
     return timeline;
 }
 
+/* A transfer lasts from when its sender had computed the block, however early its receiver waited for it. (Of 0.3 s of waiting
+ * a busy machine may hide 0.2.) */
 static void test_trace_of_transfers(void **state) {
     (void)state;
     static const char csv[] = "name,forward_s,backward_s,parameter_bytes,output_bytes,stash_bytes\n"
@@ -220,7 +220,10 @@ static void check_window(const struct ps_trainer *trainer, const struct timeline
         assert_within(got->start_s, fmax(wanted->start_s - start_s, 0), 1e-9);
         assert_within(got->end_s, wanted->end_s - start_s, 1e-9);
     }
-    assert_true(events == window.event_count && transfers == window.transfer_count && transfers > 0);
+    assert_true(events == window.event_count && transfers == window.transfer_count);
+    /* A window of a whole mini-batch has its blocks; of a worker's last computations a busy machine may begin none until all
+     * blocks have come. */
+    if (most >= 4 + 4 + 1) assert_true(transfers > 0);
     timeline_free(&window);
 }
 
