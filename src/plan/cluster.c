@@ -172,8 +172,7 @@ bool cluster_links_alike(const struct ps_cluster *cluster) {
     return cluster->link_count == 0 || (cluster->link_count == 1 && cluster->links[0].from < 0 && cluster->links[0].to < 0);
 }
 
-/* Can two of its hops take the same link at once? */
-static bool shares_links(const struct ps_cluster *cluster) {
+bool cluster_shares_links(const struct ps_cluster *cluster) {
     for (int l = 0; l < cluster->link_count; l++)
         if (cluster->links[l].half_duplex || cluster->links[l].shared_link[0]) return true;
     return false;
@@ -182,7 +181,7 @@ static bool shares_links(const struct ps_cluster *cluster) {
 double cluster_ring_s(const struct ps_cluster *cluster, int first, int count, int64_t bytes) {
     double step_s = 0;
     int64_t piece = (bytes + count - 1) / count;
-    const bool shared = shares_links(cluster);
+    const bool shared = cluster_shares_links(cluster);
     const int hops = cluster_links_alike(cluster) ? 1 : count; /* all are as the first */
     for (int a = 0; count > 1 && a < hops; a++) {
         double link_s = 0;

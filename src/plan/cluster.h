@@ -47,6 +47,8 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
 /* Returns true if transfers of two pairs of workers exclude each other: those from the same worker to the same worker; opposite
  * ones if either link is half duplex; and all whose links name the same shared link. */
 bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to);
+/* Returns true if those of two different pairs may. */
+bool cluster_shares_links(const struct ps_cluster *cluster);
 
 /* No links, or one for all pairs. */
 bool cluster_links_alike(const struct ps_cluster *cluster);

@@ -175,7 +175,11 @@ enum ps_status programs_set_instances(struct ps_programs *programs, const struct
 bool programs_has_pattern(const struct ps_programs *programs) { return programs->plan && programs->plan->pattern_count > 0; }
 
 int programs_instance(const struct ps_programs *programs, int worker, int stage) {
-    for (int instance = programs->first_instance[stage]; instance < programs->first_instance[stage + 1]; instance++)
+    const int first = programs->first_instance[stage], end = programs->first_instance[stage + 1];
+    /* Most stages have workers that follow one another. */
+    const int guess = first + worker - programs->instances[first].worker;
+    if (guess >= first && guess < end && programs->instances[guess].worker == worker) return guess;
+    for (int instance = first; instance < end; instance++)
         if (programs->instances[instance].worker == worker) return instance;
     return NO_INSTANCE;
 }

@@ -406,7 +406,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     /* The case has only the workers that are busy. */
     struct ps_simulation *whole = NULL;
     if (best->simulation->info.workers < workers)
-        status = ps_simulate(made, search->profile, search->cluster, 0, &whole, error);
+        status = simulate_figures(made, search->profile, search->cluster, 0, &whole, error);
     if (status == PS_OK) {
         fill_prediction(search, best, whole ? whole : best->simulation, made);
         *plan = made;
@@ -472,7 +472,7 @@ enum ps_status search_case_relax(const struct search *search, struct search_best
     TRY_OUT(lower_straight(&straight, &bare, error));
     TRY_OUT(search_case_plan(search, best, &plan, error));
     if (!mark_relaxed(search, best, bare, plan)) goto out;
-    TRY_OUT(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    TRY_OUT(simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error));
     take_relaxed(search, plan, simulation, best);
 out:
     ps_programs_destroy(bare);

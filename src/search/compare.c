@@ -108,7 +108,7 @@ enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profi
     row->batch = plan->micro_batches * (plan->micro_batch > 0 ? plan->micro_batch : 1);
     if (!row->simulated) return PS_OK;
     struct ps_simulation *simulation;
-    TRY(ps_simulate(plan, profile, cluster, 0, &simulation, error));
+    TRY(simulate_figures(plan, profile, cluster, 0, &simulation, error));
     struct ps_simulation_info info = ps_simulation_info(simulation);
     row->period_s = info.period_s;
     row->throughput_samples_per_s = info.throughput_samples_per_s;

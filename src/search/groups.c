@@ -174,7 +174,7 @@ enum ps_status search_ungroup(const struct ps_profile *grouped, const struct ps_
     search_set_bound(predicted, least_s < predicted->objective_s ? least_s : predicted->objective_s);
     if (!predicted->simulated) return PS_OK;
     struct ps_simulation *simulation;
-    TRY(ps_simulate(plan, profile, cluster, 0, &simulation, error));
+    TRY(simulate_figures(plan, profile, cluster, 0, &simulation, error));
     search_take_simulation(simulation, predicted);
     ps_simulation_destroy(simulation);
     return PS_OK;

@@ -15,6 +15,19 @@
 #include "program/lower.h"
 #include "search/search.h"
 
+/* What is kept between planners that are asked again and again. */
+struct search_notes {
+    struct straight of;
+    struct ps_programs *straight; /* the pipeline that was lowered last; NULL: none */
+    int replicas;                 /* of the stage that has most, in all answers since this was 0 */
+};
+
+static int most_replicas(const struct planner_answer *answer) {
+    int most = 0;
+    for (int s = 0; s < answer->stage_count; s++) most = (int)number_larger(most, number_larger(answer->stages[s].replicas, 1));
+    return most;
+}
+
 static enum ps_status check_options(const struct search *search, const struct planner *planner, struct ps_error *error) {
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
@@ -176,7 +189,7 @@ static enum ps_status simulate(const struct search *search, const struct planner
     struct ps_simulation *simulation;
     struct plan_prediction *predicted = &plan->predicted;
     if (!can_run(plan)) return PS_OK;
-    enum ps_status status = ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error);
+    enum ps_status status = simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error);
     /* Not every schedule and policy supports replicas or split stages; the method's answer is valid nevertheless. */
     if (status == PS_USAGE && (plan_has_replicas(plan) || plan_is_split(plan))) return PS_OK;
     TRY(status);
@@ -290,6 +303,7 @@ static enum ps_status solve_in_rounds(const struct search *search, const struct 
         ps_plan_destroy(*made);
         *made = NULL;
         status = planner->solve(&one, &answer, &said);
+        if (search->notes) search->notes->replicas = (int)number_larger(search->notes->replicas, most_replicas(&answer));
         if (first && round == 0) *bound_s = answer.lower_bound_s;
         answer.lower_bound_s = *bound_s;
         if (status == PS_OK) status = make_plan(search, planner, problem, choice, &answer, made, &said);
@@ -473,6 +487,21 @@ static enum ps_status improve(const struct search *search, const struct planner 
     return planner->contains_chain ? try_chain(search, planner, problem, choice, bound_s, plan, error) : PS_OK;
 }
 
+/* The slots of each stage, which belong to the notes. */
+static enum ps_status find_slots(const struct straight *straight, struct search_notes *notes, const struct stage_slots **slots,
+                                 struct ps_error *error) {
+    const struct straight *of = &notes->of;
+    if (!notes->straight || strcmp(of->schedule, straight->schedule) != 0 || strcmp(of->policy, straight->policy) != 0 ||
+        of->workers != straight->workers || of->micro_batches != straight->micro_batches) {
+        ps_programs_destroy(notes->straight);
+        notes->straight = NULL;
+        TRY(lower_straight(straight, &notes->straight, error));
+        notes->of = *straight;
+    }
+    *slots = notes->straight->slots;
+    return PS_OK;
+}
+
 /* For one size of micro-batches. */
 static enum ps_status plan_size(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                                 struct ps_error *error) {
@@ -487,7 +516,7 @@ static enum ps_status plan_size(const struct search *search, const struct planne
                                       .bound_s = search->bound_s,
                                       .ideals_max = search->ideals_max,
                                       .paper_cost = options->paper_cost};
-    struct ps_programs *programs = NULL;
+    struct search_notes own = {0};
     struct search_choice choice;
     struct ps_plan *made = NULL;
     double bound_s = 0;
@@ -504,9 +533,8 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     TRY(policy_moments(choice.policy->name, search->optimizer, &problem.moments, error));
     enum ps_status status = PS_OK;
     if (search_has_limit(search->cluster, workers)) {
-        struct straight straight = search_straight(&choice, workers);
-        status = lower_straight(&straight, &programs, &refusal);
-        if (status == PS_OK) problem.slots = programs->slots;
+        const struct straight straight = search_straight(&choice, workers);
+        status = find_slots(&straight, search->notes ? search->notes : &own, &problem.slots, &refusal);
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
@@ -535,7 +563,7 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     if (status == PS_OK && !planner->baseline && !options->paper_cost)
         search_relax_beaten_bound(search_least_period_s(&problem), *plan);
     if (status == PS_NO_PLAN) search_name_need(&problem, error);
-    ps_programs_destroy(programs);
+    ps_programs_destroy(own.straight);
     return status;
 }
 
@@ -587,7 +615,7 @@ enum { IDEALS_MAX = 20000 };
 
 /* The result of a planner's attempt. */
 struct tried {
-    int replicas; /* of the stage that has most; 0: there is no plan */
+    int replicas; /* of the stage that has most in the plan, without one in all that its rounds found; 0: nothing was found */
     double bound_s;
 };
 
@@ -614,7 +642,9 @@ static enum ps_status try_planner(const struct search *search, const struct plan
     options.micro_batches = size->micro_batches;
     if (search_is_auto(options.schedule)) options.schedule = NULL;
     one.options = &options;
+    search->notes->replicas = 0;
     enum ps_status status = search_planner(&one, planner, &made, &refusal);
+    tried->replicas = search->notes->replicas;
     if (status != PS_OK) return search_without_refusals(status, &refusal, error);
     *tried = look_at(made);
     if (made->predicted.simulated && throughput(made) > throughput(*plan) * (1 + 1e-9)) {
@@ -629,7 +659,7 @@ static enum ps_status try_planner(const struct search *search, const struct plan
 
 /* Stages with replicas under one policy: at most `replicas_max` each, with larger and smaller safety factors, since what is
  * fastest on average need not be so in the simulator. A plan that does not use all allowed replicas is also the best one with
- * fewer. */
+ * fewer, and where the rounds fit nothing with fewer than allowed they would go the same way. */
 static enum ps_status try_replicas(const struct search *search, const struct search_size *size, const char *weights,
                                    struct ps_plan **plan, struct ps_error *error) {
     static const double safety_factors[] = {0, 0.1, 0.25, 0.5, 1};
@@ -638,8 +668,7 @@ static enum ps_status try_replicas(const struct search *search, const struct sea
     int workers = search->cluster->workers;
     for (size_t c = 0; c < sizeof safety_factors / sizeof *safety_factors; c++) {
         one.safety_factor = safety_factors[c];
-        for (int most = workers; most >= 2;
-             most = tried.replicas > 0 && tried.replicas < most ? tried.replicas - 1 : most - 1) {
+        for (int most = workers; most >= 2; most = (int)number_smaller(tried.replicas, most) - 1) {
             one.replicas_max = most;
             one.sweeps_only = c > 0 || most < workers;
             one.ideals_max = one.sweeps_only ? IDEALS_MAX : 0;
@@ -673,7 +702,7 @@ static bool keeps(const struct search *search, const struct planner *planner) {
     return !search->near || strcmp(search->near->method, planner->name) == 0;
 }
 
-enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
+static enum ps_status try_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_size sizes[SEARCH_SIZES_MAX];
     struct tried tried;
     int count;
@@ -693,6 +722,15 @@ enum ps_status search_planners(const struct search *search, struct ps_plan **pla
         for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));
     }
-    if (*plan) (*plan)->predicted.solve_s = clock_now() - search->start_s;
     return PS_OK;
+}
+
+enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
+    struct search_notes notes = {0};
+    struct search one = *search;
+    one.notes = &notes;
+    enum ps_status status = try_planners(&one, plan, error);
+    ps_programs_destroy(notes.straight);
+    if (status == PS_OK && *plan) (*plan)->predicted.solve_s = clock_now() - search->start_s;
+    return status;
 }

@@ -93,6 +93,8 @@ struct search {
      * it is tried. NULL: none. */
     const struct ps_plan *near;
     int workers; /* of the plan; 0: as many as is best */
+    /* What is kept between planners that are asked again and again; NULL: nothing. */
+    struct search_notes *notes;
 };
 
 /* The best plan so far; all zeros if there is none. */

@@ -44,7 +44,7 @@ static double saving(const struct wire *wire) {
 static enum ps_status predict(const struct wire_search *search, struct ps_plan *plan, struct ps_error *error) {
     struct ps_simulation *simulation;
     if (!plan->predicted.simulated || !plan_encodes(plan)) return PS_OK;
-    TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+    TRY(simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error));
     enum ps_status status = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, error);
     if (status == PS_OK) {
         const struct search explained = {.options = search->options, .profile = search->profile, .cluster = search->cluster};
@@ -190,7 +190,7 @@ static enum ps_status relax(const struct wire_search *search, struct ps_plan *pl
     for (int codec = WIRE_NONE; codec < (int)given.codec; codec++) {
         struct ps_simulation *simulation;
         *wire = (struct wire){.codec = (enum wire_codec)codec};
-        TRY(ps_simulate(plan, search->profile, search->cluster, 0, &simulation, error));
+        TRY(simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error));
         struct ps_error refusal = {0};
         const enum ps_status fits = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, &refusal);
         const double taken_s = simulation->info.period_s;

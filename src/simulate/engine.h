@@ -76,6 +76,7 @@ struct engine_channel {
     int from, to;   /* workers */
     int stage;      /* of a ring: the stage of the receiving instance */
     int pending[2]; /* first of the list of senders, of receivers */
+    int before;     /* the channel before it from the same worker; NOBODY: none */
     int link;       /* the first channel that shares its link */
     int64_t duration, bytes;
     int64_t busy, link_busy; /* total time of its transfers; of those of all channels with this one as their link */
@@ -126,6 +127,7 @@ struct engine {
     struct routes routes;
     struct engine_channel *channels;
     int channel_count;
+    int *last_channel; /* per worker of the programs: the last one from it */
     struct engine_ring *rings; /* per group of stages (programs_sum_group) */
     int64_t *link_free;        /* per link: end of its last transfer */
     struct engine_block *blocks;

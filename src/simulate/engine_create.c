@@ -128,12 +128,26 @@ static bool share_link(const struct engine *engine, const struct engine_channel 
     return cluster_share_link(engine->work->cluster, one->from, one->to, other->from, other->to);
 }
 
+/* The link of the first channel before `index` that shares its link; its own, if none does. */
+static int find_link(const struct engine *engine, const struct engine_channel *channel, int index) {
+    const struct engine_channel *channels = engine->channels;
+    if (cluster_shares_links(engine->work->cluster)) {
+        for (int other = 0; other < index; other++)
+            if (share_link(engine, channel, &channels[other])) return channels[other].link;
+    } else {
+        for (int other = channel->before; other != NOBODY; other = channels[other].before)
+            if (channels[other].to == channel->to) return channels[other].link;
+    }
+    return index;
+}
+
 struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes) {
-    int index = engine->channel_count++, link = 0;
+    const int index = engine->channel_count++;
     struct engine_channel *channel = &engine->channels[index];
-    *channel = (struct engine_channel){.from = from, .to = to, .bytes = bytes, .pending = {NOBODY, NOBODY}};
-    while (link < index && !share_link(engine, channel, &engine->channels[link])) link++;
-    channel->link = link < index ? engine->channels[link].link : index;
+    *channel = (struct engine_channel){
+        .from = from, .to = to, .bytes = bytes, .pending = {NOBODY, NOBODY}, .before = engine->last_channel[from]};
+    channel->link = find_link(engine, channel, index);
+    engine->last_channel[from] = index;
     return channel;
 }
 
@@ -217,9 +231,12 @@ static enum ps_status take_fixed(struct engine *engine, struct ps_error *error) 
     engine->instances = arena_take(&engine->arena, instances, sizeof *engine->instances);
     engine->channels = arena_take(&engine->arena, channels, sizeof *engine->channels);
     engine->link_free = arena_take(&engine->arena, channels, sizeof *engine->link_free);
+    engine->last_channel = arena_take(&engine->arena, (size_t)programs->workers, sizeof *engine->last_channel);
     engine->queue = arena_take(&engine->arena, workers, sizeof *engine->queue);
     engine->completed = arena_take(&engine->arena, (size_t)programs->batches, sizeof *engine->completed);
-    return arena_check(&engine->arena, "simulated workers", error);
+    TRY(arena_check(&engine->arena, "simulated workers", error));
+    for (int w = 0; w < programs->workers; w++) engine->last_channel[w] = NOBODY;
+    return PS_OK;
 }
 
 static enum ps_status take_surveyed(struct engine *engine, const struct survey *survey, struct ps_error *error) {

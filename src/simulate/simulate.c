@@ -269,13 +269,14 @@ static enum ps_status cost_instances(const struct ps_plan *plan, const struct co
 
 static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
                                        const struct cost_table *table, const double *batch_factors,
-                                       const struct ps_cluster *cluster, struct ps_simulation **simulation,
-                                       struct ps_error *error) {
+                                       const struct ps_cluster *cluster, bool summary_only,
+                                       struct ps_simulation **simulation, struct ps_error *error) {
     struct simulation_work work = {.programs = lowered->rolled ? lowered->rolled->programs : lowered->programs,
                                    .rolled = lowered->rolled,
                                    .batch_factors = batch_factors,
                                    .cluster = cluster,
-                                   .samples = plan->micro_batch};
+                                   .samples = plan->micro_batch,
+                                   .summary_only = summary_only};
     TRY(plan_moments(plan, &work.moments, error));
     struct stage_cost *costs;
     TRY(memory_new(&costs, plan->stage_count, "stage costs", error));
@@ -290,7 +291,7 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     if (status == PS_OK && made->timeline.event_count > 0)
         status = critical_path_find(&made->timeline, &made->arena, &made->critical, error);
     /* Advice is found by changing the costs of stages. */
-    if (status == PS_OK && !instance_costs) status = advice_find(plan, table, &work, made, &made->advice, error);
+    if (status == PS_OK && !instance_costs && !summary_only) status = advice_find(plan, table, &work, made, &made->advice, error);
     free(instance_costs);
     free(costs);
     if (status != PS_OK) {
@@ -303,8 +304,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     return PS_OK;
 }
 
-enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
-                           int batches, struct ps_simulation **simulation, struct ps_error *error) {
+static enum ps_status simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                               int batches, bool summary_only, struct ps_simulation **simulation, struct ps_error *error) {
     const struct cost_table *table;
     struct ps_profile *reordered;
     struct lowered lowered = {0};
@@ -322,11 +323,22 @@ enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *
     if (status == PS_OK)
         status = simulate_batch_factors(profile, lowered.rolled ? lowered.rolled->programs->batches : lowered.programs->batches,
                                         &factors, error);
-    if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, factors, cluster, simulation, error);
+    if (status == PS_OK)
+        status = simulate_lowered(plan, &lowered, table, factors, cluster, summary_only, simulation, error);
     free(factors);
     lowered_free(&lowered);
     ps_profile_destroy(reordered);
     return status;
+}
+
+enum ps_status ps_simulate(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                           int batches, struct ps_simulation **simulation, struct ps_error *error) {
+    return simulate(plan, profile, cluster, batches, false, simulation, error);
+}
+
+enum ps_status simulate_figures(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                int batches, struct ps_simulation **simulation, struct ps_error *error) {
+    return simulate(plan, profile, cluster, batches, true, simulation, error);
 }
 
 static struct ps_simulation_info make_simulation_info(const struct ps_simulation *simulation) { return simulation->info; }

@@ -146,6 +146,10 @@ struct simulation_work {
  * verified then). */
 enum ps_status simulate_programs(const struct simulation_work *work, struct ps_simulation **simulation, struct ps_error *error);
 
+/* ps_simulate without what explains the figures: the timeline, the critical path and the advice. */
+enum ps_status simulate_figures(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
+                                int batches, struct ps_simulation **simulation, struct ps_error *error);
+
 /* The cost table whose layer numbers the plan uses: the profile's or, if the plan has its own order of layers, that of the
  * reordered profile, *reordered (NULL otherwise; the caller frees it). PS_USAGE if the order is not possible. */
 enum ps_status simulate_costs(const struct ps_plan *plan, const struct ps_profile *profile, const struct cost_table **table,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/processor.h"
+#include "simulate/simulate.h"
 
 /* Longer segments are simulated this far and continued with the period; where mini-batches have several lengths, in which each
  * comes behind each other often, so far. */
@@ -36,7 +37,7 @@ static enum ps_status segment_seconds(const struct job *job, const struct ps_clu
     const int most = job->profile->length_count > 0 ? SIMULATED_LENGTHS : SIMULATED_BATCHES;
     int simulated = batches < most ? batches : most;
     struct ps_simulation *simulation;
-    TRY(ps_simulate(job->plan, job->profile, machine, simulated, &simulation, error));
+    TRY(simulate_figures(job->plan, job->profile, machine, simulated, &simulation, error));
     struct ps_simulation_info info = ps_simulation_info(simulation);
     ps_simulation_destroy(simulation);
     *seconds = info.makespan_s + (batches - simulated) * info.period_s;
