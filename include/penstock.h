@@ -1009,7 +1009,7 @@ struct ps_comparison_row {
     const char *reason;           /* why there is no plan; NULL where there is one */
     bool simulated;               /* else only objective_s, lower_bound_s, gap and solve_s are known */
     double period_s, throughput_samples_per_s, bubble;
-    double speedup; /* over one worker with the same mini-batches, and memory enough */
+    double speedup; /* over one worker, the cluster's first, with the same mini-batches and memory enough */
     double objective_s, lower_bound_s, gap, solve_s;
     int64_t memory_bytes;       /* of the worker that needs most */
     int weight_copies;          /* of the worker that keeps most */

@@ -429,7 +429,7 @@ printf '%s' '{ "format": "penstock-cluster", "version": 1, "devices": [ { "name"
 done_by compare --profile even.csv --cluster two.json --methods pipedream --memory 1MiB,1GiB && says "^even: 2 workers, cluster's links" && says "^ *1GiB .*pipedream"
 refused 2 "the cluster has 2 workers, not 3" compare --profile even.csv --cluster two.json --workers 3
 refused 2 "--workers is missing" compare --profile even.csv
-done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 3\.9'
+done_by compare --profile even.csv --workers 4 --json -q && says_json compare && says '"method": "auto"' && says '"speedup": 4\.0'
 
 begins "the cores that a plan counts"
 first=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')

@@ -55,6 +55,42 @@ static void test_comparison(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* One worker, however slow, is as fast as itself, and two like it are at most twice as fast. */
+static void test_speedup(void **state) {
+    (void)state;
+    static const char *const methods[] = {"pipedream"}, *const schedules[] = {"gpipe", "1f1b", "1f1b-async"};
+    static const int workers[] = {1, 2};
+    struct ps_profile *profile = even_profile();
+    for (int l = 0; l < 8; l++) profile->tables[0].layers[l].time.accumulate_s = 1e-3;
+    struct ps_cluster *cluster = make_cluster(2, 0, 0);
+    for (int w = 0; w < 2; w++) cluster->devices[w].speed = 0.5;
+    struct ps_plan_options planning;
+    ps_plan_options_init(&planning);
+    planning.micro_batches = 8;
+    const struct ps_compare_options options = {.struct_size = sizeof options,
+                                               .planning = &planning,
+                                               .cluster = cluster,
+                                               .methods = methods,
+                                               .method_count = 1,
+                                               .schedules = schedules,
+                                               .schedule_count = 3,
+                                               .workers = workers,
+                                               .worker_count = 2};
+    struct ps_comparison *comparison;
+    assert_ok(ps_compare(profile, &options, &comparison, &test_error));
+    for (int r = 0; r < 6; r++) {
+        const struct ps_comparison_row row = ps_comparison_row(comparison, r);
+        assert_true(row.simulated);
+        if (row.workers == 1)
+            assert_true(fabs(row.speedup - 1) < 1e-9);
+        else
+            assert_true(row.speedup > 1 && row.speedup < 2 + 1e-9);
+    }
+    ps_comparison_destroy(comparison);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 /* Where no method is named: the automatic one, every way to cut, and the planners that are no baselines and have a schedule of
  * their own. */
 static void test_all_methods(void **state) {
@@ -473,9 +509,14 @@ static void test_ranks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison), cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_ranks),      cmocka_unit_test(test_all_methods),
-                                       cmocka_unit_test(test_codecs),     cmocka_unit_test(test_automatic_codecs),
-                                       cmocka_unit_test(test_cluster),    cmocka_unit_test(test_batches_and_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_comparison),
+                                       cmocka_unit_test(test_speedup),
+                                       cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_ranks),
+                                       cmocka_unit_test(test_all_methods),
+                                       cmocka_unit_test(test_codecs),
+                                       cmocka_unit_test(test_automatic_codecs),
+                                       cmocka_unit_test(test_cluster),
+                                       cmocka_unit_test(test_batches_and_refusals)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -83,12 +83,24 @@ static enum ps_status fill_grid(const struct compare_request *request, struct gr
 
 void comparison_text(char out[32], const char *text) { snprintf(out, 32, "%s", text ? text : "auto"); }
 
-/* One worker that computes the same mini-batches: every layer of every micro-batch, and one update. */
-static double single_worker_s(const struct ps_profile *profile, const struct ps_plan *plan) {
-    const struct cost_table *costs;
-    if (profile_table(profile, plan->micro_batch, &costs, NULL) != PS_OK) return 0;
-    struct layer_times time = stage_cost(costs, 0, costs->layer_count - 1).time;
-    return plan->micro_batches * (time.forward_s + time.backward_input_s + time.backward_weight_s) + time.update_s;
+/* The period of the cluster's first worker, if it computes the plan's mini-batches alone. */
+static enum ps_status single_worker_s(const struct ps_plan *plan, const struct ps_profile *profile,
+                                      const struct ps_cluster *cluster, double *period_s, struct ps_error *error) {
+    struct ps_plan *alone;
+    struct ps_simulation *simulation;
+    TRY(plan_create(1, 1, &alone, error));
+    snprintf(alone->model, sizeof alone->model, "%s", profile->model);
+    snprintf(alone->schedule, sizeof alone->schedule, "%s", "1f1b");
+    snprintf(alone->weights, sizeof alone->weights, "%s", POLICY_SYNCHRONOUS);
+    alone->micro_batch = plan->micro_batch;
+    alone->micro_batches = plan->micro_batches;
+    enum ps_status status = plan_stage_set(alone, 0, 0, profile->tables[0].layer_count - 1, 0, error);
+    if (status == PS_OK) status = simulate_figures(alone, profile, cluster, 0, &simulation, error);
+    ps_plan_destroy(alone);
+    if (status != PS_OK) return status;
+    *period_s = ps_simulation_info(simulation).period_s;
+    ps_simulation_destroy(simulation);
+    return PS_OK;
 }
 
 enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profile *profile, const struct ps_cluster *cluster,
@@ -107,13 +119,15 @@ enum ps_status comparison_fill(const struct ps_plan *plan, const struct ps_profi
     row->micro_batch = plan->micro_batch;
     row->batch = plan->micro_batches * (plan->micro_batch > 0 ? plan->micro_batch : 1);
     if (!row->simulated) return PS_OK;
+    double alone_s;
     struct ps_simulation *simulation;
+    TRY(single_worker_s(plan, profile, cluster, &alone_s, error));
     TRY(simulate_figures(plan, profile, cluster, 0, &simulation, error));
     struct ps_simulation_info info = ps_simulation_info(simulation);
     row->period_s = info.period_s;
     row->throughput_samples_per_s = info.throughput_samples_per_s;
     row->bubble = info.bubble;
-    row->speedup = info.period_s > 0 ? single_worker_s(profile, plan) / info.period_s : 0;
+    row->speedup = info.period_s > 0 ? alone_s / info.period_s : 0;
     for (int w = 0; w < plan->workers; w++) {
         struct ps_simulation_worker worker = ps_simulation_worker(simulation, w);
         if (worker.memory_bytes > row->memory_bytes) row->memory_bytes = worker.memory_bytes;
