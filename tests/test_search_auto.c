@@ -127,6 +127,38 @@ static void test_recomputation_where_needed(void **state) {
     assert_true(test_slow() || (found > 0 && mixed > 0));
 }
 
+/* A plan with several stages per worker that is found with recomputation and fits without it: its bound is one of stages. */
+static void test_recomputation_removed(void **state) {
+    (void)state;
+    static const int cases[][5] = {/* forward_s, backward_s, and bytes of parameters, output and stash */
+                                   {5, 9, 5000, 3000, 17000},
+                                   {1, 6, 7000, 5000, 25000},
+                                   {8, 4, 8000, 1000, 26000},
+                                   {3, 8, 5000, 3000, 15000},
+                                   {4, 1, 9000, 4000, 7000}};
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, 5, &profile, &test_error));
+    for (int l = 0; l < 5; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        layer->time = (struct layer_times){
+            .forward_s = cases[l][0], .backward_input_s = cases[l][1] / 2.0, .backward_weight_s = cases[l][1] / 2.0};
+        layer->size = (struct layer_sizes){.parameter_bytes = cases[l][2],
+                                           .output_bytes = cases[l][3],
+                                           .value_bytes = cases[l][3],
+                                           .stash_bytes = cases[l][4]};
+    }
+    struct ps_cluster *cluster = make_cluster(2, 200000, 0);
+    const struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "interleaved"};
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_int_equal(plan->stage_count, 4);
+    /* 49 s on four stages; the first layer takes 14. */
+    assert_true(plan->predicted.lower_bound_s == 14 && plan->predicted.objective_s >= 14 && plan->predicted.gap >= 0);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 static void test_pairs(void **state) {
     (void)state;
     static const struct {
@@ -610,6 +642,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_worse),
         cmocka_unit_test(test_recomputation_where_needed),
+        cmocka_unit_test(test_recomputation_removed),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_bapipe_pairs),
         cmocka_unit_test(test_bapipe_or_data_parallel),

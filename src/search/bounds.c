@@ -39,10 +39,10 @@ static double most_speed(const struct cost_table *costs, const struct cluster_de
     return most * device->speed;
 }
 
-double search_case_bound(const struct search *search, const struct search_case *tried) {
+double search_case_stage_least_s(const struct search *search, const struct search_case *tried, const int *worker, int stages) {
     double speeds = 0, fastest = 0, total_s = 0, largest_s = 0;
-    for (int w = 0; w < tried->workers; w++) {
-        double speed = most_speed(tried->costs, &search->cluster->devices[w]);
+    for (int s = 0; s < stages; s++) {
+        double speed = most_speed(tried->costs, &search->cluster->devices[worker ? worker[s] : s]);
         speeds += speed;
         if (speed > fastest) fastest = speed;
     }
@@ -54,7 +54,11 @@ double search_case_bound(const struct search *search, const struct search_case *
         if (layer_s > largest_s) largest_s = layer_s;
     }
     largest_s /= schedule_replicas(tried->choice.schedule); /* shared by the replicas */
-    double least_s = total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
+    return total_s / speeds > largest_s / fastest ? total_s / speeds : largest_s / fastest;
+}
+
+double search_case_bound(const struct search *search, const struct search_case *tried) {
+    double least_s = search_case_stage_least_s(search, tried, NULL, tried->workers);
     int samples = tried->costs->micro_batch > 0 ? tried->costs->micro_batch : 1;
     return least_s > 0 ? samples / least_s : 1e300;
 }

@@ -460,7 +460,7 @@ static void take_relaxed(const struct search *search, const struct ps_plan *plan
     }
     struct search_case bare = best->chosen;
     bare.recompute = false;
-    best->lower_bound_s = search_case_least_s(search, &bare);
+    best->lower_bound_s = search_case_stage_least_s(search, &bare, best->worker, best->stages);
 }
 
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error) {

@@ -122,6 +122,8 @@ enum ps_status search_case_try(const struct search *search, const struct search_
 double search_case_bound(const struct search *search, const struct search_case *tried);
 /* The same bound as the least time per micro-batch. */
 double search_case_least_s(const struct search *search, const struct search_case *tried);
+/* The longest stage of a cut takes at least this per micro-batch. `worker`: of each stage; NULL: stage s is on worker s. */
+double search_case_stage_least_s(const struct search *search, const struct search_case *tried, const int *worker, int stages);
 /* Removes recomputation from the stages that fit without it. */
 enum ps_status search_case_relax(const struct search *search, struct search_best *best, struct ps_error *error);
 enum ps_status search_case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
