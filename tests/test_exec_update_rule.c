@@ -258,7 +258,7 @@ static void test_spans(void **state) {
     (void)state;
     struct device device = {.type = &noting};
     float weights[COUNT], gradient[COUNT], predicted[COUNT], moment[2][COUNT];
-    struct update_span spans[] = {{5, 1, 0.5}, {3, 2, 0}};
+    struct update_span spans[] = {{0, 5, 1, 0.5}, {5, 3, 2, 0}};
     struct update_state stage = {
         .count = COUNT, .moment = {moment[0], moment[1]}, .done = 1, .step = 1, .round = 1, .spans = spans, .span_count = 2};
     struct update_rule rule = choose("adamw", "pipeoptim", false);
@@ -378,7 +378,7 @@ static void test_times(void **state) {
     (void)state;
     struct device device = {.type = &noting};
     float weights[COUNT], updated[COUNT], gradient[COUNT], predicted[COUNT], moment[3][COUNT];
-    struct update_span spans[] = {{5, 1, 0.5}, {3, 2, 0}};
+    struct update_span spans[] = {{0, 5, 1, 0.5}, {5, 3, 2, 0}};
     struct update_state stage = {.count = COUNT, .moment = {moment[0], moment[1], moment[2]}, .done = 1, .round = 1};
     stage.times.time.update_s = 1;
     stage.times.time.update_out_of_place_s = 2;
@@ -421,7 +421,7 @@ static void test_narrow(void **state) {
     enum { WIDE = 5, BYTES = 4 * WIDE + 2 * (COUNT - WIDE) };
     float master[COUNT] = {0}, gradient[COUNT] = {0}, moment[2][COUNT] = {{0}};
     char slot[4 * COUNT], predicted[4 * COUNT];
-    struct update_span spans[] = {{3, 1, 0.5}, {5, 2, 0.25}};
+    struct update_span spans[] = {{0, 3, 1, 0.5}, {3, 5, 2, 0.25}};
     struct update_state stage = {
         .count = COUNT, .moment = {moment[0], moment[1]}, .master = master, .wide = WIDE, .done = 1, .round = 1};
     struct update_rule rule = choose("adamw", "pipeoptim", false);

@@ -11,7 +11,12 @@
 #include "graph/network.h"
 #include "run_support.h"
 
-enum { PIECES = 400 };
+/* Three uses of an embedding, three of a linear layer, two of a norm. */
+#define SHARED TEST_DIRECTORY "/networks/shared.json"
+
+enum { PIECES = 400, PRECISIONS = 3 };
+
+static const char *const precisions[PRECISIONS] = {"f32", "bf16", "mixed"};
 
 /* What lies in a worker's memory. */
 struct pieces {
@@ -203,7 +208,7 @@ static void check_spans(const struct worker_stage *stage, const struct wanted_sp
     assert_true(state->span_count > 0);
     for (int s = 0; s < state->span_count; s++) {
         const struct update_span *span = &state->spans[s];
-        assert_true(span->count > 0);
+        assert_true(span->begin == all && span->count > 0);
         all += span->count;
         if (s > 0) assert_true(span->rate != span[-1].rate || span->weight_decay != span[-1].weight_decay);
     }
@@ -222,42 +227,47 @@ static void check_spans(const struct worker_stage *stage, const struct wanted_sp
     }
 }
 
-/* Rates and decays of their own: of the first parameter of a stage, the last, some in between, of shared ones. */
+/* Rates and decays of their own: of the first parameter of a stage, the last, some in between, of shared ones; in all
+ * precisions, since parameters whose copies are bf16 lie behind the others. */
 static void test_spans(void **state) {
     (void)state;
-    static const struct {
+    static const struct spans_case {
         const char *model, *groups;
         unsigned without_decay;
         struct wanted_span wanted[6];
-    } cases[] = {{"lenet5,input=16,classes=4",
-                  "conv1.weight:lr=1;fc1.weight:lr=0,weight-decay=2;fc3.bias:weight-decay=0",
-                  0,
-                  {{"conv1.weight", 2, 0.25}, {"fc1.weight", 0, 2}, {"fc3.bias", 1, 0}, {"*", 1, 0.25}}},
-                 {"lenet5,input=16,classes=4",
-                  "fc3.*:weight-decay=4",
-                  WITHOUT_BIASES,
-                  {{"fc3.*", 1, 4}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
-                 {"resnet,input=16,classes=4", NULL, WITHOUT_NORMS, {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*", 1, 0.25}}},
-                 {"resnet,input=16,classes=4",
-                  NULL,
-                  WITHOUT_NORMS | WITHOUT_BIASES,
-                  {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
-                 {"gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
-                  "*wte*:lr=0.25",
-                  WITHOUT_NORMS,
-                  {{"*wte*", 0.5, 0.25}, {"*ln*", 1, 0}, {"*", 1, 0.25}}}};
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+    } cases[] = {
+        {"lenet5,input=16,classes=4",
+         "conv1.weight:lr=1;fc1.weight:lr=0,weight-decay=2;fc3.bias:weight-decay=0",
+         0,
+         {{"conv1.weight", 2, 0.25}, {"fc1.weight", 0, 2}, {"fc3.bias", 1, 0}, {"*", 1, 0.25}}},
+        {"lenet5,input=16,classes=4",
+         "fc3.*:weight-decay=4",
+         WITHOUT_BIASES,
+         {{"fc3.*", 1, 4}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
+        {"resnet,input=16,classes=4", NULL, WITHOUT_NORMS, {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*", 1, 0.25}}},
+        {"resnet,input=16,classes=4",
+         NULL,
+         WITHOUT_NORMS | WITHOUT_BIASES,
+         {{"*bn*", 1, 0}, {"*downsample.1*", 1, 0}, {"*.bias", 1, 0}, {"*", 1, 0.25}}},
+        {"gpt2,layers=1,width=16,heads=2,seq=12,vocab=14,tied=1",
+         "*wte*:lr=0.25",
+         WITHOUT_NORMS,
+         {{"*wte*", 0.5, 0.25}, {"*ln*", 1, 0}, {"*", 1, 0.25}}},
+        {SHARED, "first.bias:lr=1;*.weight:weight-decay=2", 0, {{"first.bias", 2, 0.25}, {"*.weight", 1, 2}, {"*", 1, 0.25}}}};
+    for (size_t c = 0; c < PRECISIONS * (sizeof cases / sizeof *cases); c++)
         for (int workers = 1; workers <= 2; workers++) {
-            struct update_rule rule = {.settings = {.lr = 0.5, .weight_decay = 0.25}, .without_decay = cases[c].without_decay};
+            const struct spans_case *own = &cases[c / PRECISIONS];
+            struct update_rule rule = {.settings = {.lr = 0.5, .weight_decay = 0.25}, .without_decay = own->without_decay};
             struct made made;
-            make(&made, (struct run_case){.model = cases[c].model, .workers = workers});
-            assert_ok(update_groups_parse(cases[c].groups, &rule, &test_error));
+            make(&made, (struct run_case){.model = own->model, .workers = workers});
+            assert_ok(ps_network_set_precision(made.network, precisions[c % PRECISIONS], &test_error));
+            assert_ok(update_groups_parse(own->groups, &rule, &test_error));
             assert_ok(update_groups_check(&rule, made.network->graph, &test_error));
             made.options.rule = &rule;
             for (made.options.number = 0; made.options.number < workers; made.options.number++) {
                 struct worker worker;
                 assert_ok(worker_create(&made.options, &worker, &test_error));
-                check_spans(&worker.stages[0], cases[c].wanted);
+                check_spans(&worker.stages[0], own->wanted);
                 worker_destroy(&worker);
             }
             forget(&made);

@@ -142,7 +142,8 @@ static void read_step(const struct training *training, const char *name, size_t 
     training_close(&objects);
 }
 
-/* A step of groups with rates and decays of their own, from the gradient that a step without groups took. */
+/* A step of groups with rates and decays of their own, from the gradient that a step without groups took; of bf16
+ * the masters. */
 static void test_groups(void **state) {
     (void)state;
     enum { MOST = 6 * 25 };
@@ -155,9 +156,13 @@ static void test_groups(void **state) {
                  {"conv2.bias", 16, 0.02, 0},
                  {"fc2.bias", 84, 0.02, 0},
                  {"fc3.bias", 4, 0, 0.1}};
+    static const char *const models[] = {"lenet5,input=16,classes=4", "lenet5,input=16,classes=4,precision=bf16",
+                                         "lenet5,input=16,classes=4,precision=mixed"};
+    enum { MODELS = sizeof models / sizeof *models, CASES = sizeof cases / sizeof *cases };
     float before[MOST], plain[MOST], grouped[MOST];
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct training options = options_for("lenet5,input=16,classes=4", 2);
+    for (int run = 0; run < MODELS * CASES; run++) {
+        const int c = run % CASES;
+        struct training options = options_for(models[run / CASES], 2);
         options.plan.method = "uniform";
         options.plan.optimizer = "sgd";
         options.plan.schedule = "1f1b";

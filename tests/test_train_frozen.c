@@ -46,7 +46,7 @@ static void assert_kept(const char *model, const struct trained *before, const s
     ps_network_destroy(network);
 }
 
-/* Fronts, ends, single parameters of a node, shared ones; adapters, also of shared weights. */
+/* Fronts, ends, single parameters of a node, shared ones; of bf16; adapters, also of shared weights. */
 static const struct {
     const char *model, *patterns, *data;
 } cases[] = {
@@ -56,6 +56,7 @@ static const struct {
     {"resnet,blocks=1,input=8,classes=4", "layer*.0.conv1.weight,layer1.*.bn?.*,conv1.*", NULL},
     {GPT2 ",tied=1", "transformer.wte.weight,transformer.h.0.ln_1.*", "synthetic:tokens,samples=48"},
     {GPT2, "transformer.*", "synthetic:tokens,samples=48"},
+    {"lenet5,input=16,classes=4,precision=bf16", "conv1.bias,fc2.weight", NULL},
     {GPT2 ",tied=1", "target=*c_attn+*wte,rank=2,dropout=0.1", "synthetic:tokens,samples=48"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -209,6 +210,7 @@ static void check_resumed(int number, const char *data, const char *groups) {
 static void test_resumed(void **state) {
     (void)state;
     check_resumed(3, "synthetic:images,samples=16", "layer2.*:lr=0.04;*.bias:lr=0.001,weight-decay=0");
+    check_resumed(CASES - 2, "synthetic:images,samples=16", "fc*.weight:lr=0;*.bias:lr=0.002");
     check_resumed(CASES - 1, "synthetic:tokens,samples=16", "*.lora_B.*:lr=0.02");
 }
 

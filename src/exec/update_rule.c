@@ -229,9 +229,8 @@ static void run_rule(const struct update_rule *rule, const struct update_state *
     const struct update_span all = {.count = state->count, .rate = 1, .weight_decay = settings->weight_decay};
     const struct update_span *spans = state->span_count > 0 ? state->spans : &all;
     struct optimizer_settings own = *settings;
-    size_t begin = 0;
     for (int i = 0; i < (state->span_count > 0 ? state->span_count : 1); i++) {
-        const size_t end = begin + spans[i].count;
+        const size_t begin = spans[i].begin, end = begin + spans[i].count;
         for (size_t first = begin, next; first < end || first == begin; first = next) {
             next = state->master && first < state->wide && state->wide < end ? state->wide : end;
             struct optimizer_call call = part_of(state, whole, first, next);
@@ -241,7 +240,6 @@ static void run_rule(const struct update_rule *rule, const struct update_state *
             device->type->update(device, optimizer, &own, &call, predict_only, first == 0 ? seconds : 0);
             if (next == first) break;
         }
-        begin = end;
     }
 }
 

@@ -49,10 +49,10 @@ enum ps_status update_groups_check(const struct update_rule *rule, const struct 
 
 /* A range of a stage's parameters with the same rate, as a multiple of the run's, and the same decay. */
 struct update_span {
-    size_t count;
+    size_t begin, count;
     double rate, weight_decay;
 };
-/* Those of the stage's parameter; `count` stays 0. */
+/* Those of the stage's parameter; `begin` and `count` stay 0. */
 struct update_span update_rule_span(const struct update_rule *rule, const struct stage *stage, int parameter);
 
 /* One stage's state under the rule. */

@@ -8,27 +8,52 @@
 
 #include "base/log.h"
 
-/* Divides the stage's parameters into ranges with the same rate and decay. */
+/* The shared parameter that begins there; NULL: there is none. */
+static const struct stage_tie *tie_at(const struct worker_stage *stage, int64_t offset) {
+    const struct update_state *state = &stage->update;
+    for (const struct stage_tie *tie = state->ties; tie < state->ties + state->tie_count; tie++)
+        if (tie->gradients[0] == offset) return tie;
+    return NULL;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const struct update_span *one = a, *other = b;
+    return one->begin < other->begin ? -1 : one->begin > other->begin;
+}
+
+/* Those side by side with the same rate and decay become one; each ends where the next begins. */
+static int merge_spans(struct update_span *spans, int count, size_t end) {
+    int kept = 0;
+    for (int s = 0; s < count; s++) {
+        const struct update_span *last = &spans[kept - (kept > 0)];
+        if (kept > 0 && last->rate == spans[s].rate && last->weight_decay == spans[s].weight_decay) continue;
+        spans[kept++] = spans[s];
+    }
+    for (int s = 0; s < kept; s++) spans[s].count = (s + 1 < kept ? spans[s + 1].begin : end) - spans[s].begin;
+    assert(kept == 0 || spans->begin == 0);
+    return kept;
+}
+
+/* Divides the stage's parameters into ranges with the same rate and decay. Those whose copies are f32 lie before the others, so
+ * that their order in the block is not that of their numbers. */
 static enum ps_status make_spans(struct worker *worker, struct worker_stage *stage, const struct update_rule *rule,
                                  struct ps_error *error) {
     const int parameters = stage_parameter_count(stage->stage);
     struct update_state *state = &stage->update;
+    int count = 0;
     if (rule == NULL || (rule->without_decay == 0 && rule->group_count == 0)) return PS_OK;
     state->spans = arena_take(&worker->arena, (size_t)parameters, sizeof *state->spans);
     TRY(arena_status(&worker->arena, "groups of parameters", error));
-    int64_t begun = 0, before = -1;
     for (int p = 0; p < parameters; p++) {
         const int64_t offset = stage_parameter_offset(stage->stage, p);
-        if (offset <= before) continue; /* a statistic, or a further use of a shared parameter */
-        before = offset;
-        const struct update_span own = update_rule_span(rule, stage->stage, p);
-        struct update_span *last = &state->spans[state->span_count - (state->span_count > 0)];
-        if (state->span_count > 0 && last->rate == own.rate && last->weight_decay == own.weight_decay) continue;
-        if (state->span_count > 0) last->count = (size_t)(offset - begun);
-        state->spans[state->span_count++] = own;
-        begun = offset;
+        const struct stage_tie *tie = tie_at(stage, offset);
+        /* A statistic or fixed, or a further use of a shared parameter. */
+        if (offset < 0 || (tie && tie->parameter != stage_parameter(stage->stage, p))) continue;
+        state->spans[count] = update_rule_span(rule, stage->stage, p);
+        state->spans[count++].begin = (size_t)offset;
     }
-    if (state->span_count > 0) state->spans[state->span_count - 1].count = state->count - (size_t)begun;
+    if (count > 0) qsort(state->spans, (size_t)count, sizeof *state->spans, by_begin);
+    state->span_count = merge_spans(state->spans, count, state->count);
     return PS_OK;
 }
 
@@ -142,13 +167,6 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     return PS_OK;
 }
 
-/* Does the parameter that begins there have several uses in the network? */
-static bool is_tied(const struct worker_stage *stage, int64_t offset) {
-    for (int t = 0; t < stage->update.tie_count; t++)
-        if (stage->update.ties[t].gradients[0] == offset) return true;
-    return false;
-}
-
 /* `floats` NULL: counts them alone. */
 static enum ps_status move_sum_feedback(struct device *device, const struct worker_stage *stage, bool brings, float *floats,
                                         size_t *count, struct ps_error *error) {
@@ -157,7 +175,7 @@ static enum ps_status move_sum_feedback(struct device *device, const struct work
     for (int i = 0; i < stage_parameter_count(stage->stage); i++) {
         const struct parameter *parameter = stage_parameter(stage->stage, i);
         float *place = floats ? floats + *count : NULL;
-        if (parameter->role != PARAMETER_TRAINED || is_tied(stage, stage_parameter_offset(stage->stage, i))) continue;
+        if (parameter->role != PARAMETER_TRAINED || tie_at(stage, stage_parameter_offset(stage->stage, i))) continue;
         if (place)
             TRY(brings ? stage_import_f32(stage->stage, i, place, block, NULL, error)
                        : stage_export_f32(stage->stage, i, block, NULL, place, error));
