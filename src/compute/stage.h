@@ -157,7 +157,7 @@ struct stage_tie {
     int uses;           /* in the stage */
     bool outside;       /* nodes outside of the stage use it, too */
 };
-/* In the order of their first uses in the stage; the arrays belong to the arena. */
+/* In the order in which they lie in the weights; the arrays belong to the arena. */
 enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct stage_tie **ties, int *count,
                           struct ps_error *error);
 /* `weights`: a copy of them; or, in the second form of each, a block of f32: the master, gradients, a moment. The two are the

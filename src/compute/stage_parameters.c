@@ -1,5 +1,6 @@
 /* A stage's parameters by name: initial values, and conversion from and to canonical order. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -88,6 +89,11 @@ static bool is_first_use(const struct stage *stage, int parameter) {
            node->gradients[parameter].offset == node->weights[parameter].offset;
 }
 
+static int by_place(const void *a, const void *b) {
+    const struct stage_tie *one = a, *other = b;
+    return one->gradients[0] < other->gradients[0] ? -1 : one->gradients[0] > other->gradients[0];
+}
+
 enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct stage_tie **out, int *count,
                           struct ps_error *error) {
     const int parameters = stage_parameter_count(stage);
@@ -105,6 +111,7 @@ enum ps_status stage_ties(const struct stage *stage, struct arena *arena, struct
         tie++;
     }
     TRY(arena_status(arena, "shared parameters", error));
+    if (found > 1) qsort(ties, (size_t)found, sizeof *ties, by_place);
     *out = ties;
     *count = found;
     return PS_OK;

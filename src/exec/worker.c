@@ -181,8 +181,10 @@ static enum ps_status move_sum_feedback(struct device *device, const struct work
                        : stage_export_f32(stage->stage, i, block, NULL, place, error));
         *count += (size_t)shape_elements(&parameter->shape);
     }
-    for (int t = 0; t < stage->update.tie_count; t++) {
-        const struct stage_tie *tie = &stage->update.ties[t];
+    /* In files in the order of their first uses. */
+    for (int i = 0; i < stage_parameter_count(stage->stage) && stage->update.tie_count > 0; i++) {
+        const struct stage_tie *tie = tie_at(stage, stage_parameter_offset(stage->stage, i));
+        if (!tie || tie->parameter != stage_parameter(stage->stage, i)) continue;
         for (int use = 0; use < tie->uses; use++, *count += (size_t)tie->count) {
             float *here = floats ? block + tie->gradients[use] : NULL, *there = floats ? floats + *count : NULL;
             if (here) device_copy(device, brings ? here : there, brings ? there : here, (size_t)tie->count * sizeof *here);
