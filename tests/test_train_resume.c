@@ -60,6 +60,40 @@ static void test_from_every_checkpoint(void **state) {
     }
 }
 
+static json_t *read_config(const char *run_dir, char path[4096]) {
+    json_t *config = json_load_file(file_join(path, run_dir, "config.json"), 0, NULL);
+    assert_non_null(config);
+    return config;
+}
+
+/* sgd runs as sgdm where predictions need its state, and keeps its name. Runs that were written as sgdm go on, too. */
+static void test_optimizer_name(void **state) {
+    (void)state;
+    struct run_case wanted = base;
+    char out[4096], copy[4096], path[4096];
+    wanted.schedule = "1f1b-async";
+    wanted.weights = "pipeoptim";
+    wanted.optimizer = "sgd";
+    train_whole(wanted, "descent", out);
+    for (int older = 0; older < 2; older++) {
+        interrupted_copy(out, 11, file_join(copy, test_directory, "copy"));
+        json_t *config = read_config(copy, path);
+        assert_null(json_object_get(config, "momentum"));
+        if (older)
+            json_object_update_new(config, json_pack("{s:s, s:f, s:f}", "optimizer", "sgdm", "momentum", 0., "dampening", 0.));
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        json_decref(config);
+        struct training options = resume_options(copy);
+        train(&options);
+        assert_same_end(run_case_complete(wanted).model, out, copy);
+        json_t *after[] = {read_config(copy, path), read_summary(copy)};
+        for (int f = 0; f < 2; f++) {
+            assert_string_equal(json_string_value(json_object_get(after[f], "optimizer")), older ? "sgdm" : "sgd");
+            json_decref(after[f]);
+        }
+    }
+}
+
 /* Error feedback of blocks of another size, or at other cuts, begins at zero; the run goes on. */
 static void test_error_feedback_that_does_not_fit(void **state) {
     static const struct { int workers, micro_batch, micro_batches; } others[] = {{3, 4, 3}, {3, 2, 6}, {4, 4, 3}, {2, 4, 3}};
@@ -394,6 +428,7 @@ static void test_stops(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_every_checkpoint),
+        cmocka_unit_test(test_optimizer_name),
         cmocka_unit_test(test_error_feedback_that_does_not_fit),
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_masters_and_ties),

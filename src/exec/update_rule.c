@@ -67,9 +67,10 @@ enum ps_status update_rule_choose(const struct update_request *requested, const 
     struct update_rule rule = {.paper_prediction = paper_prediction};
     const struct weight_policy *policy;
     TRY(policy_find(policy_name, &policy, error));
-    TRY(optimizer_find(requested->optimizer, &rule.optimizer, error));
+    TRY(optimizer_find(requested->optimizer, &rule.requested, error));
     TRY(policy_moments(policy_name, requested->optimizer, &rule.moments, error));
-    TRY(take_settings(requested, rule.optimizer, &rule.settings, error));
+    TRY(take_settings(requested, rule.requested, &rule.settings, error));
+    rule.optimizer = rule.requested;
     if (policy->prediction == PREDICT_OWN_RULE && rule.optimizer->moments == 0) {
         /* Plain gradient descent keeps no direction for predictions: sgdm with momentum 0 keeps the last gradient. */
         TRY(optimizer_find("sgdm", &rule.optimizer, error));

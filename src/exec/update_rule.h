@@ -22,7 +22,8 @@ struct update_group {
 enum { UPDATE_GROUPS_MAX = 16 };
 
 struct update_rule {
-    const struct optimizer *optimizer;
+    const struct optimizer *requested;  /* by name */
+    const struct optimizer *optimizer;  /* what runs in its place: sgdm for sgd, where predictions need its state */
     struct optimizer_settings settings; /* lr unused: rates are in `rate` */
     const struct optimizer *predictor;  /* == optimizer, or Adam in addition to it */
     struct optimizer_settings predictor_settings;

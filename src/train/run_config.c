@@ -90,17 +90,17 @@ static enum ps_status set_said(json_t *config, const struct job *job, struct ps_
     return PS_OK;
 }
 
-/* The rule as it runs, defaults filled in. */
+/* The rule as it was requested, defaults filled in. */
 static void set_rule(json_t *config, const struct update_rule *rule, const struct ps_train_options *options) {
     const struct optimizer_settings *settings = &rule->settings;
-    json_set_text(config, "optimizer", rule->optimizer->name);
+    json_set_text(config, "optimizer", rule->requested->name);
     json_set_finite(config, "lr", settings->lr);
-    if (rule->optimizer->momentum_settings) {
+    if (rule->requested->momentum_settings) {
         json_set_finite(config, "momentum", settings->momentum);
         json_set_finite(config, "dampening", settings->dampening);
     }
     json_set_finite(config, "weight_decay", settings->weight_decay);
-    if (rule->optimizer->adam_settings) {
+    if (rule->requested->adam_settings) {
         json_object_set_new(config, "betas", json_pack("[f, f]", settings->beta1, settings->beta2));
         json_set_finite(config, "eps", settings->eps);
     }

@@ -545,7 +545,7 @@ static void say_run(const struct ps_trainer *trainer) {
     log_info("training on %s, %d core%s: %d worker%s of %d thread%s", job->device->name, cores_usable(),
              text_plural(cores_usable()), busy, text_plural(busy), job->threads, text_plural(job->threads));
     log_info("mini-batches of %d = %d x %d samples, %lld in an epoch; %s at a rate of %.6g%s", job->batch, plan->micro_batches,
-             job->samples, (long long)trainer->lengths.epoch, trainer->rule.optimizer->name, trainer->rule.settings.lr,
+             job->samples, (long long)trainer->lengths.epoch, trainer->rule.requested->name, trainer->rule.settings.lr,
              !own_rate       ? ""
              : !of_network   ? " (its usual rate)"
              : own_optimizer ? ", the network's usual ones"
