@@ -11,7 +11,7 @@
 
 enum { NUMBERS = 3 * WIRE_GROUP + 77 };
 
-static const struct wire all[] = {{WIRE_BF16, 0}, {WIRE_INT8, 0}, {WIRE_TOPK, 0.05f}, {WIRE_TOPK, 0.25f}, {WIRE_TOPK, 1}};
+static const struct wire all[] = {{WIRE_BF16, 0}, {WIRE_INT8, 0}, {WIRE_TOPK, 0.05}, {WIRE_TOPK, 0.25}, {WIRE_TOPK, 1}};
 enum { ALL = sizeof all / sizeof *all };
 
 /* Numbers of many magnitudes; some are 0, some equal. */
@@ -50,9 +50,9 @@ static int by_rank(const void *a, const void *b) {
     return one->at < other->at ? -1 : 1;
 }
 
-static void expect_topk(const float *from, size_t count, float share, float *to) {
+static void expect_topk(const float *from, size_t count, double share, float *to) {
     struct ranked ranked[WIRE_GROUP];
-    const size_t kept = (size_t)ceil((double)share * (double)count);
+    const size_t kept = (size_t)ceil(share * (double)count);
     for (size_t i = 0; i < count; i++) ranked[i] = (struct ranked){fabsf(from[i]), i};
     qsort(ranked, count, sizeof *ranked, by_rank);
     for (size_t i = 0; i < count; i++) to[i] = 0;
@@ -106,21 +106,32 @@ static void sizes_are_as_documented(void **state) {
         struct wire wire;
         int64_t numbers, tokens, bytes, feedback;
     } cases[] = {
-        {{WIRE_NONE, 0}, 1000, 3, 0, 0},
-        {{WIRE_BF16, 0}, 1024, 0, 2048, 0},
-        {{WIRE_BF16, 0}, 33, 0, 128, 0},
-        {{WIRE_INT8, 0}, 256, 0, 320, 0},        /* 4 + 256 */
-        {{WIRE_INT8, 0}, 16 * 256, 0, 4160, 0},  /* 16 * (4 + 256) */
-        {{WIRE_INT8, 0}, 16 * 256, 16, 4224, 0}, /* and 64 of tokens */
-        {{WIRE_TOPK, 0.125f}, 2560, 0, 960, 10240},
-        {{WIRE_TOPK, 1e-6f}, 256, 0, 64, 1024}, /* at least one: 3 */
-        {{WIRE_TOPK, 0}, 256, 0, 64, 1024},     /* also of topk:1e-50, which is no f32 */
+        {{WIRE_NONE, 0}, 1000, 3, 0, 0},           {{WIRE_BF16, 0}, 1024, 0, 2048, 0},
+        {{WIRE_BF16, 0}, 33, 0, 128, 0},           {{WIRE_INT8, 0}, 256, 0, 320, 0},      /* 4 + 256 */
+        {{WIRE_INT8, 0}, 16 * 256, 0, 4160, 0},                                           /* 16 * (4 + 256) */
+        {{WIRE_INT8, 0}, 16 * 256, 16, 4224, 0},                                          /* and 64 of tokens */
+        {{WIRE_TOPK, 0.125}, 2560, 0, 960, 10240}, {{WIRE_TOPK, 1e-6}, 256, 0, 64, 1024}, /* at least one: 3 */
+        {{WIRE_TOPK, 1e-50}, 256, 0, 64, 1024},
     };
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const struct wire_numbers numbers = {{[TYPE_F32] = cases[c].numbers, [TYPE_I32] = cases[c].tokens}};
         assert_int_equal(wire_bytes(&cases[c].wire, &numbers), cases[c].bytes);
         assert_int_equal(wire_feedback_bytes(&cases[c].wire, &numbers), cases[c].feedback);
+    }
+}
+
+/* Of groups of every length as many numbers are sent as the decimal share says, rounded up. */
+static void shares_are_decimal(void **state) {
+    (void)state;
+    for (int thousandths = 1; thousandths <= 1000; thousandths++) {
+        struct wire wire;
+        char name[32];
+        snprintf(name, sizeof name, "topk:%d.%03d", thousandths / 1000, thousandths % 1000);
+        assert_ok(wire_parse(name, "wire", &wire, &test_error));
+        for (int count = 1; count <= WIRE_GROUP; count++)
+            if (wire_codecs[WIRE_TOPK].bytes(&wire, (size_t)count) != (size_t)(3 * ((thousandths * count + 999) / 1000)))
+                fail_msg("%s of %d", name, count);
     }
 }
 
@@ -183,7 +194,7 @@ static void rounding_is_what_arrives(void **state) {
 /* Of the sum of what replicas bring nothing is left out, with as many numbers as all of them bring; else it is rounded alone.
  */
 static void sums_have_room_for_all(void **state) {
-    const struct wire topk = {WIRE_TOPK, 0.05f}, int8 = {WIRE_INT8, 0};
+    const struct wire topk = {WIRE_TOPK, 0.05}, int8 = {WIRE_INT8, 0};
     const struct wire_run run = {0, WIRE_GROUP, TYPE_F32};
     float share[WIRE_GROUP], sum[WIRE_GROUP], rounded[WIRE_GROUP];
     (void)state;
@@ -206,7 +217,7 @@ static void sums_have_room_for_all(void **state) {
 
 /* Nothing is lost: what arrived, and the feedback that is left, add up to what was sent. Each number has its turn. */
 static void feedback_keeps_what_was_not_sent(void **state) {
-    const struct wire wire = {WIRE_TOPK, 0.02f};
+    const struct wire wire = {WIRE_TOPK, 0.02};
     const struct wire_run run = {0, WIRE_GROUP, TYPE_F32};
     float from[WIRE_GROUP], to[WIRE_GROUP], feedback[WIRE_GROUP] = {0};
     double sent[WIRE_GROUP] = {0}, arrived[WIRE_GROUP] = {0};
@@ -247,7 +258,7 @@ static void numbers_that_are_not_finite_arrive(void **state) {
 }
 
 static void names_are_read_and_written(void **state) {
-    static const char *const good[] = {"none", "bf16", "int8", "topk:0.05", "topk:1"};
+    static const char *const good[] = {"none", "bf16", "int8", "topk:0.05", "topk:1", "topk:0.01171875", "topk:1e-50"};
     static const char *const wrong[] = {
         "", "int4", "int8:2", "topk", "topk:", "topk:0", "topk:1.5", "topk:-1", "topk:0.1x", "topk:nan"};
     struct wire wire;
@@ -271,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codecs_follow_their_definitions),
         cmocka_unit_test(sizes_are_as_documented),
+        cmocka_unit_test(shares_are_decimal),
         cmocka_unit_test(without_a_codec_numbers_stay_as_they_are),
         cmocka_unit_test(runs_may_have_any_length_and_type),
         cmocka_unit_test(feedback_keeps_what_was_not_sent),

@@ -19,7 +19,7 @@ static struct ps_programs *encoded_programs(void) {
     assert_ok(plan_stage_set(plan, 1, 1, 1, 2, &test_error));
     assert_ok(plan_stage_set(plan, 2, 2, 2, 3, &test_error));
     plan->stages[0].sum_wire.codec = WIRE_BF16;
-    plan->stages[0].wire = (struct cut_wire){{.codec = WIRE_INT8}, {.codec = WIRE_TOPK, .share = 0.25f}};
+    plan->stages[0].wire = (struct cut_wire){{.codec = WIRE_INT8}, {.codec = WIRE_TOPK, .share = 0.25}};
     plan->stages[1].wire.gradient.codec = WIRE_BF16;
     plan->stages[1].recompute = true;
     assert_ok(lower_plan(plan, 2, &programs, &test_error));
@@ -50,7 +50,7 @@ static void codecs_read_back(void **state) {
     assert_non_null(strstr(text, " recompute wire none bf16\n"));
     assert_ok(ps_programs_parse(text, &again, &test_error));
     assert_int_equal(again->wire[0].activation.codec, WIRE_INT8);
-    assert_true(again->wire[0].gradient.codec == WIRE_TOPK && again->wire[0].gradient.share == 0.25f);
+    assert_true(again->wire[0].gradient.codec == WIRE_TOPK && again->wire[0].gradient.share == 0.25);
     assert_int_equal(again->wire[1].activation.codec, WIRE_NONE);
     assert_int_equal(again->wire[1].gradient.codec, WIRE_BF16);
     assert_int_equal(again->sum_wire[0].share.codec, WIRE_BF16);

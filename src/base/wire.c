@@ -108,10 +108,11 @@ static void decode_int8(const struct wire *wire, size_t count, const unsigned ch
 }
 
 /* topk: the numbers of the largest magnitudes, of equal ones the first, as bf16 in their order, and then their places in the
- * group, a byte each; at least one. Zeros are positive. */
+ * group, a byte each; at least one. Zeros are positive. A product that rounding took just above a whole number counts as that
+ * number. */
 static size_t kept_of(const struct wire *wire, size_t count) {
-    const size_t kept = (size_t)ceil((double)wire->share * (double)count);
-    return kept < 1 ? 1 : kept; /* a share may be too small for an f32 */
+    const double kept = ceil(wire->share * (double)count - 1e-9);
+    return kept < 1 ? 1 : (size_t)kept;
 }
 
 static size_t bytes_topk(const struct wire *wire, size_t count) { return 3 * kept_of(wire, count); }
@@ -177,7 +178,7 @@ enum ps_status wire_parse(const char *text, const char *what, struct wire *out, 
         if (end == number || *end || !(share > 0 && share <= 1))
             return error_set(error, PS_USAGE, "%s: '%.40s' is not of the form topk:SHARE, a share above 0 and at most 1", what,
                              text);
-        *out = (struct wire){WIRE_TOPK, (float)share};
+        *out = (struct wire){WIRE_TOPK, share};
         return PS_OK;
     }
     while (wire.codec < WIRE_CODECS && strcmp(wire_codecs[wire.codec].name, text) != 0) wire.codec++;
@@ -188,10 +189,12 @@ enum ps_status wire_parse(const char *text, const char *what, struct wire *out, 
 }
 
 const char *wire_text(const struct wire *wire, char out[32]) {
-    if (wire->codec == WIRE_TOPK)
-        number_print(out, 32, "topk:%.6g", (double)wire->share);
-    else
-        snprintf(out, 32, "%s", wire_codecs[wire->codec].name);
+    char *end;
+    int digits = 6, start;
+    snprintf(out, 32, "%s%n", wire_codecs[wire->codec].name, &start);
+    if (wire->codec != WIRE_TOPK) return out;
+    do number_print(out + start, 32 - (size_t)start, ":%.*g", digits, wire->share);
+    while (number_read(out + start + 1, &end) != wire->share && digits++ < 17);
     return out;
 }
 
@@ -324,7 +327,7 @@ struct sum_wire wire_of_sum(const struct wire *wire, int replicas) {
     const struct wire bf16 = {.codec = WIRE_BF16};
     struct sum_wire of = {*wire, *wire};
     if (wire->codec != WIRE_TOPK) return of;
-    of.sum.share = (float)(kept_of(wire, WIRE_GROUP) * (size_t)replicas) / WIRE_GROUP;
+    of.sum.share = (double)(kept_of(wire, WIRE_GROUP) * (size_t)replicas) / WIRE_GROUP;
     /* A number and its place take 3 bytes. */
     if (of.sum.share * 3 >= 2) of.sum = bf16;
     return of;

@@ -30,7 +30,7 @@ enum wire_codec { WIRE_NONE, WIRE_BF16, WIRE_INT8, WIRE_TOPK, WIRE_CODECS };
 /* A codec and its setting; {0}: none. */
 struct wire {
     enum wire_codec codec;
-    float share; /* topk: of the numbers that are sent; of others 0 */
+    double share; /* topk: of the numbers that are sent; of others 0 */
 };
 
 /* Of the two kinds of blocks that cross a cut. */
