@@ -147,6 +147,14 @@ def test_exceptions_of_callbacks_are_raised(plan):
     with pytest.raises(LookupError, match="mine"):
         penstock.train(plan, images(64, 1), epochs=2000, on_step=fail)
 
+    data = images(32, 1)
+    for watch in {"on_step": fail}, {"on_epoch": fail}:  # at the very end, too
+        with pytest.raises(LookupError, match="mine"):
+            penstock.train(plan, data, data, epochs=1, **watch)
+    with penstock.Trainer(plan, data, epochs=1, on_step=fail) as trainer:
+        with pytest.raises(LookupError, match="mine"):
+            trainer.step()
+
     class Broken:
         def __len__(self):
             return 64

@@ -184,6 +184,10 @@ class Run:
         return f"Run({self.info or 'stopped'})"
 
 
+class _Results(Object):
+    _destroy = "ps_run_destroy"
+
+
 def _under_mpi(transport: Any) -> bool:
     return transport == "mpi" or any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
 
@@ -307,6 +311,18 @@ class Trainer(Object):
             if self._interrupted is not None:
                 previous(self._interrupted, None)
 
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """A call in which the caller's functions are called: raises what went wrong in them, even if the training came to its
+        end before that could stop it."""
+        try:
+            with self._signals():
+                yield
+        except Error as failure:
+            raise self._cause(failure)
+        if self._failures:
+            raise self._failures[0]
+
     @property
     def info(self) -> TrainerInfo:
         """How far it is."""
@@ -315,11 +331,8 @@ class Trainer(Object):
     def step(self, steps: int = 1) -> TrainerInfo:
         """Trains so many mini-batches, after which the pipeline is empty. With weights other than "sync" this changes the
         numbers: see ``ps_trainer_step`` in the header."""
-        try:
-            with self._signals():
-                call(lib.ps_trainer_step, self.address, steps)
-        except Error as failure:
-            raise self._cause(failure)
+        with self._watched():
+            call(lib.ps_trainer_step, self.address, steps)
         return self.info
 
     def evaluate(self, data: Any = None) -> Evaluation:
@@ -353,18 +366,12 @@ class Trainer(Object):
     def finish(self) -> Run:
         """What the training came to so far; the trainer is over then."""
         weights = self.weights()
-        try:
-            with self._signals():
-                run = create(lib.ps_trainer_finish, self.address)
-        except Error as failure:
-            raise self._cause(failure)
+        with self._watched():
+            run = _Results(create(lib.ps_trainer_finish, self.address))
         self.close()
-        try:
-            info = values(get("ps_run_info", run), RunInfo)
-            points = records("ps_run_point", run, int(lib.ps_run_point_count(run)))
-            workers = records("ps_run_worker", run, info.workers)
-        finally:
-            lib.ps_run_destroy(run)
+        info = values(get("ps_run_info", run.address), RunInfo)
+        points = records("ps_run_point", run.address, int(lib.ps_run_point_count(run.address)))
+        workers = records("ps_run_worker", run.address, info.workers)
         return Run(self._own_network(), info, self._lines(self._steps, Step), points, workers, weights, self.directory)
 
     @staticmethod
