@@ -179,6 +179,10 @@ static void a_directory_of_arrays(void **state) {
     }
     samples_close(&samples);
     assert_status(try_open("npy", "absent", "", network, &samples), PS_BAD_INPUT, "there is no labels.npy");
+    const struct array turned[] = {arrays[0], {"labels", ARRAY_I32, 3, {SAMPLES, W, H}, labels}};
+    assert_ok(npz_write(in_directory("turned.npz"), turned, 2, &test_error));
+    assert_status(try_open("npz", "turned.npz", "", network, &samples), PS_USAGE,
+                  "array 'labels' is 3x3x2, but the network takes 'labels' of 2x3 for each sample");
     ps_network_destroy(network);
 }
 

@@ -1,5 +1,6 @@
 """The package with NumPy alone: profile, plan, simulate, train with callbacks, weights, errors, signals."""
 
+import json
 import os
 import shutil
 import signal
@@ -171,6 +172,9 @@ def test_data_are_held_against_the_network(plan):
     pictures, labels = images(64, 1)
     with pytest.raises(ValueError, match=r"data: a sample has the shape \(16, 8\)"):
         penstock.train(plan, (pictures[:, 0, :, :8], labels), epochs=1)
+    for given in (16, 2, 8), (256,), (8, 32), ():  # as many numbers are not enough
+        with pytest.raises(ValueError, match=r"data: a sample has the shape .*; the network takes \(1, 16, 16\)"):
+            penstock.train(plan, (pictures.reshape(64, *given) if given else pictures[0, 0, 0, 0], labels), epochs=1)
     with pytest.raises(ValueError, match="63 labels"):
         penstock.train(plan, (pictures, labels[:63]), epochs=1)
     with pytest.raises(TypeError, match="whole numbers"):
@@ -193,6 +197,24 @@ def test_data_are_held_against_the_network(plan):
             penstock.train(plan, without, epochs=1)
         with pytest.raises(ValueError, match="labels are missing"):
             penstock.evaluate(penstock.Network(plan.info.model), without)
+
+
+@pytest.mark.parametrize("shape, given", [((2, 2, 3), (2, 2, 3)), ((2, 2, 3), (2, 3, 2)), ((2, 2, 3), (1, 2, 2, 1, 3)),
+                                          ((3, 3, 3), (3, 3, 3)), ((3, 4, 1), (3, 4)), ((3, 4, 1), (4, 3)),
+                                          ((4, 4, 1), (4, 4)), ((1, 4, 4), (4, 4)), ((4, 1, 1), (4,))])
+def test_sides_stand_in_the_orders_of_files(shape, given, tmp_path):
+    """Arrays are what they are in an .npz file."""
+    file = {"format": "penstock-network", "version": 1, "name": "n", "inputs": [{"name": "x", "shape": shape}],
+            "nodes": [{"name": "flat", "operator": "flatten"}, {"name": "last", "operator": "linear", "channels": 5},
+                      {"name": "loss", "operator": "cross_entropy"}]}
+    (tmp_path / "n.json").write_text(json.dumps(file))
+    draw = numpy.random.default_rng(0)
+    sides, labels = draw.normal(0, 1, (8, *given)).astype("f"), draw.integers(0, 5, 8)
+    numpy.savez(tmp_path / "data.npz", x=sides, labels=labels)
+    weights = {"last.weight": draw.normal(0, 1, (5, numpy.prod(shape))).astype("f"), "last.bias": numpy.zeros(5, "f")}
+    network = penstock.Network(tmp_path / "n.json").initialize(weights)
+    for data in (sides, labels), list(zip(sides, labels)):
+        assert penstock.evaluate(network, data).loss == penstock.evaluate(network, f"npz:{tmp_path}/data.npz").loss
 
 
 def test_items_and_specs_are_data(plan):

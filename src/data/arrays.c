@@ -154,7 +154,7 @@ static enum ps_status fit(struct array_dataset *data, const struct array *array,
                               .most = wanted->vocabulary > 0 ? wanted->vocabulary - 1 : -1};
     if (array->rank < 1) return does_not_fit(data, array, wanted, error);
     const bool as_pytorch = same_sides(array, 1, wanted->shape, wanted->rank),
-               as_sample = same_sides(array, 1, last, wanted->rank);
+               as_sample = !labels && same_sides(array, 1, last, wanted->rank);
     if (!as_pytorch && !as_sample) return does_not_fit(data, array, wanted, error);
     const bool moves = !labels && as_pytorch && !(as_sample && positions);
     if (moves) source->channels = wanted->shape[0];

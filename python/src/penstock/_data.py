@@ -62,18 +62,27 @@ def _kind(one: Input) -> type[Any]:
     return numpy.float32 if one.type == "f32" else numpy.int32
 
 
+def _sides(shape: tuple[int, ...]) -> list[int]:
+    return [side for side in shape if side != 1]
+
+
 def _arranged(value: Any, one: Input, batch: bool) -> numpy.typing.NDArray[Any]:
-    """Numbers of one or of all samples in the library's order: the first side of a sample last."""
+    """Numbers of one or of all samples in the library's order: the first side of a sample last. As in files, sides of 1 may be
+    missing or too many, channels may stand last, and features stand behind their positions (T, D) where both fit."""
     array = to_numpy(value)
     kind = _kind(one)
     if kind is numpy.int32 and array.dtype.kind not in "iub":
         raise TypeError(f"{one.name}: whole numbers are wanted, not {array.dtype}")
     lead = array.shape[:1] if batch else ()
-    if array.size != numpy.prod((*lead, *one.shape), dtype=int):
-        raise ValueError(f"{one.name}: a sample has the shape {array.shape[len(lead):]}; the network takes {one.shape}")
-    array = array.reshape(*lead, *one.shape)
-    if len(one.shape) > 1 and not (one.vocabulary and kind is numpy.int32):
-        array = numpy.moveaxis(array, len(lead), -1)
+    ordered = bool(one.vocabulary) and kind is numpy.int32  # tokens and labels, which have no channels
+    given, last = array.shape[len(lead):], one.shape if ordered else (*one.shape[1:], one.shape[0])
+    if (batch and not lead) or _sides(given) not in (_sides(one.shape), _sides(last)):
+        raise ValueError(f"{one.name}: a sample has the shape {given}; the network takes {one.shape}")
+    positions = len(one.shape) == 3 and one.shape[2] == 1
+    if _sides(given) == _sides(last) and (ordered or positions or _sides(given) != _sides(one.shape)):
+        array = array.reshape(*lead, *last)
+    else:
+        array = numpy.moveaxis(array.reshape(*lead, *one.shape), len(lead), -1)
     return numpy.ascontiguousarray(array, kind)
 
 
