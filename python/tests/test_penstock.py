@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -215,6 +216,34 @@ def test_sides_stand_in_the_orders_of_files(shape, given, tmp_path):
     network = penstock.Network(tmp_path / "n.json").initialize(weights)
     for data in (sides, labels), list(zip(sides, labels)):
         assert penstock.evaluate(network, data).loss == penstock.evaluate(network, f"npz:{tmp_path}/data.npz").loss
+
+
+def test_nothing_is_cut_to_what_c_can_hold(profile, network):
+    pictures, labels = images(8, 1)
+    ints, nul = "is not from -2147483648 to 2147483647", "has a NUL character"
+    for name, value, said in (("steps", 2**32 + 2, ints), ("batch", -2**40, ints), ("seed", -1, "is not from 0 to 18446744073709551615"),
+                              ("seed", 2**64, "is not from 0 to"), ("out", "a\0b", nul), ("resume", "\0", nul), ("device", "cpu\0x", nul)):
+        with pytest.raises(ValueError, match=f"^{name}: {re.escape(repr(value))} {said}"):
+            penstock.train(network, (pictures, labels), workers=1, **{"steps": 1, "batch": 8, name: value})
+    with pytest.raises(TypeError, match="steps: a whole number is wanted, not float"):
+        penstock.train(network, (pictures, labels), steps=2.5)
+    seeds = [penstock.train(network, (pictures, labels), workers=1, steps=1, batch=8, seed=seed).info.loss
+             for seed in (2**64 - 1, numpy.uint64(2**64 - 1))]
+    assert seeds[0] == seeds[1]
+    for wrong in labels + 2**32, labels.astype("u4") + 2**31:
+        with pytest.raises(ValueError, match="labels: .* is not from -2147483648 to 2147483647"):
+            penstock.train(network, (pictures, wrong), steps=1)
+    with pytest.raises(ValueError, match="NUL"):
+        penstock.Network("lenet5\0,input=16")
+    with pytest.raises(ValueError, match="micro_batch: 4294967304 is not"):
+        penstock.profile(network, [8, 2**32 + 8], device=BOARD)
+    with pytest.raises(ValueError, match="workers: 4294967298 is not"):
+        penstock.plan(profile, 2**32 + 2)
+    with pytest.raises(ValueError, match="batches: 4294967297 is not"):
+        penstock.simulate(penstock.plan(profile, 2), batches=2**32 + 1)
+    with penstock.Trainer(network, (pictures, labels), workers=1, steps=1, batch=8) as trainer:
+        with pytest.raises(ValueError, match="steps: .* is not"):
+            trainer.step(2**64 + 1)
 
 
 def test_items_and_specs_are_data(plan):

@@ -7,6 +7,7 @@ import ctypes
 import difflib
 import enum
 import logging
+import operator
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -125,16 +126,35 @@ def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], obje
     return results[0]
 
 
-def encode(value: Any) -> Any:
-    """Strings and paths as the library takes them: UTF-8."""
-    return str(value).encode() if value is not None and not isinstance(value, (int, float, bytes)) else value
+def encode(value: Any, name: str = "a text") -> Any:
+    """Strings and paths as the library takes them: UTF-8, which NUL ends."""
+    encoded = str(value).encode() if value is not None and not isinstance(value, (int, float, bytes)) else value
+    if isinstance(encoded, bytes) and b"\0" in encoded:
+        raise ValueError(f"{name}: {value!r} has a NUL character")
+    return encoded
+
+
+_WHOLE = {ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_size_t}
+
+
+def whole(name: str, value: Any, kind: Any = ctypes.c_int) -> int:
+    """A whole number that a type of C's can hold; ctypes itself takes the lowest bits of any."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: a whole number is wanted, not {type(value).__name__}") from None
+    if kind(number).value != number:
+        bits = 8 * ctypes.sizeof(kind)
+        least, most = (-2**(bits - 1), 2**(bits - 1) - 1) if kind(-1).value < 0 else (0, 2**bits - 1)
+        raise ValueError(f"{name}: {number} is not from {least} to {most}")
+    return number
 
 
 def _text(name: str, value: Any) -> Any:
     """What a text option is given: numbers count as they are written, other objects are a mistake."""
     if not isinstance(value, (str, bytes, os.PathLike, int, float)):
         raise TypeError(f"{name}: a text is wanted, not {type(value).__name__}")
-    return encode(str(value) if isinstance(value, (int, float)) else value)
+    return encode(str(value) if isinstance(value, (int, float)) else value, name)
 
 
 def fill(options: Mapping[str, Any], *targets: ctypes.Structure) -> None:
@@ -144,7 +164,8 @@ def fill(options: Mapping[str, Any], *targets: ctypes.Structure) -> None:
             kind = dict(target._fields_).get(name)  # type: ignore[arg-type]
             if kind is not None and name != "struct_size":
                 if value is not None:
-                    setattr(target, name, _text(name, value) if kind is ctypes.c_char_p else value)
+                    setattr(target, name, _text(name, value) if kind is ctypes.c_char_p else
+                            whole(name, value, kind) if kind in _WHOLE else value)
                 break
         else:
             known = [field[0] for target in targets for field in target._fields_ if field[0] != "struct_size"]

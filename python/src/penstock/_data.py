@@ -10,7 +10,7 @@ import numpy
 import numpy.typing
 
 from ._abi import constants, lib, structs
-from ._call import create, encode, options
+from ._call import create, encode, options, whole
 from ._objects import Input, Network, Object
 from ._weights import to_numpy
 
@@ -73,6 +73,9 @@ def _arranged(value: Any, one: Input, batch: bool) -> numpy.typing.NDArray[Any]:
     kind = _kind(one)
     if kind is numpy.int32 and array.dtype.kind not in "iub":
         raise TypeError(f"{one.name}: whole numbers are wanted, not {array.dtype}")
+    if kind is numpy.int32 and array.size > 0 and not numpy.can_cast(array.dtype, kind):
+        for number in int(array.min()), int(array.max()):
+            whole(one.name, number, ctypes.c_int32)
     lead = array.shape[:1] if batch else ()
     ordered = bool(one.vocabulary) and kind is numpy.int32  # tokens and labels, which have no channels
     given, last = array.shape[len(lead):], one.shape if ordered else (*one.shape[1:], one.shape[0])
@@ -184,7 +187,7 @@ def _from_samples(sample: Callable[[int], tuple[list[Any], Any]], samples: int, 
             return constants["PS_FAILED"]
 
     declared, goals = _declared(inputs), _declared([target])
-    source.name, source.samples = name.encode(), samples
+    source.name, source.samples = encode(name), samples
     source.inputs, source.input_count, source.targets, source.target_count = declared, len(inputs), goals, 1
     source.read = dict(structs["ps_dataset_source"]._fields_)["read"](read)
     address = create(lib.ps_dataset_create, ctypes.byref(source))

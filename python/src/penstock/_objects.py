@@ -16,7 +16,7 @@ import numpy.typing
 
 from . import _weights
 from ._abi import lib, structs, take_text
-from ._call import call, create, encode, fill, get, interruptible, options, values
+from ._call import call, create, encode, fill, get, interruptible, options, values, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -315,7 +315,7 @@ class Plan(_Document):
 
     def _programs(self, batches: int) -> _Programs:
         profile = self.profile.address if self.profile is not None else None
-        return _Programs(create(lib.ps_programs_lower, self.address, profile, batches))
+        return _Programs(create(lib.ps_programs_lower, self.address, profile, whole("batches", batches)))
 
     def program(self, batches: int = 1) -> str:
         """The instructions of every worker, verified, as ``penstock program`` prints them."""
@@ -439,7 +439,7 @@ def profile(network: Network | PathLike, micro_batch: int | Sequence[int], **key
     sizes = [micro_batch] if isinstance(micro_batch, int) else list(micro_batch)
     made = options("ps_profile_options")
     fill(keywords, made)
-    made.micro_batches = (ctypes.c_int * len(sizes))(*sizes)
+    made.micro_batches = (ctypes.c_int * len(sizes))(*(whole("micro_batch", size) for size in sizes))
     made.micro_batch_count = len(sizes)
     address = interruptible(lambda: create(lib.ps_profile_measure, network.address, ctypes.byref(made)),
                             lib.ps_profile_destroy)
@@ -468,6 +468,7 @@ def simulate(plan: Plan, *, profile: Profile | None = None, cluster: Cluster | N
     if costs is None:
         raise TypeError("the plan has no profile: simulate(plan, profile=...)")
     within = cluster or plan.cluster or Cluster(workers=plan.info.workers)
-    address = interruptible(lambda: create(lib.ps_simulate, plan.address, costs.address, within.address, batches),
+    number = whole("batches", batches)
+    address = interruptible(lambda: create(lib.ps_simulate, plan.address, costs.address, within.address, number),
                             lib.ps_simulation_destroy)
     return Simulation(address)

@@ -17,7 +17,7 @@ import numpy
 
 from . import _weights
 from ._abi import constants, lib, structs, take_text
-from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values
+from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values, whole
 from ._data import Dataset, as_dataset
 from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, records
 
@@ -240,7 +240,7 @@ class Trainer(Object):
         made.planning, made.machines = ctypes.pointer(planning), ctypes.pointer(machines)
         if plan is not None and "workers" not in keywords:
             machines.workers = plan.info.workers
-        made.out, made.resume = encode(out), encode(resume)
+        made.out, made.resume = encode(out, "out"), encode(resume, "resume")
         made.observer = ctypes.pointer(observer)
         keep = (made, planning, machines, observer, plan, profile, cluster, network, datasets)
         try:
@@ -332,7 +332,7 @@ class Trainer(Object):
         """Trains so many mini-batches, after which the pipeline is empty. With weights other than "sync" this changes the
         numbers: see ``ps_trainer_step`` in the header."""
         with self._watched():
-            call(lib.ps_trainer_step, self.address, steps)
+            call(lib.ps_trainer_step, self.address, whole("steps", steps, ctypes.c_int64))
         return self.info
 
     def evaluate(self, data: Any = None) -> Evaluation:
