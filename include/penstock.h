@@ -703,7 +703,7 @@ struct ps_train_options {
     const char *resume;
     const struct ps_observer *observer; /* NULL: nobody watches */
     const struct ps_log_sink *log;      /* NULL: that of ps_log_to */
-    /* Also a checkpoint when the last is so old, 0: no; NaN: 10. With weights that are not synchronous it sets
+    /* Also a checkpoint when the last is so old, 0 to 1e6; 0: no; NaN: 10. With weights that are not synchronous it sets
      * checkpoint_every, where that is 0 and the plan predicts how long a step takes. */
     double checkpoint_minutes;
     int keep_best;       /* 1: the checkpoint of the best evaluation stays, beside the newest; -1: not said, which is 0 */

@@ -293,6 +293,8 @@ static void wrong_options(void **state) {
          "warm-up of -1 and 0 repeats: 0 (the default) to 10000 are accepted"},
         {{.device = "reference", .warmup = 10001, .micro_batches = good, .micro_batch_count = 1}, "warm-up of 10001 and 0"},
         {{.device = "reference", .repeats = 10001, .micro_batches = good, .micro_batch_count = 1}, "of 0 and 10001 repeats"},
+        {{.device = "reference", .memory_bytes = -1, .micro_batches = good, .micro_batch_count = 1},
+         "memory: -1 bytes are negative"},
         {{.device = "reference", .micro_batches = large, .micro_batch_count = 3},
          "micro-batch 16777217: 1 to 16777216 samples"},
         {{.device = "reference", .micro_batches = apart, .micro_batch_count = 3}, "micro-batch 4 is given twice"},

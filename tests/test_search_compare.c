@@ -1,5 +1,6 @@
 /* ps_compare: every combination is a row, in order; those without a plan say why. */
 #include <jansson.h>
+#include <limits.h>
 
 #include "base/file.h"
 #include "plan/partitioner.h"
@@ -417,7 +418,13 @@ static void test_batches_and_refusals(void **state) {
     planning.batch = 0;
     planning.micro_batches = 8;
     assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, contradicts);
-    planning.micro_batches = options.batch_per_worker = 0;
+    planning.micro_batches = 0;
+    options.batch_per_worker = -1;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE, "`batch_per_worker`: -1 is negative");
+    options.batch_per_worker = INT_MAX / 2 + 1;
+    assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE,
+                  "`batch_per_worker`: 1073741824 samples on 2 workers are more than a mini-batch can have");
+    options.batch_per_worker = 0;
     options.bandwidth_bytes_per_s = many;
     options.bandwidth_count = 100001;
     assert_status(ps_compare(profile, &options, &comparison, &test_error), PS_USAGE,

@@ -251,6 +251,10 @@ static void test_comparison(void **state) {
     options.target = 1.1;
     assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE,
                   "`target`: 1.1 is no accuracy; those are 0 to 1");
+    for (int i = 0; i < 2; i++) {
+        options.target = i ? (double)NAN : -1;
+        assert_status(training_compare(&options, &train_options, &comparison, &test_error), PS_USAGE, "is not from 0 to 1e9");
+    }
     options.target = 1;
     assert_ok(training_compare(&options, &train_options, &comparison, &test_error));
     struct ps_comparison_row row = ps_comparison_row(comparison, 0);

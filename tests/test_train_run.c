@@ -319,6 +319,8 @@ static void test_refusals_by_model(void **state) {
     refuse(options, PS_USAGE, "more than the 60 samples");
     options = good, options.plan.micro_batch = 9;
     refuse(options, PS_USAGE, "9 does not divide the mini-batch of 60 samples; 6 and 10 do");
+    options = good, options.plan.micro_batch = -1;
+    refuse(options, PS_USAGE, "`micro_batch`: -1 is negative");
     options = good, options.plan.micro_batch = 6, options.plan.micro_batches = 6;
     refuse(options, PS_USAGE, "60 is not 6 micro-batches of 6 samples");
     options = good, options.model = "lenet6";
@@ -384,6 +386,12 @@ static void test_refusals_of_options(void **state) {
     REFUSED(o.emulate, -2, "`emulate`: -2 is negative");
     REFUSED(o.keep_best, -2, "`keep_best`: -2 is negative");
     REFUSED(o.patience, -2, "`patience`: -2 is negative");
+    REFUSED(o.valid_bleu, -1, "`valid_bleu`: -1 is negative");
+    REFUSED(o.lr_per_epoch, 9, "`lr_per_epoch`: 9 is neither 0 nor 1");
+    REFUSED(o.emulate, 7, "`emulate`: 7 is neither 0 nor 1");
+    REFUSED(o.keep_best, 2, "`keep_best`: 2 is neither 0 nor 1");
+    REFUSED(o.checkpoint_minutes, -3, "`checkpoint_minutes`: -3 is not from 0 to 1e6");
+    REFUSED(o.checkpoint_minutes, INFINITY, "`checkpoint_minutes`: inf is not from 0 to 1e6");
     REFUSED(o.label_smoothing, 1, "`label_smoothing`: 1 is not from 0 and below 1");
     REFUSED(o.label_smoothing, -0.25, "`label_smoothing`: -0.25 is not from 0 and below 1");
     REFUSED(o.tensorboard, true, "`tensorboard`: needs a run directory (`out`) to write to");

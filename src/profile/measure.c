@@ -313,6 +313,8 @@ static enum ps_status check_options(const struct ps_profile_options *options, in
     if (options->warmup < 0 || options->repeats < 0 || options->warmup > REPEATS_MAX || options->repeats > REPEATS_MAX)
         return error_set(error, PS_USAGE, "warm-up of %d and %d repeats: 0 (the default) to %d are accepted", options->warmup,
                          options->repeats, REPEATS_MAX);
+    if (options->memory_bytes < 0)
+        return error_set(error, PS_USAGE, "memory: %lld bytes are negative", (long long)options->memory_bytes);
     memcpy(sizes, options->micro_batches, (size_t)options->micro_batch_count * sizeof *sizes);
     qsort(sizes, (size_t)options->micro_batch_count, sizeof *sizes, compare_ints);
     for (int i = 0; i < options->micro_batch_count; i++) {

@@ -3,6 +3,7 @@
  * are adjacent. */
 #include "search/compare.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,10 +178,16 @@ enum ps_status comparison_refuse(enum ps_status status, const struct ps_error *r
 /* Sets a mini-batch that grows with the workers, in micro-batches of the given size. */
 static enum ps_status set_batch(const struct ps_compare_options *lists, int workers, struct ps_plan_options *options,
                                 struct ps_error *error) {
+    const int64_t batch = (int64_t)lists->batch_per_worker * workers;
     if (lists->batch_per_worker == 0) return PS_OK;
+    if (lists->batch_per_worker < 0)
+        return error_set(error, PS_USAGE, "`batch_per_worker`: %d is negative", lists->batch_per_worker);
+    if (batch > INT_MAX)
+        return error_set(error, PS_USAGE, "`batch_per_worker`: %d samples on %d workers are more than a mini-batch can have",
+                         lists->batch_per_worker, workers);
     if (options->batch > 0 || options->micro_batches > 0)
         return error_set(error, PS_USAGE, "`batch_per_worker` contradicts `batch` and `micro_batches`; give one of them");
-    options->batch = lists->batch_per_worker * workers;
+    options->batch = (int)batch;
     if (options->micro_batch == 0) return PS_OK;
     if (options->batch % options->micro_batch != 0)
         return error_set(error, PS_USAGE,

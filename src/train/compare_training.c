@@ -40,6 +40,7 @@ static enum ps_metric find_metric(const struct ps_train_options *train) {
 }
 
 static enum ps_status check_target(enum ps_metric metric, double target, struct ps_error *error) {
+    if (!(target >= 0 && target <= 1e9)) return error_set(error, PS_USAGE, "`target`: %g is not from 0 to 1e9", target);
     if (metric == PS_METRIC_ACCURACY && target > 1)
         return error_set(error, PS_USAGE, "`target`: %g is no accuracy; those are 0 to 1", target);
     if (metric == PS_METRIC_BLEU && target > 100)

@@ -39,6 +39,7 @@ static enum ps_status check_options(const struct ps_train_options *options, stru
         return error_set(error, PS_USAGE, "nothing to train: give a `network` or a `plan`");
     if (options->batch < 0 || options->batch > BATCH_MAX)
         return error_set(error, PS_USAGE, "`batch`: %d is not from 1 to %d", options->batch, BATCH_MAX);
+    if (plan->micro_batch < 0) return error_set(error, PS_USAGE, "`micro_batch`: %d is negative", plan->micro_batch);
     if (options->steps < 0 || options->epochs < 0)
         return error_set(error, PS_USAGE, "%s: must not be negative", options->steps < 0 ? "`steps`" : "`epochs`");
     if (!(options->clip >= 0)) return error_set(error, PS_USAGE, "`clip`: %g is less than 0", options->clip);

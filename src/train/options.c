@@ -94,6 +94,17 @@ static enum ps_status check(struct ps_train_options *options, struct ps_error *e
         const int value = *(int *)at(options, &settings[s]);
         if (value < UNSAID) return error_set(error, PS_USAGE, "`%s`: %d is negative", settings[s].name, value);
     }
+    const struct {
+        const char *name;
+        int value;
+    } switches[] = {{"lr_per_epoch", options->lr_per_epoch}, {"emulate", options->emulate}, {"keep_best", options->keep_best}};
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        if (switches[i].value > 1)
+            return error_set(error, PS_USAGE, "`%s`: %d is neither 0 nor 1", switches[i].name, switches[i].value);
+    if (options->valid_bleu < 0) return error_set(error, PS_USAGE, "`valid_bleu`: %d is negative", options->valid_bleu);
+    const double minutes = options->checkpoint_minutes; /* not said: NaN */
+    if (minutes < 0 || minutes > 1e6)
+        return error_set(error, PS_USAGE, "`checkpoint_minutes`: %g is not from 0 to 1e6", minutes);
     return PS_OK;
 }
 
