@@ -151,6 +151,9 @@ refused 2 "--run RUN_DIR or --model NAME must be given" predict --data synthetic
 refused 2 "--data SPEC, or --prompt TEXT, must be given" predict --run r
 refused 2 "--run RUN_DIR, or --model NAME and --init FILE, must be given" evaluate --weights f --data synthetic:images
 grep -q '^warning: --weights FILE is now called --init FILE$' err || complain "does not say how --weights is called now"
+for option in "--tokens 4" "--temperature 0" "--top-k 3" "--seed 9" "--tokenizer t.json" "--vocabulary v.json"; do
+    refused 2 "${option% *} and --data contradict" predict --run r --data synthetic:images $option
+done
 refused 2 "--run and --weights contradict" evaluate --run r --weights f --data synthetic:images
 refused 2 "--format: 'safetensor' is not known; did you mean 'safetensors'" export --format safetensor
 refused 2 "--output is missing" export --run r

@@ -284,6 +284,8 @@ static void sides_stand_in_either_order(void **state) {
         {{3, 4, 1}, 3, {SAMPLES, 3, 4}, true},
         {{3, 4, 1}, 3, {SAMPLES, 4, 3}, false},
         {{4, 4, 1}, 3, {SAMPLES, 4, 4}, false}, /* features of positions: a sample's order */
+        {{4, 4, 1}, 4, {SAMPLES, 4, 4, 1}, true},
+        {{4, 4, 1}, 4, {SAMPLES, 4, 1, 4}, false},
         {{1, 4, 4}, 3, {SAMPLES, 4, 4}, false},
         {{4, 1, 1}, 2, {SAMPLES, 4}, false},
         {{2, 40, 30}, 4, {SAMPLES, 2, 40, 30}, true},

@@ -114,6 +114,7 @@ static void sizes_agree(void **state) {
     (void)state;
     check_sizes("lenet5");
     check_sizes("lenet5,precision=bf16");
+    check_sizes("gnmt8,vocab=4000,target_vocab=9,seq=4,target=3,hidden=4"); /* fewer tokens behind the source */
 }
 
 /* Layer by layer or a few at once, across cuts with several values: the same sizes, and a time for every layer. */

@@ -410,7 +410,7 @@ static void test_comparison(void **state) {
     static const struct {
         const char *name;
         size_t offset;
-        enum { NUMBER, INTEGER, LONG, TEXT } kind;
+        enum { NUMBER, INTEGER, SWITCH, LONG, TEXT } kind;
         const char *text;
     } fields[] = {
 #define OPTION(field, kind, text) {#field, offsetof(struct ps_train_options, field), kind, text}
@@ -429,7 +429,7 @@ static void test_comparison(void **state) {
         OPTION(eps, NUMBER, NULL),
         OPTION(lr_schedule, TEXT, "cosine"),
         OPTION(warmup_steps, INTEGER, NULL),
-        OPTION(lr_per_epoch, INTEGER, NULL),
+        OPTION(lr_per_epoch, SWITCH, NULL),
         OPTION(clip, NUMBER, NULL),
         OPTION(label_smoothing, NUMBER, NULL),
         OPTION(decay_exclude, TEXT, "biases"),
@@ -437,7 +437,7 @@ static void test_comparison(void **state) {
         OPTION(device, TEXT, "reference"),
         OPTION(transport, TEXT, "serial"),
         OPTION(threads, INTEGER, NULL),
-        OPTION(emulate, INTEGER, NULL),
+        OPTION(emulate, SWITCH, NULL),
         OPTION(checkpoint_every, INTEGER, NULL),
         OPTION(checkpoint_minutes, NUMBER, NULL),
         OPTION(patience, INTEGER, NULL),
@@ -471,6 +471,7 @@ static void test_comparison(void **state) {
         char *at = (char *)&other.o + fields[f].offset, part[96];
         if (fields[f].kind == NUMBER) *(double *)at = 0.5;
         if (fields[f].kind == INTEGER) *(int *)at = 3;
+        if (fields[f].kind == SWITCH) *(int *)at = 1;
         if (fields[f].kind == LONG) *(uint64_t *)at = 3;
         if (fields[f].kind == TEXT) *(const char **)at = fields[f].text;
         snprintf(part, sizeof part, "holds another comparison: `%s` is ", fields[f].kind == LONG ? "seeds" : fields[f].name);

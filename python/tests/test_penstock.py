@@ -202,7 +202,8 @@ def test_data_are_held_against_the_network(plan):
 
 @pytest.mark.parametrize("shape, given", [((2, 2, 3), (2, 2, 3)), ((2, 2, 3), (2, 3, 2)), ((2, 2, 3), (1, 2, 2, 1, 3)),
                                           ((3, 3, 3), (3, 3, 3)), ((3, 4, 1), (3, 4)), ((3, 4, 1), (4, 3)),
-                                          ((4, 4, 1), (4, 4)), ((1, 4, 4), (4, 4)), ((4, 1, 1), (4,))])
+                                          ((4, 4, 1), (4, 4)), ((4, 4, 1), (4, 4, 1)), ((4, 4, 1), (4, 1, 4)),
+                                          ((1, 4, 4), (4, 4)), ((4, 1, 1), (4,))])
 def test_sides_stand_in_the_orders_of_files(shape, given, tmp_path):
     """Arrays are what they are in an .npz file."""
     file = {"format": "penstock-network", "version": 1, "name": "n", "inputs": [{"name": "x", "shape": shape}],

@@ -45,15 +45,17 @@ static const struct argument_group group = ARGUMENT_GROUP("Options", rows);
 
 static const struct argument text_rows[] = {
     OPTION("prompt", 0, "TEXT", text, text.prompt, "what the network goes on with, on standard output or in --output"),
-    OPTION("tokens", 0, "N", integer, text.tokens, "tokens that it adds; 100 where nothing is said", RANGE(1, 1 << 24)),
+    OPTION("tokens", 0, "N", integer, text.tokens, "tokens that it adds; 100 where nothing is said", RANGE(1, 1 << 24),
+           .excludes = "data"),
     OPTION("temperature", 0, "T", number, text.temperature,
-           "divides the logits, 1 where nothing is said; 0: always the most probable token", RANGE(0, 1e6)),
-    OPTION("top-k", 0, "K", integer, text.top_k, "draws from the K most probable tokens; else from all", RANGE(1, 1 << 24)),
-    OPTION("seed", 0, "N", seed, seed, "of what is drawn; 0 where nothing is said"),
+           "divides the logits, 1 where nothing is said; 0: always the most probable token", RANGE(0, 1e6), .excludes = "data"),
+    OPTION("top-k", 0, "K", integer, text.top_k, "draws from the K most probable tokens; else from all", RANGE(1, 1 << 24),
+           .excludes = "data"),
+    OPTION("seed", 0, "N", seed, seed, "of what is drawn; 0 where nothing is said", .excludes = "data"),
     OPTION("vocabulary", 0, "FILE", text, text.vocabulary, "with --model: a run's vocabulary.json, which numbers the text",
-           .excludes = "tokenizer"),
+           .excludes = "tokenizer data"),
     OPTION("tokenizer", 0, "FILE", text, text.tokenizer,
-           "or a tokenizer.json of Hugging Face; with neither the prompt is the numbers of its tokens"),
+           "or a tokenizer.json of Hugging Face; with neither the prompt is the numbers of its tokens", .excludes = "data"),
 };
 static const struct argument_group text_group = ARGUMENT_GROUP("Texts", text_rows);
 

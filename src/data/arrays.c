@@ -138,8 +138,13 @@ static enum ps_status does_not_fit(const struct array_dataset *data, const struc
                      data->path, array->name, array_shape_text(array, has), wanted->name, sides);
 }
 
+static bool same_shape(const struct array *array, const struct ps_input *wanted) {
+    return array->rank == wanted->rank + 1 &&
+           memcmp(array->shape + 1, wanted->shape, (size_t)wanted->rank * sizeof *wanted->shape) == 0;
+}
+
 /* What of the array a value of the network is made of. Numbers along positions stand as they are in a sample, T, D, where that
- * fits; else the first side moves to the end. */
+ * fits and the array has not all of PyTorch's sides; else the first side moves to the end. */
 static enum ps_status fit(struct array_dataset *data, const struct array *array, const struct ps_input *wanted, bool target,
                           struct source *source, struct ps_error *error) {
     const bool labels = target && wanted->vocabulary > 0, positions = wanted->rank == 3 && wanted->shape[2] == 1;
@@ -156,7 +161,7 @@ static enum ps_status fit(struct array_dataset *data, const struct array *array,
     const bool as_pytorch = same_sides(array, 1, wanted->shape, wanted->rank),
                as_sample = !labels && same_sides(array, 1, last, wanted->rank);
     if (!as_pytorch && !as_sample) return does_not_fit(data, array, wanted, error);
-    const bool moves = !labels && as_pytorch && !(as_sample && positions);
+    const bool moves = !labels && as_pytorch && !(as_sample && positions && !same_shape(array, wanted));
     if (moves) source->channels = wanted->shape[0];
     if (source->each == source->channels) source->channels = 1;
     if (array->shape[0] < 1 || array->shape[0] > UINT32_MAX)

@@ -349,7 +349,7 @@ static enum ps_status draw_batch(const struct ps_network *network, struct arena 
     for (int n = 0; n < batch->samples; n++)
         for (int i = 0; i < graph->input_count; i++) {
             const struct shape *shape = &graph->nodes[i].shape;
-            const int vocabulary = graph_input_vocabulary(graph, i);
+            const int vocabulary = graph_input_tokens(graph, i);
             draw(random_key(0, RANDOM_SYNTHETIC, (uint64_t)n, (uint64_t)i), shape->type, shape_elements(shape),
                  vocabulary > 0 ? vocabulary : 2, to);
             to += shape_bytes(shape);

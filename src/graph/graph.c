@@ -639,6 +639,16 @@ int graph_vocabulary(const struct graph *graph) { return find_vocabulary(graph, 
 
 int graph_input_vocabulary(const struct graph *graph, int input) { return find_vocabulary(graph, 1u << input); }
 
+int graph_input_tokens(const struct graph *graph, int input) {
+    int least = 0;
+    for (int i = graph->input_count; i < graph->node_count; i++) {
+        const struct node *node = &graph->nodes[i];
+        if (node->id != OPERATOR_EMBEDDING || !(graph->nodes[node->inputs[0]].sources & 1u << input)) continue;
+        if (least == 0 || node->attributes.vocabulary < least) least = node->attributes.vocabulary;
+    }
+    return least;
+}
+
 bool node_keeps_input(const struct graph *graph, const struct node *node, int input) {
     const bool integers = graph->nodes[node->inputs[input]].shape.type == TYPE_I32;
     return (node->flags & (OPERATOR_USES_INPUT | (integers ? OPERATOR_USES_INTEGERS : 0u))) != 0;

@@ -165,6 +165,8 @@ enum ps_status graph_weigh_classes(struct graph *graph, const float *weights, in
 int graph_vocabulary(const struct graph *graph);
 /* How many tokens one of the network's inputs is numbered by, as the first embedding that reads it says; 0: none does. */
 int graph_input_vocabulary(const struct graph *graph, int input);
+/* The same of the embedding with the fewest: tokens below it can stand anywhere. */
+int graph_input_tokens(const struct graph *graph, int input);
 
 /* Whether the node's backward reads its input number `input`. */
 bool node_keeps_input(const struct graph *graph, const struct node *node, int input);

@@ -97,7 +97,7 @@ static enum ps_status take_memory(struct bench *bench, struct ps_error *error) {
 /* Random numbers for one of the network's inputs: tokens, or from -1 to 1. */
 static void fill_input(const struct bench *bench, int input, struct random_key key, void *data) {
     const struct shape *shape = &bench->graph->nodes[input].shape;
-    const int vocabulary = graph_input_vocabulary(bench->graph, input);
+    const int vocabulary = graph_input_tokens(bench->graph, input);
     uint64_t tokens = vocabulary > 0 ? (uint64_t)vocabulary : 2, count = (uint64_t)(bench->samples * shape_elements(shape));
     int32_t *numbers = data;
     float *values = data;

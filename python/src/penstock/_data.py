@@ -82,7 +82,8 @@ def _arranged(value: Any, one: Input, batch: bool) -> numpy.typing.NDArray[Any]:
     if (batch and not lead) or _sides(given) not in (_sides(one.shape), _sides(last)):
         raise ValueError(f"{one.name}: a sample has the shape {given}; the network takes {one.shape}")
     positions = len(one.shape) == 3 and one.shape[2] == 1
-    if _sides(given) == _sides(last) and (ordered or positions or _sides(given) != _sides(one.shape)):
+    whole_shape = tuple(given) == tuple(one.shape)
+    if _sides(given) == _sides(last) and (ordered or (positions and not whole_shape) or _sides(given) != _sides(one.shape)):
         array = array.reshape(*lead, *last)
     else:
         array = numpy.moveaxis(array.reshape(*lead, *one.shape), len(lead), -1)
