@@ -767,6 +767,23 @@ cmp -s merged.safetensors lenet5.safetensors && complain "train --lora: the weig
 done_by evaluate --run adapted --data synthetic:images,samples=64 --json -q && grep -o '"loss": [0-9.]\{6\}' out >by-run
 done_by evaluate --init merged.safetensors --model lenet5 --data synthetic:images,samples=64 --json -q && grep -o '"loss": [0-9.]\{6\}' out >merged
 cmp -s by-run merged || complain "export --lora merged: other weights than the run's"
+refused 2 "'/dev/stdout' is no place for tensors" export --run adapted --lora apart -o -
+refused 2 "'adapter_config.json' is no place for tensors" export --run adapted --lora apart -o adapter_config.json
+# What PEFT reads is the adapters', also behind sums of something else; an attention's out_proj it passes by.
+done_by train --model gpt2,layers=2,width=8,heads=2,seq=8,vocab=12 --lora 'rank=3,alpha=6,dropout=0.25,target=h.1.*c_attn' --workers 1 --batch 4 \
+    --data synthetic:tokens,samples=4 --steps 1 --out behind -q
+done_by export --run behind --lora apart -o behind.safetensors && grep -q '"r": 3' adapter_config.json &&
+    grep -q '"lora_alpha": 6' adapter_config.json && grep -q '"lora_dropout": 0.25' adapter_config.json ||
+    complain "export --lora apart: behind a sum"
+cat >attends.json <<EOF
+{"format": "penstock-network", "version": 1, "name": "attends", "inputs": [{"name": "x", "shape": [6]}], "nodes": [
+    {"name": "into", "operator": "linear", "channels": 8, "parameters": {"weight": "mha.in_proj_weight"}},
+    {"name": "mha.out_proj", "operator": "linear", "channels": 3}, {"name": "loss", "operator": "cross_entropy"}]}
+EOF
+printf '1,2,3,4,5,6,0\n' >attends.csv
+done_by train --model attends.json --lora 'rank=2,target=mha.out_proj' --workers 1 --batch 1 --data csv:attends.csv --steps 1 --out attends -q
+refused 2 "PEFT has no adapters of 'mha.out_proj'" export --run attends --lora apart -o attends.safetensors
+done_by export --run attends --lora merged -o attends.safetensors
 refused 2 "--lora: needs --model" train --plan plan.json --lora target=fc1 --data synthetic:images --steps 1
 refused 2 "no network with adapters" export --run run --lora merged -o x.safetensors
 refused 2 "--freeze: no parameter has a name like 'nothing'" check --model lenet5 --freeze nothing

@@ -139,6 +139,24 @@ status=$?
 "$PENSTOCK" train --resume lost_stopped --restarts 2 -q >out 2>err || complain "a supervised run is resumed: status $?"
 same lost_stopped
 
+# A launcher has a status of its own where it is told to end.
+cat >launcher <<'EOF'
+#!/bin/sh
+"$@" &
+trap 'kill -TERM $! && wait $!; exit 1' TERM
+wait $!
+EOF
+chmod +x launcher
+# shellcheck disable=SC2086
+"$PENSTOCK" train ${run% -q} --steps $endless --restarts 2 --launch ./launcher --out launched >out 2>err &
+job=$!
+checkpoint_in launched
+kill -TERM $job
+wait $job
+status=$?
+[ $status -eq 75 ] && grep -q '^penstock: stopped on request; launched keeps the checkpoint of step [0-9]' err ||
+    complain "what a launcher began is stopped: status $status"
+
 # The supervisor itself is killed: what it supervises ends by itself, and can be gone on with.
 # shellcheck disable=SC2086
 "$PENSTOCK" train $run --steps $endless --restarts 1 --out lost_supervisor >out 2>err &

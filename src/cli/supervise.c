@@ -289,8 +289,13 @@ enum ps_status supervise(const struct train_arguments *arguments, struct ps_erro
         CHECK(start(&supervisor, &child, error));
         int status = wait_for(child);
         kill_children();
-        if (!is_lost(&supervisor, status)) return (enum ps_status)WEXITSTATUS(status);
-        if (stop_requested()) return message_set(error, PS_STOPPED, "stopped on request");
+        /* Launchers that were told to end have a status of their own. */
+        const bool ended = WIFEXITED(status) && (WEXITSTATUS(status) == PS_OK || WEXITSTATUS(status) == PS_STOPPED);
+        const bool lost = is_lost(&supervisor, status) || (arguments->launch != NULL && stop_requested() && !ended);
+        if (!lost) return (enum ps_status)WEXITSTATUS(status);
+        if (stop_requested())
+            return message_set(error, PS_STOPPED, "stopped on request; %s keeps the checkpoint of step %lld",
+                               run_dir_of(&supervisor), (long long)newest_checkpoint(&supervisor));
         /* It has printed the reason itself. */
         if (left == 0 && WIFEXITED(status) && WEXITSTATUS(status) == PS_WORKER_LOST) return PS_WORKER_LOST;
         if (left == 0) {

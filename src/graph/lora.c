@@ -28,16 +28,17 @@ static const char *weight_name(const struct graph *graph, const struct node *nod
 bool lora_at(const struct graph *graph, int number, struct lora *lora) {
     const struct node *node = &graph->nodes[number], *scale, *input;
     if (node->id != OPERATOR_ADD || node->input_count != 2) return false;
-    *lora = (struct lora){.base = &graph->nodes[node->inputs[0]], .b = &graph->nodes[node->inputs[1]]};
-    if (!ends_with(weight_name(graph, lora->b), NAME_B) || lora->b->id != lora->base->id) return false;
-    scale = &graph->nodes[lora->b->inputs[0]];
+    struct lora found = {.base = &graph->nodes[node->inputs[0]], .b = &graph->nodes[node->inputs[1]]};
+    if (!ends_with(weight_name(graph, found.b), NAME_B) || found.b->id != found.base->id) return false;
+    scale = &graph->nodes[found.b->inputs[0]];
     if (scale->id != OPERATOR_UNARY || scale->attributes.kind != UNARY_AFFINE) return false;
-    lora->a = &graph->nodes[scale->inputs[0]];
-    if (!ends_with(weight_name(graph, lora->a), NAME_A)) return false;
-    input = &graph->nodes[lora->a->inputs[0]];
-    if (input->id == OPERATOR_DROPOUT && lora->a->inputs[0] != lora->base->inputs[0]) lora->dropout = input;
-    lora->scale = (double)scale->attributes.alpha;
-    lora->rank = lora->a->attributes.channels;
+    found.a = &graph->nodes[scale->inputs[0]];
+    if (!ends_with(weight_name(graph, found.a), NAME_A)) return false;
+    input = &graph->nodes[found.a->inputs[0]];
+    if (input->id == OPERATOR_DROPOUT && found.a->inputs[0] != found.base->inputs[0]) found.dropout = input;
+    found.scale = (double)scale->attributes.alpha;
+    found.rank = found.a->attributes.channels;
+    *lora = found;
     return true;
 }
 

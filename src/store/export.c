@@ -192,6 +192,24 @@ static enum ps_status merge(struct adapted *adapted, const char *path, struct ps
     return PS_OK;
 }
 
+/* PEFT computes nn.MultiheadAttention as a whole, without adapters of its out_proj. */
+static enum ps_status check_for_peft(const struct graph *graph, const struct lora *lora, struct ps_error *error) {
+    static const char end[] = ".out_proj.weight";
+    const char *name = graph->parameters[lora->base->parameter_first].name;
+    const int length = (int)strlen(name) - (int)(sizeof end - 1);
+    if (length < 1 || strcmp(name + length, end) != 0) return PS_OK;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const char *other = graph->parameters[p].name;
+        if (strncmp(other, name, (size_t)length) == 0 && strcmp(other + length, ".in_proj_weight") == 0)
+            return error_set(error, PS_USAGE,
+                             "lora: apart: PEFT has no adapters of '%.*s', a part of an attention: only merged is accepted",
+                             lora_module_length(name), name);
+    }
+    return PS_OK;
+}
+
+#define CONFIG_NAME "adapter_config.json"
+
 /* What PEFT reads beside the tensors. */
 static enum ps_status write_config(const struct graph *graph, const char *path, struct ps_error *error) {
     char place[4096];
@@ -208,13 +226,20 @@ static enum ps_status write_config(const struct graph *graph, const char *path, 
                   lora.scale * lora.rank, "lora_dropout", lora.dropout ? (double)lora.dropout->attributes.rate : 0.0,
                   "target_modules", targets, "fan_in_fan_out", lora.base->attributes.transposed, "bias", "none",
                   "init_lora_weights", 1, "inference_mode", 1);
-    snprintf(place, sizeof place, "%.*sadapter_config.json", slash ? (int)(slash + 1 - path) : 0, path);
+    snprintf(place, sizeof place, "%.*s" CONFIG_NAME, slash ? (int)(slash + 1 - path) : 0, path);
     return json_write_file(config, place, error);
 }
 
 /* What was trained, and running statistics, under PEFT's names. */
 static enum ps_status separate(struct adapted *adapted, const char *path, struct ps_error *error) {
     const struct graph *graph = adapted->network->graph;
+    const char *slash = strrchr(path, '/');
+    struct lora lora;
+    if (strcmp(slash ? slash + 1 : path, CONFIG_NAME) == 0 || strncmp(path, "/dev/", 5) == 0)
+        return error_set(error, PS_USAGE, "lora: apart: '%.800s' is no place for tensors, beside which " CONFIG_NAME " is written",
+                         path);
+    for (int n = 0; n < graph->node_count; n++)
+        if (lora_at(graph, n, &lora)) TRY(check_for_peft(graph, &lora, error));
     for (int p = 0; p < graph->parameter_count; p++) {
         struct safetensor_source *source = &adapted->sources[p];
         if (graph->parameters[p].role == PARAMETER_FIXED) source->name = NULL;
