@@ -59,6 +59,36 @@ static void test_links(void **state) {
     ps_cluster_destroy(cluster);
 }
 
+/* One that is half duplex and on a bus waits for both; the other direction, and others on the bus, do not wait for each other.
+ */
+static void test_half_duplex_and_shared(void **state) {
+    (void)state;
+    struct ps_cluster *cluster;
+    struct ps_programs *programs;
+    struct routes routes;
+    struct emulation *emulation;
+    const struct stage_sizes sizes[3] = {
+        {.output_bytes = 1000}, {.input_bytes = 1000, .output_bytes = 1000}, {.input_bytes = 1000}};
+    write_cluster("{\"format\": \"penstock-cluster\", \"version\": 1, \"devices\": [{\"name\": \"a\"}, {\"name\": \"b\"}, "
+                  "{\"name\": \"c\"}], \"links\": [{\"from\": \"*\", \"to\": \"*\", \"bandwidth_bytes_per_s\": 1000}, "
+                  "{\"from\": 1, \"to\": 0, \"bandwidth_bytes_per_s\": 1000, \"duplex\": \"half\", \"shared_link\": \"bus\"}, "
+                  "{\"from\": 1, \"to\": 2, \"bandwidth_bytes_per_s\": 1000, \"shared_link\": \"bus\"}]}");
+    assert_ok(ps_cluster_read(cluster_path, &cluster, &test_error));
+    assert_ok(lower_plain("1f1b-async", "stash", 3, 1, 4, &programs));
+    assert_ok(routes_create(programs, &routes, &test_error));
+    assert_ok(emulation_create(cluster, programs, &routes, sizes, &emulation, &test_error));
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 11, 1e-12);
+    assert_within(carry_between(emulation, &routes, 1, 2, TRAFFIC_ACTIVATION, 10), 11, 1e-12);
+    assert_within(carry_between(emulation, &routes, 0, 1, TRAFFIC_ACTIVATION, 10), 12, 1e-12);
+    assert_within(carry_between(emulation, &routes, 1, 0, TRAFFIC_GRADIENT, 10), 13, 1e-12);
+    assert_within(carry_between(emulation, &routes, 1, 2, TRAFFIC_ACTIVATION, 10), 14, 1e-12);
+    assert_within(carry_between(emulation, &routes, 2, 1, TRAFFIC_GRADIENT, 10), 11, 1e-12);
+    emulation_destroy(emulation);
+    routes_free(&routes);
+    ps_programs_destroy(programs);
+    ps_cluster_destroy(cluster);
+}
+
 /* What is encoded takes as long as its bytes do, whichever end's sizes are known; cables are shared by name. */
 static void test_encoded_links(void **state) {
     (void)state;
@@ -197,8 +227,9 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links),     cmocka_unit_test(test_encoded_links), cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_same_loss), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_links),         cmocka_unit_test(test_half_duplex_and_shared),
+        cmocka_unit_test(test_encoded_links), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_same_loss),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, test_directory_tear_down);
 }

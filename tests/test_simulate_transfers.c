@@ -283,6 +283,45 @@ static void test_shared_link(void **state) {
     pipeline_free(&pipeline);
 }
 
+/* Whether transfers of two pairs are ever on their way at the same time. */
+static bool overlap(const struct pipeline *pipeline, int from, int to, int other_from, int other_to) {
+    const struct timeline *timeline = &pipeline->simulation->timeline;
+    for (int i = 0; i < timeline->transfer_count; i++)
+        for (int j = 0; j < timeline->transfer_count; j++) {
+            const struct timeline_transfer *one = &timeline->transfers[i], *other = &timeline->transfers[j];
+            if (one->from == from && one->to == to && other->from == other_from && other->to == other_to &&
+                one->start_s < other->end_s && other->start_s < one->end_s)
+                return true;
+        }
+    return false;
+}
+
+/* A pair may take turns with its other direction, which is half duplex, and that one with others on a bus: these do not take
+ * turns with the pair. */
+static void test_half_duplex_and_shared(void **state) {
+    (void)state;
+    static const struct {
+        int from, to;
+        bool half;
+        const char *shared;
+    } links[] = {{0, 1, false, ""}, {1, 0, true, "bus"}, {1, 2, false, "bus"}, {2, 1, false, ""}};
+    struct pipeline pipeline;
+    pipeline_make(&pipeline, "1f1b", 3, 8, 0);
+    ps_cluster_destroy(pipeline.cluster);
+    assert_ok(cluster_create(3, 4, &pipeline.cluster, &test_error));
+    for (int l = 0; l < 4; l++) {
+        struct cluster_link *link = &pipeline.cluster->links[l];
+        *link = (struct cluster_link){.from = links[l].from, .to = links[l].to, .latency_s = 1.5, .half_duplex = links[l].half};
+        strcpy(link->shared_link, links[l].shared);
+    }
+    pipeline_run(&pipeline);
+    assert_false(overlap(&pipeline, 0, 1, 1, 0));
+    assert_false(overlap(&pipeline, 1, 0, 1, 2));
+    assert_true(overlap(&pipeline, 0, 1, 1, 2));
+    assert_true(overlap(&pipeline, 1, 2, 2, 1));
+    pipeline_free(&pipeline);
+}
+
 /* A streamed block leaves while it is made: what is shorter than the computation is hidden, what is longer shows its rest. */
 static void test_streaming(void **state) {
     (void)state;
@@ -533,6 +572,7 @@ int main(void) {
         cmocka_unit_test(test_stages_share_a_link),
         cmocka_unit_test(test_half_duplex),
         cmocka_unit_test(test_shared_link),
+        cmocka_unit_test(test_half_duplex_and_shared),
         cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_cores),
         cmocka_unit_test(test_core_queue),

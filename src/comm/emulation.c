@@ -1,6 +1,7 @@
 /* See emulation.h. */
 #include "comm/emulation.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #include "base/arena.h"
@@ -8,9 +9,9 @@
 struct emulation {
     struct arena arena; /* holds this struct, too */
     pthread_mutex_t lock;
-    int *link;        /* per route: the first route that shares its link */
-    double *duration; /* per route */
-    double *free_at;  /* per link */
+    struct cluster_pair *pairs; /* per route */
+    double *duration;           /* per route */
+    double *free_at;            /* per link */
 };
 
 /* The size of a route's blocks; if one end is in another process, the other end's sizes have it. */
@@ -28,11 +29,9 @@ static void add_route(struct emulation *emulation, const struct ps_cluster *clus
                       const struct routes *routes, const struct stage_sizes *sizes, int index) {
     const struct instance *instances = programs->instances;
     const struct route *route = &routes->list[index];
-    int from = instances[route->from].worker, to = instances[route->to].worker, other = 0;
-    while (other < index && !cluster_share_link(cluster, from, to, instances[routes->list[other].from].worker,
-                                                instances[routes->list[other].to].worker))
-        other++;
-    emulation->link[index] = other < index ? emulation->link[other] : index;
+    int from = instances[route->from].worker, to = instances[route->to].worker;
+    emulation->pairs[index] = (struct cluster_pair){.from = from, .to = to};
+    cluster_pair_links(cluster, emulation->pairs, index);
     emulation->duration[index] = cluster_transfer_s(cluster, from, to, route_bytes(programs, route, sizes));
 }
 
@@ -41,11 +40,11 @@ enum ps_status emulation_create(const struct ps_cluster *cluster, const struct p
                                 struct ps_error *error) {
     struct arena arena = {0};
     struct emulation *emulation = arena_take(&arena, 1, sizeof *emulation);
-    int *link = arena_take(&arena, (size_t)routes->count, sizeof *link);
+    struct cluster_pair *pairs = arena_take(&arena, (size_t)routes->count, sizeof *pairs);
     double *duration = arena_take(&arena, (size_t)routes->count, sizeof *duration);
-    double *free_at = arena_take(&arena, (size_t)routes->count, sizeof *free_at);
+    double *free_at = arena_take(&arena, 2 * (size_t)routes->count, sizeof *free_at);
     TRY(arena_check(&arena, "emulated links", error));
-    *emulation = (struct emulation){.arena = arena, .link = link, .duration = duration, .free_at = free_at};
+    *emulation = (struct emulation){.arena = arena, .pairs = pairs, .duration = duration, .free_at = free_at};
     pthread_mutex_init(&emulation->lock, NULL);
     for (int route = 0; route < routes->count; route++) add_route(emulation, cluster, programs, routes, sizes, route);
     *out = emulation;
@@ -62,10 +61,10 @@ void emulation_destroy(struct emulation *emulation) {
 double emulation_carry(struct emulation *emulation, int route, double when) {
     if (!emulation || emulation->duration[route] == 0) return when;
     pthread_mutex_lock(&emulation->lock);
-    double *free_at = &emulation->free_at[emulation->link[route]];
-    double start = when > *free_at ? when : *free_at;
-    *free_at = start + emulation->duration[route];
-    double end = *free_at;
+    double *own = &emulation->free_at[emulation->pairs[route].link[0]],
+           *shared = &emulation->free_at[emulation->pairs[route].link[1]];
+    const double end = fmax(when, fmax(*own, *shared)) + emulation->duration[route];
+    *own = *shared = end;
     pthread_mutex_unlock(&emulation->lock);
     return end;
 }

@@ -1,6 +1,6 @@
 /*
  * Emulated links, for trying a cluster on one machine: each transfer takes as long as the cluster file says. The rule is the
- * simulator's: a transfer starts when both ends have posted and its link is free, and occupies the link for latency plus size
+ * simulator's: a transfer starts when both ends have posted and its links are free, and occupies them for latency plus size
  * over bandwidth. Emulated devices are slowed down by their workers (exec/worker.h); memory limits apply as always.
  */
 #ifndef PENSTOCK_COMM_EMULATION_H

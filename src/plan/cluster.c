@@ -135,13 +135,41 @@ const struct cluster_link *cluster_link_between(const struct ps_cluster *cluster
     return NULL;
 }
 
-bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to) {
+/* The same direction, or the other one if either is half duplex. */
+static bool share_pair(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to) {
     if (from == other_from && to == other_to) return true;
+    if (from != other_to || to != other_from) return false;
+    const struct cluster_link *link = cluster_link_between(cluster, from, to), *back = cluster_link_between(cluster, to, from);
+    return link && back && (link->half_duplex || back->half_duplex);
+}
+
+/* The name of the shared link from one worker to another; "": none. */
+static const char *shared_name(const struct ps_cluster *cluster, int from, int to) {
     const struct cluster_link *link = cluster_link_between(cluster, from, to);
-    const struct cluster_link *other_link = cluster_link_between(cluster, other_from, other_to);
-    if (!link || !other_link) return false;
-    if (from == other_to && to == other_from && (link->half_duplex || other_link->half_duplex)) return true;
-    return link->shared_link[0] && strcmp(link->shared_link, other_link->shared_link) == 0;
+    return link ? link->shared_link : "";
+}
+
+bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int other_from, int other_to) {
+    if (share_pair(cluster, from, to, other_from, other_to)) return true;
+    const char *name = shared_name(cluster, from, to);
+    return *name && strcmp(name, shared_name(cluster, other_from, other_to)) == 0;
+}
+
+void cluster_pair_links(const struct ps_cluster *cluster, struct cluster_pair *pairs, int index) {
+    struct cluster_pair *pair = &pairs[index];
+    const char *name = shared_name(cluster, pair->from, pair->to);
+    pair->link[0] = 2 * index;
+    pair->link[1] = 2 * index + 1;
+    for (int other = index - 1; other >= 0; other--) {
+        if (!share_pair(cluster, pair->from, pair->to, pairs[other].from, pairs[other].to)) continue;
+        pair->link[0] = pairs[other].link[0];
+        break;
+    }
+    for (int other = index - 1; other >= 0 && *name; other--) {
+        if (strcmp(name, shared_name(cluster, pairs[other].from, pairs[other].to)) != 0) continue;
+        pair->link[1] = pairs[other].link[1];
+        break;
+    }
 }
 
 double cluster_transfer_s(const struct ps_cluster *cluster, int from, int to, int64_t bytes) {

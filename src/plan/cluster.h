@@ -50,6 +50,14 @@ bool cluster_share_link(const struct ps_cluster *cluster, int from, int to, int 
 /* Returns true if those of two different pairs may. */
 bool cluster_shares_links(const struct ps_cluster *cluster);
 
+/* From one worker to another; several may be the same. A transfer starts when both of its links are free, and occupies both. */
+struct cluster_pair {
+    int from, to;
+    int link[2]; /* between the two workers; the one that its link names, or one of its own */
+};
+/* Sets the links of a pair behind others, whose are set: below 2 * (index + 1). */
+void cluster_pair_links(const struct ps_cluster *cluster, struct cluster_pair *pairs, int index);
+
 /* No links, or one for all pairs. */
 bool cluster_links_alike(const struct ps_cluster *cluster);
 /* Seconds that the workers first .. first + count - 1 take for a ring all-reduce of `bytes`: 2 (count - 1) steps, in each of

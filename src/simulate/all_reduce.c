@@ -60,13 +60,15 @@ void rings_add_channels(struct engine *engine) {
 /* A ring of n instances makes 2 (n - 1) steps, in each of which every instance sends an n-th to the next; channels that share a
  * link use it one after the other. */
 static double ring_s(const struct engine *engine, const struct engine_pass *pass) {
-    const struct engine_channel *channels = &engine->channels[pass->channel];
+    const struct cluster_pair *pairs = &engine->pairs[pass->channel];
     double step_s = 0;
     for (int a = 0; a < pass->instances; a++) {
-        double link_s = 0;
+        double link_s[2] = {0};
         for (int b = 0; b < pass->instances; b++)
-            if (channels[b].link == channels[a].link) link_s += engine_channel_s(engine, &channels[b]);
-        step_s = fmax(step_s, link_s);
+            for (int l = 0; l < 2; l++)
+                if (pairs[b].link[l] == pairs[a].link[l])
+                    link_s[l] += engine_channel_s(engine, &engine->channels[pass->channel + b]);
+        step_s = fmax(step_s, fmax(link_s[0], link_s[1]));
     }
     return 2 * (pass->instances - 1) * step_s;
 }
@@ -90,7 +92,8 @@ static double in_place_s(const struct engine *engine, const struct sum_group *pa
 static bool share_link(const struct engine *engine, const struct engine_pass *one, const struct engine_pass *other) {
     for (int a = one->channel; a < one->channel + one->instances; a++)
         for (int b = other->channel; b < other->channel + other->instances; b++)
-            if (engine->channels[a].link == engine->channels[b].link) return true;
+            if (engine->pairs[a].link[0] == engine->pairs[b].link[0] || engine->pairs[a].link[1] == engine->pairs[b].link[1])
+                return true;
     return false;
 }
 

@@ -77,9 +77,8 @@ struct engine_channel {
     int stage;      /* of a ring: the stage of the receiving instance */
     int pending[2]; /* first of the list of senders, of receivers */
     int before;     /* the channel before it from the same worker; NOBODY: none */
-    int link;       /* the first channel that shares its link */
     int64_t duration, bytes;
-    int64_t busy, link_busy; /* total time of its transfers; of those of all channels with this one as their link */
+    int64_t busy; /* total time of its transfers */
 };
 
 /* A pass of a sum around a ring. */
@@ -127,9 +126,10 @@ struct engine {
     struct routes routes;
     struct engine_channel *channels;
     int channel_count;
-    int *last_channel; /* per worker of the programs: the last one from it */
-    struct engine_ring *rings; /* per group of stages (programs_sum_group) */
-    int64_t *link_free;        /* per link: end of its last transfer */
+    struct cluster_pair *pairs;     /* per channel: its links */
+    int *last_channel;              /* per worker of the programs: the last one from it */
+    struct engine_ring *rings;      /* per group of stages (programs_sum_group) */
+    int64_t *link_free, *link_busy; /* per link: end of its last transfer; total time of its transfers */
     struct engine_block *blocks;
     int block_count;
     int free_cores;
@@ -162,6 +162,9 @@ void rings_set_times(struct engine *engine);
 /* Duration of the sum of the reduce group whose first stage this is; 0: there is no such group. */
 double rings_sum_s(struct engine *engine, int stage);
 struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes);
+/* When the channel's links have finished the transfers so far; how long they have been busy, the longer of the two. */
+int64_t engine_links_free(const struct engine *engine, int channel);
+int64_t engine_links_busy(const struct engine *engine, int channel);
 double engine_channel_s(const struct engine *engine, const struct engine_channel *channel);
 int64_t engine_ticks(const struct engine *engine, double seconds);
 

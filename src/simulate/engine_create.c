@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "simulate/engine.h"
 
 /* Instructions that are unrolled at a time. */
@@ -65,6 +66,16 @@ static struct stage_seconds instance_seconds(const struct simulation_work *work,
     return seconds;
 }
 
+int64_t engine_links_free(const struct engine *engine, int channel) {
+    const int *link = engine->pairs[channel].link;
+    return number_larger(engine->link_free[link[0]], engine->link_free[link[1]]);
+}
+
+int64_t engine_links_busy(const struct engine *engine, int channel) {
+    const int *link = engine->pairs[channel].link;
+    return number_larger(engine->link_busy[link[0]], engine->link_busy[link[1]]);
+}
+
 double engine_channel_s(const struct engine *engine, const struct engine_channel *channel) {
     return cluster_transfer_s(engine->work->cluster, channel->from, channel->to, channel->bytes);
 }
@@ -124,21 +135,18 @@ static void survey_slots(struct engine *engine) {
     }
 }
 
-static bool share_link(const struct engine *engine, const struct engine_channel *one, const struct engine_channel *other) {
-    return cluster_share_link(engine->work->cluster, one->from, one->to, other->from, other->to);
-}
-
-/* The link of the first channel before `index` that shares its link; its own, if none does. */
-static int find_link(const struct engine *engine, const struct engine_channel *channel, int index) {
+/* Where links are not shared, only channels of the same pair have the same link. */
+static void find_links(const struct engine *engine, int index) {
     const struct engine_channel *channels = engine->channels;
+    struct cluster_pair *pair = &engine->pairs[index];
     if (cluster_shares_links(engine->work->cluster)) {
-        for (int other = 0; other < index; other++)
-            if (share_link(engine, channel, &channels[other])) return channels[other].link;
-    } else {
-        for (int other = channel->before; other != NOBODY; other = channels[other].before)
-            if (channels[other].to == channel->to) return channels[other].link;
+        cluster_pair_links(engine->work->cluster, engine->pairs, index);
+        return;
     }
-    return index;
+    int same = channels[index].before;
+    while (same != NOBODY && channels[same].to != channels[index].to) same = channels[same].before;
+    pair->link[0] = same != NOBODY ? engine->pairs[same].link[0] : 2 * index;
+    pair->link[1] = 2 * index + 1;
 }
 
 struct engine_channel *engine_add_channel(struct engine *engine, int from, int to, int64_t bytes) {
@@ -146,7 +154,8 @@ struct engine_channel *engine_add_channel(struct engine *engine, int from, int t
     struct engine_channel *channel = &engine->channels[index];
     *channel = (struct engine_channel){
         .from = from, .to = to, .bytes = bytes, .pending = {NOBODY, NOBODY}, .before = engine->last_channel[from]};
-    channel->link = find_link(engine, channel, index);
+    engine->pairs[index] = (struct cluster_pair){.from = from, .to = to};
+    find_links(engine, index);
     engine->last_channel[from] = index;
     return channel;
 }
@@ -230,7 +239,9 @@ static enum ps_status take_fixed(struct engine *engine, struct ps_error *error) 
     engine->workers = arena_take(&engine->arena, workers, sizeof *engine->workers);
     engine->instances = arena_take(&engine->arena, instances, sizeof *engine->instances);
     engine->channels = arena_take(&engine->arena, channels, sizeof *engine->channels);
-    engine->link_free = arena_take(&engine->arena, channels, sizeof *engine->link_free);
+    engine->pairs = arena_take(&engine->arena, channels, sizeof *engine->pairs);
+    engine->link_free = arena_take(&engine->arena, 2 * channels, sizeof *engine->link_free);
+    engine->link_busy = arena_take(&engine->arena, 2 * channels, sizeof *engine->link_busy);
     engine->last_channel = arena_take(&engine->arena, (size_t)programs->workers, sizeof *engine->last_channel);
     engine->queue = arena_take(&engine->arena, workers, sizeof *engine->queue);
     engine->completed = arena_take(&engine->arena, (size_t)programs->batches, sizeof *engine->completed);

@@ -61,8 +61,7 @@ static double busiest(const struct engine *engine) {
     int64_t most = 0;
     for (int w = 0; w < engine->work->programs->workers; w++)
         if (engine->workers[w].busy > most) most = engine->workers[w].busy;
-    for (int c = 0; c < engine->channel_count; c++)
-        if (engine->channels[c].link_busy > most) most = engine->channels[c].link_busy;
+    for (int c = 0; c < engine->channel_count; c++) most = number_larger(most, engine_links_busy(engine, c));
     return engine_seconds(engine, most) / engine->work->programs->batches;
 }
 
@@ -155,7 +154,7 @@ static struct busiest_link find_busiest(const struct engine *engine) {
     int64_t most = 0, own = 0;
     for (int c = 0; c < engine->channel_count; c++) {
         const struct engine_channel *channel = &engine->channels[c];
-        int64_t busy = engine->channels[channel->link].link_busy;
+        int64_t busy = engine_links_busy(engine, c);
         if (busy < most || (busy == most && channel->busy <= own)) continue;
         most = busy, own = channel->busy;
         busiest = (struct busiest_link){channel->from, channel->to, engine_seconds(engine, busy)};

@@ -106,8 +106,9 @@ static void record_sum(struct engine *engine, const struct instruction *instruct
 static void carry(struct engine *engine, int sender_index, int receiver_index) {
     struct engine_block *sender = &engine->blocks[sender_index], *receiver = &engine->blocks[receiver_index];
     struct engine_channel *channel = &engine->channels[sender->channel];
+    const int *link = engine->pairs[sender->channel].link;
     channel->busy += channel->duration;
-    engine->channels[channel->link].link_busy += channel->duration;
+    for (int l = 0; l < 2; l++) engine->link_busy[link[l]] += channel->duration;
     sender->partner = receiver_index;
     receiver->partner = sender_index;
     if (!engine->work->cluster->overlap) {
@@ -116,14 +117,14 @@ static void carry(struct engine *engine, int sender_index, int receiver_index) {
         receive_in_own_time(engine, receiver_index);
         return;
     }
-    int64_t *done = &engine->link_free[channel->link];
     int64_t start = engine->now;
     if (engine->streaming) start = number_larger(sender->begun, receiver->posted);
-    start = number_larger(start, *done);
-    *done = number_larger(start + channel->duration, engine->now);
-    record(engine, sender, receiver, start, *done);
-    if (*done > engine->now)
-        event_push(&engine->heap, *done, engine->worker_count + receiver_index);
+    start = number_larger(start, engine_links_free(engine, sender->channel));
+    const int64_t done = number_larger(start + channel->duration, engine->now);
+    for (int l = 0; l < 2; l++) engine->link_free[link[l]] = done;
+    record(engine, sender, receiver, start, done);
+    if (done > engine->now)
+        event_push(&engine->heap, done, engine->worker_count + receiver_index);
     else
         transfer_end(engine, receiver_index);
 }
@@ -214,13 +215,13 @@ static void start_pass(struct engine *engine, const struct engine_pass *pass, bo
                        const struct instruction *instruction, int64_t start) {
     for (int c = pass->channel; c < pass->channel + pass->instances; c++) {
         struct engine_channel *channel = &engine->channels[c];
-        if (!in_place) {
-            int64_t *link_free = &engine->link_free[channel->link], end = start + pass->duration;
-            channel->busy += pass->duration;
-            if (*link_free < end) {
-                engine->channels[channel->link].link_busy += pass->duration;
-                *link_free = end;
-            }
+        if (!in_place) channel->busy += pass->duration;
+        for (int l = 0; l < 2 && !in_place; l++) {
+            const int link = engine->pairs[c].link[l];
+            const int64_t end = start + pass->duration;
+            if (engine->link_free[link] >= end) continue;
+            engine->link_busy[link] += pass->duration;
+            engine->link_free[link] = end;
         }
         record_sum(engine, instruction, pass, channel, start);
     }
@@ -233,7 +234,7 @@ static void add_up(struct engine *engine, const struct sum_group *group, const s
     int64_t start = engine->now;
     for (int p = 0; p < ring->pass_count && !ring->in_place; p++)
         for (int c = ring->pass[p].channel; c < ring->pass[p].channel + ring->pass[p].instances; c++)
-            start = number_larger(start, engine->link_free[engine->channels[c].link]);
+            start = number_larger(start, engine_links_free(engine, c));
     for (int p = 0; p < ring->pass_count; p++)
         start_pass(engine, &ring->pass[p], ring->in_place, instruction, start + ring->pass[p].begins);
     for (int s = 0; s < group->stage_count; s++) end_sums(engine, group->stages[s], start + ring->duration, last_block);
