@@ -304,6 +304,30 @@ static void count_line(void *context, enum ps_log_level level, const char *text)
     ++*(int *)context;
 }
 
+/* A time that one layer says and another does not is the usual one there; what none says is left to sums of layers. */
+static void json_times_of_some(void **state) {
+    (void)state;
+#define TIMES(more) "\"forward_s\": 1, \"backward_input_s\": 1, \"backward_weight_s\": 1, \"parameter_bytes\": 8, " more
+#define REST "\"output_bytes\": 8, \"stash_bytes\": 8}"
+    static const char text[] = HEAD "[{\"micro_batch\": 4, \"fast_memory_bytes\": 8, \"layers\": ["
+                                    "{\"name\": \"a\", \"kind\": \"k\", " TIMES("\"update_s\": 4, \"update_s_spill\": 2, ") REST
+        ", {\"name\": \"b\", \"kind\": \"k\", " TIMES("\"update_s\": 8, \"update_out_of_place_s\": 3, "
+                                                      "\"update_predict_s\": 7, \"update_s_spill\": 1, ") REST
+        ", {\"name\": \"c\", \"kind\": \"k\", " TIMES("\"update_out_of_place_s\": 0, ") REST "]}]}";
+#undef REST
+#undef TIMES
+    struct ps_profile *profile;
+    assert_ok(read_text("p.json", text, &profile));
+    const struct layer_cost *layers = profile->tables[0].layers;
+    assert_true(layers[0].time.update_out_of_place_s == 4 && layers[0].spill.update_out_of_place_s == 2);
+    assert_true(layers[0].time.update_predict_s == 5 && layers[0].spill.update_predict_s == 2.5);
+    assert_true(layers[1].time.update_out_of_place_s == 3 && layers[1].spill.update_out_of_place_s == 0);
+    assert_true(layers[1].time.update_predict_s == 7 && layers[2].time.update_predict_s == 0);
+    assert_true(layers[2].time.update_out_of_place_s == 0);
+    for (int l = 0; l < 3; l++) assert_true(layers[l].time.predict_s == 0);
+    ps_profile_destroy(profile);
+}
+
 /* Files of earlier versions are read with one warning each, and written with today's names. */
 static void json_old_names(void **state) {
     (void)state;
@@ -847,13 +871,16 @@ static void large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large),       cmocka_unit_test(names),          cmocka_unit_test(chain),
-        cmocka_unit_test(csv),         cmocka_unit_test(csv_broken),     cmocka_unit_test(json_round_trip),
-        cmocka_unit_test(json_small),  cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),
-        cmocka_unit_test(graph),       cmocka_unit_test(graph_broken),   cmocka_unit_test(chains),
-        cmocka_unit_test(most),        cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),
-        cmocka_unit_test(json_limits), cmocka_unit_test(total_bytes),    cmocka_unit_test(graph_order),
-        cmocka_unit_test(no_text),
+        cmocka_unit_test(large),          cmocka_unit_test(names),
+        cmocka_unit_test(chain),          cmocka_unit_test(csv),
+        cmocka_unit_test(csv_broken),     cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(json_small),     cmocka_unit_test(json_times_of_some),
+        cmocka_unit_test(json_old_names), cmocka_unit_test(json_broken),
+        cmocka_unit_test(graph),          cmocka_unit_test(graph_broken),
+        cmocka_unit_test(chains),         cmocka_unit_test(most),
+        cmocka_unit_test(several_files),  cmocka_unit_test(json_lengths),
+        cmocka_unit_test(json_limits),    cmocka_unit_test(total_bytes),
+        cmocka_unit_test(graph_order),    cmocka_unit_test(no_text),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

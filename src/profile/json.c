@@ -2,7 +2,7 @@
  * Penstock's profile file: one table for reading and writing, so that each field of a layer is named once.
  *
  * Files of earlier versions, or written by hand, may omit the optional fields: a layer's value_bytes is then its output_bytes,
- * all that crosses the cut f32, everything else 0.
+ * all that crosses the cut f32, its times those that layer_times.h calls usual, everything else 0.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -109,6 +109,29 @@ static enum ps_status read_wire(const struct json_place *place, struct cost_tabl
     return PS_OK;
 }
 
+static double *time_at(struct layer_times *times, size_t offset) { return (double *)((char *)times + offset); }
+
+/* Of a time that some layers say the others get the usual value. */
+static void complete_time(struct cost_table *table, size_t offset, double absent) {
+    bool said = false;
+    for (int l = 0; l < table->layer_count; l++) said = said || *time_at(&table->layers[l].time, offset) > 0;
+    for (int l = 0; l < table->layer_count && said; l++) {
+        struct layer_cost *layer = &table->layers[l];
+        double *time = time_at(&layer->time, offset), *spill = time_at(&layer->spill, offset);
+        if (*time > 0) continue;
+        *time = absent * layer->time.update_s;
+        if (*spill == 0) *spill = absent * layer->spill.update_s;
+    }
+}
+
+/* What no layer says remains 0 until layers are added up (layer_times_complete). */
+static void complete_times(struct cost_table *table) {
+#define COMPLETE(name, required, absent)                                                                                       \
+    if ((absent) > 0) complete_time(table, offsetof(struct layer_times, name), absent);
+    LAYER_TIMES(COMPLETE)
+#undef COMPLETE
+}
+
 static enum ps_status read_table(const struct json_place *place, struct cost_table *table, struct ps_error *error) {
     static const char *const fields[] = {"micro_batch", "input_bytes", "fast_memory_bytes", "layers", "wire"};
     struct json_place layers, layer;
@@ -122,6 +145,7 @@ static enum ps_status read_table(const struct json_place *place, struct cost_tab
         TRY(json_item(&layers, (size_t)l, &layer, error));
         TRY(read_layer(&layer, &table->layers[l], error));
     }
+    complete_times(table);
     return PS_OK;
 }
 
