@@ -278,6 +278,29 @@ static void ideals(void **state) {
     }
 }
 
+/* As many nodes as a file may have, of which none reads another: any set is an ideal. */
+static void unconnected(void **state) {
+    (void)state;
+    enum { NODES = 16384, LIMIT = 500000 };
+    struct costgraph_node *nodes = calloc(NODES, sizeof *nodes);
+    struct costgraph *graph;
+    struct ideals *made;
+    assert_non_null(nodes);
+    for (int v = 0; v < NODES; v++) {
+        snprintf(nodes[v].name, sizeof nodes[v].name, "node%d", v);
+        nodes[v].number = v;
+        nodes[v].forward_s = 1e-3;
+        nodes[v].activation_bytes = nodes[v].parameter_bytes = 1;
+    }
+    assert_ok(costgraph_create(nodes, NODES, NULL, 0, &graph, &test_error));
+    free(nodes);
+    assert_status(ideals_of_graph(graph, LIMIT, &made, &test_error), PS_NO_PLAN, "can be cut in more than 500000 ways");
+    assert_ok(ideals_of_joined_graph(graph, LIMIT, false, &made, &test_error));
+    assert_int_equal(made->count, 1 << 8); /* of 16 groups there would be more than a sixteenth of the limit */
+    ideals_destroy(made);
+    costgraph_destroy(graph);
+}
+
 /* Branches of so many nodes between a first and a last node: of each any beginning, more sets than there is room for at first;
  * and more nodes than a machine word has bits. */
 static void many_ideals(void **state) {
@@ -449,9 +472,9 @@ static void too_wide(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ideals),    cmocka_unit_test(many_ideals),         cmocka_unit_test(chain_is_better),
-        cmocka_unit_test(too_wide),  cmocka_unit_test(against_brute_force), cmocka_unit_test(left_out),
-        cmocka_unit_test(published),
+        cmocka_unit_test(ideals),          cmocka_unit_test(unconnected), cmocka_unit_test(many_ideals),
+        cmocka_unit_test(chain_is_better), cmocka_unit_test(too_wide),    cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(left_out),        cmocka_unit_test(published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,11 +270,23 @@ static bool listed(const struct growing *g, int first, int group) {
     return false;
 }
 
+static enum ps_status too_many(const struct growing *g, struct ps_error *error) {
+    return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
+}
+
+/* Any of the groups that may come next give an ideal with the one that they come after: the list from `first` on would be of no
+ * use where these alone are too many. */
+static enum ps_status check_ready(const struct growing *g, int first, struct ps_error *error) {
+    const int ready = g->ready_count - first;
+    return ready < 31 && 1 << ready <= g->limit ? PS_OK : too_many(g, error);
+}
+
 /* Appends the groups that may come next after `from` joined with `group`: those that could before, and those that waited for
  * `group` only. */
 static enum ps_status append_ready(struct growing *g, int from, int group, struct ps_error *error) {
     const struct network *net = g->network;
-    TRY(memory_grow(&g->ready, &g->ready_capacity, g->ready_count + net->group_count + 1, "the cuts of a graph", error));
+    const int first = g->ready_count;
+    TRY(memory_grow(&g->ready, &g->ready_capacity, first + net->group_count + 1, "the cuts of a graph", error));
     for (int r = g->found[from].ready; r < g->found[from + 1].ready; r++)
         if (g->ready[r] != group) g->ready[g->ready_count++] = g->ready[r];
     int added = g->ready_count;
@@ -285,7 +297,7 @@ static enum ps_status append_ready(struct growing *g, int from, int group, struc
             if (next != group && !listed(g, added, next) && group_ready(g, next)) g->ready[g->ready_count++] = next;
         }
     }
-    return PS_OK;
+    return check_ready(g, first, error);
 }
 
 static enum ps_status add_edge(struct growing *g, int lower, int upper, struct ps_error *error) {
@@ -324,7 +336,7 @@ static enum ps_status extend(struct growing *g, int from, int group, struct ps_e
         g->candidate[net->order[i] / 64] |= (uint64_t)1 << (net->order[i] % 64);
     int found = find(g, hash, &slot);
     if (found < 0) {
-        if (g->count == g->limit) return error_set(error, PS_NO_PLAN, "the graph can be cut in more than %d ways", g->limit);
+        if (g->count == g->limit) return too_many(g, error);
         found = g->count++;
         g->table[slot] = found + 1;
         g->found[found].hash = hash;
@@ -353,7 +365,7 @@ static enum ps_status start_empty(struct growing *g, struct ps_error *error) {
     g->found[1].ready = g->ready_count;
     g->table[0] = 1;
     g->count = 1;
-    return PS_OK;
+    return check_ready(g, 0, error);
 }
 
 /* Fills the lists of lower covers from the edges, which are sorted by the lower ideal. */
