@@ -542,8 +542,9 @@ struct ps_dataset_source {
      * wanted. Several inputs stand one after the other, without gaps, each in its type and with its first side last (of rank 4
      * the order is 2, 3, 4, 1). `labels` gets all labels, pixels line by line; of a target of type f32 it is the place of its
      * numbers (float), in the order of an input. Called from threads of the library, ahead of training and in any
-     * order, in each process that runs a worker of the first or the last stage. The same sample must always be the same. A
-     * status other than PS_OK ends the training or evaluation with it and with what was written into error->message. */
+     * order, in each process that runs a worker of the first or the last stage; before a training also in the calling thread,
+     * until a label counts. The same sample must always be the same. A status other than PS_OK ends the training or evaluation
+     * with it and with what was written into error->message. */
     enum ps_status (*read)(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error);
     /* What a sample is where it has several inputs, or one of another rank: those of the network that is to take it, in its
      * order, as ps_network_input says them; copied. NULL: one, of input_shape and vocabulary above. */

@@ -183,25 +183,28 @@ static void test_whole(void **state) {
     free_job(&job);
 }
 
-/* Validation of what has no label, or no finite loss, ends the training, which says why. */
-static void test_validation_without_loss(void **state) {
+/* Data that have no label are refused before anything is trained; validation without a finite loss ends the training. */
+static void test_data_without_loss(void **state) {
     (void)state;
     static const struct {
         float added;
-        bool unlabelled;
+        bool unlabelled, trained;
         enum ps_status status;
         const char *part;
-    } cases[] = {{NAN, false, PS_FAILED, "step 8: the validation loss became not a number"},
-                 {0, true, PS_USAGE, "`valid`: none of the labels of own counts"}};
+    } cases[] = {{NAN, false, false, PS_FAILED, "step 8: the validation loss became not a number"},
+                 {0, true, false, PS_USAGE, "`valid`: none of the labels of own counts"},
+                 {0, true, true, PS_USAGE, "`data`: none of the labels of own counts"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct job_objects job;
         struct ps_run *run;
         struct own_data own = {.broken = -1, .added = cases[c].added, .unlabelled = cases[c].unlabelled};
         make_job("1f1b", "sync", 2, &job);
-        struct ps_dataset *valid = own_dataset(&own, SAMPLES);
-        job.options.valid = valid;
+        struct ps_dataset *data = own_dataset(&own, SAMPLES);
+        *(cases[c].trained ? &job.options.data : &job.options.valid) = data;
         assert_status(ps_train(&job.options, &run, &test_error), cases[c].status, cases[c].part);
-        ps_dataset_destroy(valid);
+        assert_true(job.own.reads <= 1 || cases[c].status == PS_FAILED);
+        assert_true(own.opened == own.closed && job.own.opened == job.own.closed);
+        ps_dataset_destroy(data);
         free_job(&job);
     }
 }
@@ -692,7 +695,7 @@ static void test_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_validation_without_loss),
+        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_data_without_loss),
         cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
         cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
         cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),

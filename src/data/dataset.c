@@ -363,6 +363,25 @@ enum ps_status samples_check(const char *name, const struct samples *samples, co
     return check_fit(name, &samples->dataset->shape, required, error);
 }
 
+enum ps_status samples_count(const struct samples *samples, const float *class_weights, bool *any, struct ps_error *error) {
+    const struct dataset *dataset = samples->dataset;
+    const struct dataset_class *class = dataset->class;
+    const size_t input_bytes = dataset_input_bytes(&dataset->shape), bytes = dataset_target_bytes(&dataset->shape);
+    char *sample;
+    *any = dataset->shape.classes == 0;
+    TRY(memory_new(&sample, input_bytes + bytes, "a sample", error));
+    enum ps_status status = PS_OK;
+    for (int64_t i = samples->first; i < samples->first + samples->count && !*any && status == PS_OK; i++) {
+        const int32_t *label = (const int32_t *)(const void *)(sample + input_bytes);
+        status = class->target ? class->target(dataset, i, sample + input_bytes, error)
+                               : class->read(dataset, i, sample, sample + input_bytes, error);
+        for (size_t l = 0; l < bytes / sizeof *label && status == PS_OK; l++)
+            *any = *any || (label[l] >= 0 && (!class_weights || class_weights[label[l]] > 0));
+    }
+    free(sample);
+    return status;
+}
+
 /* The state of the checksum: a product for each eight bytes. */
 static uint64_t add_word(uint64_t state, uint64_t word) {
     state = (state ^ word) * 0x9e3779b97f4a7c15u;

@@ -138,6 +138,9 @@ enum ps_status samples_normalisation(const char *spec, int64_t channels, bool *k
 enum ps_status samples_open(const char *spec, enum dataset_part part, const struct dataset_shape *required,
                             struct samples *samples, struct ps_error *error);
 void samples_close(struct samples *samples);
+/* Does the loss read any of the targets: numbers, or labels that are not -1, of classes whose weight is above 0 (NULL: all)?
+ * Reads samples until one has some. */
+enum ps_status samples_count(const struct samples *samples, const float *class_weights, bool *any, struct ps_error *error);
 /* A number that changes with the data, by which a run that goes on notices other data; 0 for generated data and the caller's.
  * It is made of all samples up to 1 GiB, else of 64 MiB of them that lie evenly; where samples have traces, of these, up to
  * 262,144. */

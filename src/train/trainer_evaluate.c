@@ -70,8 +70,6 @@ enum ps_status trainer_validate(struct ps_trainer *trainer, struct log_entry *en
     if (trainer->valid.count == 0) return PS_OK;
     TRY(trainer_run_evaluation(trainer, trainer->programs.evaluation, NULL, &sum, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
-    if (sum.weight == 0)
-        return error_set(error, PS_USAGE, "`valid`: none of the labels of %s counts", trainer->options.valid->name);
     const struct figures figures = figures_of(trainer->job.network, &sum);
     entry->valid_loss = figures.loss;
     entry->valid_accuracy = figures.accuracy;

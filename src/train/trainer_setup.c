@@ -31,13 +31,23 @@ static void trainer_close_data(struct ps_trainer *trainer) {
     samples_close(&trainer->data);
 }
 
+/* Data without a loss are refused before anything is trained. */
+static enum ps_status use_data(const struct ps_trainer *trainer, const char *option, const struct ps_dataset *data,
+                               enum dataset_part usual, const struct dataset_shape *wanted, struct samples *samples,
+                               struct ps_error *error) {
+    bool any;
+    TRY(dataset_use(data, usual, wanted, samples, error));
+    TRY(samples_count(samples, trainer->job.network->graph->class_weights, &any, error));
+    return any ? PS_OK : error_set(error, PS_USAGE, "`%s`: none of the labels of %s counts", option, data->name);
+}
+
 static enum ps_status open_data(struct ps_trainer *trainer, struct ps_error *error) {
     const struct ps_train_options *options = &trainer->options;
     if (!trainer->job.device->real || trainer->data.dataset) return PS_OK;
     struct dataset_shape wanted = dataset_shape_of(trainer->job.network);
-    TRY(dataset_use(options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
+    TRY(use_data(trainer, "data", options->data, DATASET_TRAIN, &wanted, &trainer->data, error));
     memcpy(wanted.words, trainer->data.dataset->shape.words, sizeof wanted.words);
-    if (options->valid) TRY(dataset_use(options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
+    if (options->valid) TRY(use_data(trainer, "valid", options->valid, DATASET_TEST, &wanted, &trainer->valid, error));
     if (options->valid_bleu == 0 || (options->valid && dataset_has_pairs(trainer->valid.dataset))) return PS_OK;
     return error_set(error, PS_USAGE, "`valid_bleu`: %s%s", options->valid ? options->valid->name : "needs `valid` with",
                      options->valid ? " are no pairs of sentences" : " pairs of sentences");
