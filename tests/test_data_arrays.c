@@ -575,6 +575,9 @@ static void tables_are_read(void **state) {
         {"a,b,c,d\n1,2,3,4,5\n", "", "line 2 has more than the 4 columns"},
         {"a,b,c,d\n1,2,x,4\n", "", "line 2: column 3: 'x' is no number"},
         {"a,b,c,d\n1,2,,4\n", "", "line 2: column 3: '' is no number"},
+        {"a,b,c,d\n1,2,nan,4\n", "", "t.csv: line 2: column 3: 'nan' is no finite number of 32 bits"},
+        {"1,2,3,-1e39\n", "", "line 1: column 4: '-1e39' is no finite number of 32 bits"},
+        {"1,2,3,4\n1e400,2,3,4\n", "", "line 2: column 1: '1e400' is no finite number of 32 bits"},
         {"a,b,c,d\n", "", "no rows of numbers"},
         {"", "", "no rows of numbers"},
     };

@@ -536,7 +536,7 @@ static void test_evaluation_refused(void **state) {
     open_data("", &data);
     options.data = data;
     assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_FAILED,
-                  "the loss is not a number: the weights are not usable");
+                  "the loss is not a number: the weights or the data are not usable");
     ps_dataset_destroy(data);
     ps_network_destroy(network);
 }

@@ -236,7 +236,7 @@ static void test_unusable(void **state) {
                 assert_ok(ps_evaluate(&options, &evaluation, &test_error));
             else
                 assert_status(ps_evaluate(&options, &evaluation, &test_error), PS_FAILED,
-                              "the loss is not a number: the weights are not usable");
+                              "the loss is not a number: the weights or the data are not usable");
         }
         ps_dataset_destroy(data);
     }

@@ -387,7 +387,7 @@ static enum ps_status read_header(struct table *table, struct array_dataset *dat
     return PS_OK;
 }
 
-static enum ps_status read_row(struct table *table, const struct array_dataset *data, char *line, int64_t number,
+static enum ps_status read_row(struct table *table, const struct array_dataset *data, char *line, int64_t line_number,
                                struct ps_error *error) {
     const size_t first = (size_t)(table->rows * table->columns);
     TRY(memory_grow(&table->numbers, &table->capacity, first + (size_t)table->columns, data->path, error));
@@ -400,12 +400,16 @@ static enum ps_status read_row(struct table *table, const struct array_dataset *
         }
         if (!is_number(field))
             return error_set(error, PS_BAD_INPUT, "%s: line %lld: column %d: '%.40s' is no number", data->path,
-                             (long long)number, column + 1, field);
-        table->numbers[first + (size_t)column] = (float)number_read(field, NULL);
+                             (long long)line_number, column + 1, field);
+        const float number = (float)number_read(field, NULL);
+        if (!isfinite(number))
+            return error_set(error, PS_BAD_INPUT, "%s: line %lld: column %d: '%.40s' is no finite number of 32 bits",
+                             data->path, (long long)line_number, column + 1, field);
+        table->numbers[first + (size_t)column] = number;
     }
     if (column != table->columns)
         return error_set(error, PS_BAD_INPUT, "%s: line %lld has %s than the %d columns of the first line", data->path,
-                         (long long)number, column > table->columns ? "more" : "fewer", table->columns);
+                         (long long)line_number, column > table->columns ? "more" : "fewer", table->columns);
     table->rows++;
     return PS_OK;
 }

@@ -203,7 +203,8 @@ static enum ps_status run(struct evaluator *evaluator, struct ps_evaluation *eva
     }
     if (evaluator->watch) return evaluator->watch->finish(evaluator->watch->context, evaluator->trained.network, error);
     if (sum.weight == 0) return error_set(error, PS_USAGE, "`data`: no label of %s counts", evaluator->options->data->name);
-    if (!isfinite(sum.loss)) return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
+    if (!isfinite(sum.loss))
+        return error_set(error, PS_FAILED, "the loss is not a number: the weights or the data are not usable");
     double bleu = NAN;
     TRY(run_translation(evaluator, &bleu, error));
     const struct figures figures = figures_of(evaluator->trained.network, &sum);

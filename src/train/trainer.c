@@ -468,7 +468,7 @@ static enum ps_status take_figures(struct ps_trainer *trainer, struct ps_evaluat
     bool fatal;
     TRY(trainer_evaluate(trainer, NULL, evaluation, &fatal, error));
     if (!trainer_coordinates(trainer) || isfinite(evaluation->loss)) return PS_OK;
-    return error_set(error, PS_FAILED, "the loss is not a number: the weights are not usable");
+    return error_set(error, PS_FAILED, "the loss is not a number: the weights or the data are not usable");
 }
 
 /* By several workers, as the run was trained: the network need not fit into one. What it computes goes to the watch, or without
