@@ -386,6 +386,7 @@ static void test_refusals_of_options(void **state) {
     REFUSED(o.emulate, -2, "`emulate`: -2 is negative");
     REFUSED(o.keep_best, -2, "`keep_best`: -2 is negative");
     REFUSED(o.patience, -2, "`patience`: -2 is negative");
+    REFUSED(o.out, "", "`out`: it is empty");
     REFUSED(o.valid_bleu, -1, "`valid_bleu`: -1 is negative");
     REFUSED(o.lr_per_epoch, 9, "`lr_per_epoch`: 9 is neither 0 nor 1");
     REFUSED(o.emulate, 7, "`emulate`: 7 is neither 0 nor 1");

@@ -329,6 +329,7 @@ static void test_save(void **state) {
     assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
     assert_ok(ps_trainer_step(trainer, 5, &test_error));
     assert_status(ps_trainer_save(trainer, NULL, &test_error), PS_USAGE, "has no directory of its own");
+    assert_status(ps_trainer_save(trainer, "", &test_error), PS_USAGE, "run_dir: it is empty");
     assert_ok(ps_trainer_save(trainer, file_join(place, test_directory, "saved"), &test_error));
     assert_status(ps_trainer_save(trainer, place, &test_error), PS_USAGE, "holds a run already");
     assert_ok(ps_trainer_step(trainer, 1, &test_error)); /* nothing is lost by that */

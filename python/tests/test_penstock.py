@@ -85,6 +85,8 @@ def test_errors_have_status_line_and_hint(profile):
         penstock.Plan("nowhere.json")
     with pytest.raises(ValueError):  # as other packages' users expect
         penstock.Network("lenet6")
+    with pytest.raises(penstock.BadInputError, match="^weights: parameter 'conv1.bias': its values have shape 2"):
+        penstock.Network("lenet5").initialize({"conv1.bias": numpy.zeros(2)})
     with pytest.raises(TypeError, match="no option 'shedule'; did you mean 'schedule'"):
         penstock.plan(profile, 2, shedule="1f1b")
     with pytest.raises(TypeError, match="no option 'learning_rate'; there are .*micro_batch, "):
@@ -285,6 +287,9 @@ def test_trainer_is_stepped(plan, tmp_path):
         trainer.step()
         assert not numpy.array_equal(before, trainer.weights()["conv1.weight"])
         run = trainer.finish()
+        for use in (lambda: trainer.info), trainer.step, trainer.weights, trainer.finish:
+            with pytest.raises(penstock.UsageError, match="^the Trainer is closed$"):
+                use()
     assert run.info.steps == 5 and numpy.array_equal(before, penstock.load_weights(tmp_path / "run")["conv1.weight"])
 
 

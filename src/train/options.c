@@ -101,6 +101,7 @@ static enum ps_status check(struct ps_train_options *options, struct ps_error *e
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         if (switches[i].value > 1)
             return error_set(error, PS_USAGE, "`%s`: %d is neither 0 nor 1", switches[i].name, switches[i].value);
+    if (options->out && !options->out[0]) return error_set(error, PS_USAGE, "`out`: it is empty");
     if (options->valid_bleu < 0) return error_set(error, PS_USAGE, "`valid_bleu`: %d is negative", options->valid_bleu);
     const double minutes = options->checkpoint_minutes; /* not said: NaN */
     if (minutes < 0 || minutes > 1e6)

@@ -230,6 +230,7 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
     *fatal = false;
     if (!run_dir && !own)
         return error_set(error, PS_USAGE, "run_dir: must be said, as the training has no directory of its own");
+    if (run_dir && !run_dir[0]) return error_set(error, PS_USAGE, "run_dir: it is empty");
     /* The others send what they have while rank 0 finds out whether it can write. */
     *fatal = trainer->processes->count > 1;
     TRY(trainer_gather_totals(trainer, error));

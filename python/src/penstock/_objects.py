@@ -15,8 +15,8 @@ import numpy
 import numpy.typing
 
 from . import _weights
-from ._abi import lib, structs, take_text
-from ._call import call, create, encode, fill, get, interruptible, options, values, whole
+from ._abi import constants, lib, structs, take_text
+from ._call import Error, UsageError, call, create, encode, fill, get, interruptible, options, values, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,7 +143,8 @@ class Object:
     @property
     def address(self) -> int:
         """Where it is, for the library."""
-        assert self._address is not None
+        if self._address is None:
+            raise UsageError(constants["PS_USAGE"], f"the {type(self).__name__} is closed")
         return self._address
 
     def __del__(self) -> None:
@@ -217,7 +218,11 @@ class Network(Object):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "weights.safetensors"
             _weights.write(path, weights)
-            call(lib.ps_network_initialize, self.address, encode(path))
+            try:
+                call(lib.ps_network_initialize, self.address, encode(path))
+            except Error as failure:
+                message = failure.message.replace(str(path), "weights")
+                raise type(failure)(failure.status, message, failure.hint) from None
         return self
 
     def write(self, path: PathLike) -> None:
