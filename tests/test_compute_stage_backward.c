@@ -382,7 +382,7 @@ static void test_halves_apart(void **state) {
 
 /* A network of 6 numbers and two linear layers, between them the nodes of `middle`, the last of which is named "middle". */
 static struct graph *two_layers(const char *middle) {
-    char text[1024];
+    char text[4096];
     struct ps_network *network = NULL;
     snprintf(
         text, sizeof text,
@@ -398,30 +398,87 @@ static struct graph *two_layers(const char *middle) {
     return graph;
 }
 
-/* A comparison gives no gradient to the value that it reads: x (x > 0) has that of a ReLU, whole and cut. */
-static void check_conditions(struct device *device) {
-    struct graph *relu = two_layers("{\"name\": \"middle\", \"operator\": \"relu\"}");
-    struct graph *condition =
-        two_layers("{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\"},"
-                   "{\"name\": \"factor\", \"operator\": \"cast\", \"type\": \"f32\"},"
-                   "{\"name\": \"middle\", \"operator\": \"binary\", \"kind\": \"mul\", \"inputs\": [\"a\", \"factor\"]}");
-    struct chain *wanted = chain_create(device, relu, 4, 2, NULL, 0), *got = chain_create(device, condition, 4, 2, NULL, 0);
-    struct stage_result relu_result = run_two(wanted), result = run_two(got);
-    assert_true(fabs(result.loss - relu_result.loss) <= 1e-6);
-    for (int p = 0; p < relu->parameter_count; p++) {
-        float *a = exported(wanted, &relu->parameters[p]), *b = exported(got, &relu->parameters[p]);
-        for (int64_t i = 0; i < shape_elements(&relu->parameters[p].shape); i++)
-            if (!(fabs((double)a[i] - (double)b[i]) <= 1e-6))
-                fail_msg("%s on %s: %s[%lld] is %g, that of a ReLU %g", "a condition", device->type->name,
-                         relu->parameters[p].name, (long long)i, (double)b[i], (double)a[i]);
+/* All numbers of gradients that cross cuts are written, also of values that have none: codecs encode them together. */
+static void check_arriving(struct device *device, const struct graph *graph) {
+    int cuts[CHAIN_STAGES_MAX];
+    for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
+    struct chain *chain = chain_create(device, graph, 4, 2, cuts, graph->layer_count - 1);
+    run_two(chain);
+    for (int s = 1; s < chain->count; s++) {
+        int count;
+        const struct wire_run *runs = stage_runs(chain->stages[s], false, &count);
+        for (int r = 0; r < count; r++) {
+            const float *numbers = (const float *)((const char *)chain->blocks[0][s].input_gradient + runs[r].offset);
+            for (size_t i = 0; i < runs[r].count && runs[r].type == TYPE_F32; i++) assert_true(isfinite(numbers[i]));
+        }
+    }
+    chain_destroy(chain);
+}
+
+/* A network with conditions has the gradients of one without, whole, cut and with its halves apart. A parameter that the other
+ * does not have is read by conditions alone: its gradient is 0. */
+static void compare_conditions(struct device *device, struct graph *without, struct graph *with) {
+    struct chain *wanted = chain_create(device, without, 4, 2, NULL, 0), *got = chain_create(device, with, 4, 2, NULL, 0);
+    struct stage_result wanted_result = run_two(wanted), result = run_two(got);
+    assert_true(fabs(result.loss - wanted_result.loss) <= 1e-6);
+    for (int p = 0, other = 0; p < with->parameter_count; p++) {
+        const struct parameter *parameter = &with->parameters[p];
+        const bool same = other < without->parameter_count && strcmp(parameter->name, without->parameters[other].name) == 0;
+        float *a = same ? exported(wanted, &without->parameters[other++]) : NULL, *b = exported(got, parameter);
+        for (int64_t i = 0; i < shape_elements(&parameter->shape); i++) {
+            const double right = a ? (double)a[i] : 0;
+            if (a ? !(fabs(right - (double)b[i]) <= 1e-6) : b[i] != 0)
+                fail_msg("a condition on %s: %s[%lld] is %g, without it %g", device->type->name, parameter->name, (long long)i,
+                         (double)b[i], right);
+        }
         free(a);
         free(b);
     }
     chain_destroy(got);
     chain_destroy(wanted);
-    check_cuts(device, condition, 700);
-    graph_destroy(condition);
-    graph_destroy(relu);
+    check_cuts(device, with, 700);
+    check_arriving(device, with);
+    check_apart(device, with);
+    graph_destroy(without);
+}
+
+/* A comparison gives no gradient to the value that it reads: x (x > 0) has that of a ReLU. Nor do nodes that only make
+ * what it reads: x (exp x > 1), also in later layers than x, which then crosses cuts for them alone. */
+static void check_conditions(struct device *device) {
+    static const char relu[] = "{\"name\": \"middle\", \"operator\": \"relu\"}",
+                      above[] = "{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\"},"
+                                "{\"name\": \"factor\", \"operator\": \"cast\", \"type\": \"f32\"},"
+                                "{\"name\": \"middle\", \"operator\": \"binary\", \"kind\": \"mul\","
+                                " \"inputs\": [\"a\", \"factor\"]}",
+                      through[] = "{\"name\": \"power\", \"operator\": \"unary\", \"kind\": \"exp\"},"
+                                  "{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\", \"alpha\": 1},"
+                                  "{\"name\": \"zero\", \"operator\": \"unary\", \"kind\": \"affine\", \"alpha\": 0,"
+                                  " \"inputs\": [\"a\"]},"
+                                  "{\"name\": \"middle\", \"operator\": \"where\", \"inputs\": [\"above\", \"a\", \"zero\"]}";
+    compare_conditions(device, two_layers(relu), two_layers(above));
+    compare_conditions(device, two_layers(relu), two_layers(through));
+#define TWICE                                                                                                                  \
+    "{\"name\": \"low\", \"operator\": \"unary\", \"kind\": \"tanh\"}, {\"name\": \"c\", \"operator\": \"linear\", "           \
+    "\"channels\": 8},"
+    static const char plain[] = TWICE "{\"name\": \"middle\", \"operator\": \"relu\"}",
+                      apart[] = TWICE
+                      "{\"name\": \"power\", \"operator\": \"unary\", \"kind\": \"exp\"},"
+                      "{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\", \"alpha\": 1},"
+                      "{\"name\": \"size\", \"operator\": \"unary\", \"kind\": \"abs\", \"inputs\": [\"a\"]},"
+                      "{\"name\": \"tall\", \"operator\": \"view\", \"sides\": [2, 4], \"inputs\": [\"a\"]},"
+                      "{\"name\": \"whole\", \"operator\": \"cast\", \"type\": \"i32\"},"
+                      "{\"name\": \"flat\", \"operator\": \"view\", \"sides\": [8]},"
+                      "{\"name\": \"some\", \"operator\": \"compare\", \"kind\": \"greater_equal\"},"
+                      "{\"name\": \"gate\", \"operator\": \"linear\", \"channels\": 8, \"inputs\": [\"size\"]},"
+                      "{\"name\": \"least\", \"operator\": \"parameter\", \"sides\": [8]},"
+                      "{\"name\": \"lift\", \"operator\": \"add\", \"inputs\": [\"least\", \"gate\"]},"
+                      "{\"name\": \"open\", \"operator\": \"compare\", \"kind\": \"greater\", \"alpha\": -1000},"
+                      "{\"name\": \"both\", \"operator\": \"logical\", \"kind\": \"and\", \"inputs\": [\"above\", \"some\"]},"
+                      "{\"name\": \"all\", \"operator\": \"logical\", \"kind\": \"and\", \"inputs\": [\"both\", \"open\"]},"
+                      "{\"name\": \"zero\", \"operator\": \"unary\", \"kind\": \"affine\", \"alpha\": 0, \"inputs\": [\"c\"]},"
+                      "{\"name\": \"middle\", \"operator\": \"where\", \"inputs\": [\"all\", \"c\", \"zero\"]}";
+    compare_conditions(device, two_layers(plain), two_layers(apart));
+#undef TWICE
 }
 
 static void test_conditions(void **state) {

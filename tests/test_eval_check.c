@@ -67,15 +67,39 @@ static void write_reference(double loss, double slope, int rank, int count) {
     assert_ok(npz_write(path, arrays, count, &test_error));
 }
 
-static struct ps_network *small_network(void) {
-    static const char text[] = "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"small\","
-                               "\"inputs\": [{\"name\": \"x\", \"shape\": [2]}], \"nodes\": ["
-                               "{\"name\": \"fc\", \"operator\": \"linear\", \"channels\": 2,"
-                               " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
-                               "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
+static struct ps_network *small_with(const char *middle) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{\"format\": \"penstock-network\", \"version\": 1, \"name\": \"small\","
+             "\"inputs\": [{\"name\": \"x\", \"shape\": [2]}], \"nodes\": ["
+             "{\"name\": \"fc\", \"operator\": \"linear\", \"channels\": 2,"
+             " \"initial\": {\"weight\": {\"constant\": 0}, \"bias\": {\"constant\": 0}}},"
+             "%s{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}",
+             middle);
     struct ps_network *network;
-    assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
+    assert_ok(network_parse(text, strlen(text), "text", &network, &test_error));
     return network;
+}
+
+static struct ps_network *small_network(void) { return small_with(""); }
+
+/* A condition, which is true, has no part in the gradient, with what alone it is made of. */
+static void test_condition(void **state) {
+    (void)state;
+    static const char condition[] =
+        "{\"name\": \"more\", \"operator\": \"unary\", \"kind\": \"affine\", \"alpha\": 2, \"beta\": 1, \"inputs\": [\"fc\"]},"
+        "{\"name\": \"power\", \"operator\": \"unary\", \"kind\": \"exp\", \"inputs\": [\"fc\"]},"
+        "{\"name\": \"above\", \"operator\": \"compare\", \"kind\": \"greater\", \"alpha\": 0.5},"
+        "{\"name\": \"chosen\", \"operator\": \"where\", \"inputs\": [\"above\", \"fc\", \"more\"]},";
+    struct ps_network *network = small_with(condition);
+    write_reference(log(2), 0.5, 2, ALL);
+    for (int workers = 1; workers <= 2; workers++) {
+        struct ps_check *check = check_run(network, (struct ps_check_options){.against = path, .workers = workers});
+        assert_true(ps_check_info(check).agrees && ps_check_info(check).worst < 1e-6);
+        assert_int_equal(ps_check_info(check).gradients, 2);
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
 }
 
 static void test_reference(void **state) {
@@ -598,18 +622,11 @@ static void test_warned_of_one(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
-                                       cmocka_unit_test(test_reference),
-                                       cmocka_unit_test(test_texts),
-                                       cmocka_unit_test(test_shared),
-                                       cmocka_unit_test(test_labels_that_do_not_count),
-                                       cmocka_unit_test(test_figures),
-                                       cmocka_unit_test(test_statistics),
-                                       cmocka_unit_test(test_pictures),
-                                       cmocka_unit_test(test_drawn),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_initialize),
-                                       cmocka_unit_test(test_warned),
-                                       cmocka_unit_test(test_warned_of_one)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),    cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_shared),       cmocka_unit_test(test_labels_that_do_not_count),
+        cmocka_unit_test(test_figures), cmocka_unit_test(test_statistics),   cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_drawn),   cmocka_unit_test(test_refused),      cmocka_unit_test(test_initialize),
+        cmocka_unit_test(test_warned),  cmocka_unit_test(test_warned_of_one)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

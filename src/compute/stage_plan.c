@@ -1,7 +1,8 @@
 /*
  * The list of actions of a stage's forward and backward.
  *
- * Gradients. Every value that is not data has one; it is complete when the backward reaches the layer that made the value.
+ * Gradients. A value has one unless it is data, or nothing before it is trained, or all that is made of it are conditions and
+ * other data. It is complete when the backward reaches the layer that made the value.
  *   - A value that crosses a cut has its gradient in a block laid out like the cut: the output gradient's block for the stage's
  * last cut, the input gradient's for its first. Those of values that cross inner cuts alone share the two blocks of the
  * workspace that hold any two neighbouring cuts: each has a place there from its last reader to the layer that makes it. Rarely
@@ -25,7 +26,7 @@
 #include "compute/stage_plan.h"
 
 struct gradient {
-    struct buffer buffer; /* BUFFER_NONE: of the data, which has none */
+    struct buffer buffer; /* BUFFER_NONE: there is none */
     bool written;         /* by a reader, or complete from the start */
 };
 
@@ -93,8 +94,15 @@ static struct buffer cut_gradient(const struct stage *stage, struct stage_cut *c
     return (struct buffer){BUFFER_WORKSPACE, offset + turn * stage->gradient_block_bytes};
 }
 
-/* Nobody needs the gradient of the value: data, or made of data by layers of which nothing is trained. */
-static bool is_data(const struct graph *graph, int root) { return graph->nodes[root].data || graph->nodes[root].untrained; }
+static bool has_gradient(const struct graph *graph, int root) {
+    const struct node *node = &graph->nodes[root];
+    return !node->data && !node->untrained && node->gradient_layer >= 0;
+}
+
+/* Of a value made before the cut: whether its gradient crosses the cut. The value may cross it for comparisons alone. */
+static bool gradient_crosses(const struct graph *graph, int cut, int root) {
+    return has_gradient(graph, root) && graph->nodes[root].gradient_layer >= cut;
+}
 
 /* Places a gradient in the first gap between those of `live` (roots, by offset) that it fits into; false: there is none. */
 static bool place_gradient(struct planner *planner, int *live, int *count, int root) {
@@ -133,12 +141,20 @@ static bool place_gradients(struct planner *planner, int *live) {
         for (int i = 0; i < graph_cut_count(graph, cut); i++) {
             const int root = graph_cut_values(graph, cut)[i];
             const bool has_place =
-                graph->nodes[root].layer < stage->first || (cut < stage->last && stage_crosses(graph, cut + 1, root));
-            if (is_data(graph, root) || has_place) continue;
+                graph->nodes[root].layer < stage->first || (cut < stage->last && gradient_crosses(graph, cut + 1, root));
+            if (!gradient_crosses(graph, cut, root) || has_place) continue;
             if (!place_gradient(planner, live, &count, root)) return false;
         }
     }
     return true;
+}
+
+/* Codecs encode numbers of several values together: those that no gradient has must not spoil the others. */
+static void clear_place(struct planner *planner, struct stage_cut *cut, int root) {
+    const struct shape *shape = &planner->stage->graph->nodes[root].shape;
+    if (shape->type == TYPE_I32) return;
+    push_move(planner, &planner->stage->backward, action_zero, STAGE_INPUT, root, (struct buffer){0},
+              cut_gradient(planner->stage, cut, root));
 }
 
 /* Gradients of the values that the layer reads from the cut before it. */
@@ -148,9 +164,12 @@ static void enter_cut(struct planner *planner, int layer) {
     after.cut = layer + 1;
     for (int i = 0; i < graph_cut_count(graph, layer); i++) {
         int root = graph_cut_values(graph, layer)[i];
-        if (is_data(graph, root)) continue;
+        if (!gradient_crosses(graph, layer, root)) {
+            if (layer == planner->stage->first && layer > 0) clear_place(planner, &before, root);
+            continue;
+        }
         struct gradient *gradient = &planner->gradients[root];
-        const bool crosses = stage_crosses(graph, layer + 1, root);
+        const bool crosses = gradient_crosses(graph, layer + 1, root);
         if (planner->placed && crosses && layer < planner->stage->last) continue;
         if (!planner->placed) gradient->buffer = cut_gradient(planner->stage, &before, root);
         gradient->written = crosses;
@@ -167,10 +186,10 @@ static void enter_layer(struct planner *planner, int number, int64_t *end) {
     struct stage_cut after = stage_cut(stage->graph, stage->samples, number + 1);
     for (int root = layer->node_first; root < layer->node_first + layer->node_count; root++) {
         const struct node *node = &stage->graph->nodes[root];
-        if (node->root != root || is_data(stage->graph, root) || (node->flags & OPERATOR_LOSS)) continue;
+        if (node->root != root || !has_gradient(stage->graph, root) || (node->flags & OPERATOR_LOSS)) continue;
         struct gradient *gradient = &planner->gradients[root];
         int64_t bytes = stage_value_bytes(stage->graph, stage->samples, root);
-        if (!stage_crosses(stage->graph, number + 1, root)) {
+        if (!gradient_crosses(stage->graph, number + 1, root)) {
             *gradient = (struct gradient){.buffer = buffer_carve(BUFFER_WORKSPACE, end, bytes)};
             continue;
         }
@@ -193,7 +212,7 @@ static bool allocate_input_gradients(struct planner *planner, struct stage_node 
     bool any = false;
     for (int i = 0; i < node->node->input_count; i++) {
         int root = stage->graph->nodes[node->node->inputs[i]].root;
-        if (is_data(stage->graph, root)) continue;
+        if (!has_gradient(stage->graph, root)) continue;
         struct gradient *gradient = &planner->gradients[root];
         any = true;
         temporary[i] = node->node->root != root && gradient->written;
@@ -241,12 +260,17 @@ static void plan_weights(struct planner *planner, struct stage_node *node) {
     push(planner, list, later);
 }
 
-/* A node that makes data of values that have gradients, as a comparison does, gives them none. */
-static bool ends_gradients(const struct graph *graph, const struct node *node) {
-    bool ends = false;
-    for (int i = 0; i < node->input_count && node->data; i++)
-        ends = ends || !is_data(graph, graph->nodes[node->inputs[i]].root);
-    return ends;
+/* The gradients of trained parameters whose node's output has none. */
+static void clear_weights(struct planner *planner, const struct stage_node *node) {
+    const bool real = planner->stage->device->type->real;
+    for (int p = 0; p < node->node->parameter_count && real; p++)
+        if (node->weights[p].block == BUFFER_WEIGHTS)
+            push(planner, &planner->stage->backward,
+                 (struct action){.run = action_zero,
+                                 .half = STAGE_WEIGHTS | STAGE_WEIGHTS_SPLIT,
+                                 .to = node->gradients[p],
+                                 .count = node->kernel->parameter_bytes[p] / (int64_t)sizeof(float),
+                                 .type = TYPE_F32});
 }
 
 /* Returns where the node's temporary memory ends. */
@@ -255,7 +279,10 @@ static int64_t plan_node_backward(struct planner *planner, int index, int64_t sc
     struct stage_node *node = &stage->nodes[index - stage->node_first];
     const struct kernel *kernel = node->kernel;
     int64_t weights_end = scratch, inputs_end = scratch;
-    if (ends_gradients(stage->graph, node->node)) return scratch;
+    if (node->node->gradient_layer < 0 || node->node->data) {
+        clear_weights(planner, node);
+        return scratch;
+    }
     bool trained = is_trained(node) || !stage->device->type->real;
     for (int p = 0; p < node->node->parameter_count && trained; p++) {
         if (node->weights[p].block == BUFFER_NONE) continue;

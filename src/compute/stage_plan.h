@@ -47,7 +47,7 @@ struct stage_run; /* one call of forward or backward: stage_run.c */
 struct action;
 typedef enum ps_status action_function(const struct stage_run *run, const struct action *action);
 
-/* One step of a plan: a kernel of `node`, or elements of a type to copy or to add. */
+/* One step of a plan: a kernel of `node`, or elements of a type to copy, to add or to clear. */
 struct action {
     action_function *run;
     enum stage_half half; /* to which part of the backward it belongs: runs where it shares a bit with the requested half */
@@ -58,7 +58,8 @@ struct action {
     enum number_type type;
 };
 
-action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add;
+action_function action_forward, action_backward_shared, action_backward_input, action_backward_weight, action_copy, action_add,
+    action_zero;
 
 struct action_list {
     struct action *actions;

@@ -118,6 +118,13 @@ enum ps_status action_add(const struct stage_run *run, const struct action *acti
     return PS_OK;
 }
 
+/* Gradients of weights that are added to those of earlier micro-batches stay. */
+enum ps_status action_zero(const struct stage_run *run, const struct action *action) {
+    if (action->to.block == BUFFER_GRADIENTS && run->step->accumulate) return PS_OK;
+    device_zero(run->stage->device, at(run, action->to), (size_t)action->count * number_types[action->type].bytes);
+    return PS_OK;
+}
+
 /* Blocks that are only read lose their const in the common table of addresses; no written value has its place in them. */
 static struct stage_run start(const struct stage *stage, const struct stage_blocks *blocks, const struct stage_step *step,
                               struct stage_result *result, struct ps_error *error) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "graph/operators.h"
 #include "graph/split.h"
@@ -440,6 +441,22 @@ static void find_untrained(struct graph *graph) {
     }
 }
 
+/* Readers come after what they read, so a node's own gradient is known when it is reached. Comparisons and casts to integers
+ * make data of what they read: they end gradients. */
+static void find_gradients(struct graph *graph) {
+    struct node *nodes = graph->nodes;
+    for (int i = 0; i < graph->node_count; i++) nodes[i].gradient_layer = -1;
+    nodes[graph->node_count - 1].gradient_layer = nodes[graph->node_count - 1].layer;
+    for (int i = graph->node_count - 1; i >= 0; i--) {
+        if (nodes[i].data || nodes[i].gradient_layer < 0) continue;
+        for (int j = 0; j < nodes[i].input_count; j++) {
+            struct node *input = &nodes[nodes[i].inputs[j]], *root = &nodes[input->root];
+            input->gradient_layer = number_larger_int(input->gradient_layer, nodes[i].layer);
+            root->gradient_layer = number_larger_int(root->gradient_layer, nodes[i].layer);
+        }
+    }
+}
+
 bool graph_name_matches(const char *pattern, const char *name) {
     const char *star = NULL, *retry = NULL;
     while (*name != '\0') {
@@ -523,9 +540,11 @@ static enum ps_status lay_out(struct graph *graph, int *consumers, struct ps_err
     TRY(apply_precision(graph, error));
     TRY(find_roots(graph, consumers, error));
     find_untrained(graph);
+    find_gradients(graph);
     for (int n = 0; n < graph->node_count && graph->wide != NULL; n++) {
         graph->wide->nodes[n].root = graph->nodes[n].root;
         graph->wide->nodes[n].untrained = graph->nodes[n].untrained;
+        graph->wide->nodes[n].gradient_layer = graph->nodes[n].gradient_layer;
     }
     free(graph->cut_first);
     free(graph->cut_values);
