@@ -555,6 +555,12 @@ static void tables_are_read(void **state) {
                   "have 2 columns of features, but the network takes 3");
     test_file_write(in_directory("t.csv"), "1,2,\0003,4", 9);
     assert_status(try_open("csv", "t.csv", "", network, &samples), PS_BAD_INPUT, "t.csv: it is no text");
+    test_file_write(in_directory("t.csv"), "1,2,3,2.5", 9);
+    assert_ok(try_open("csv", "t.csv", "", kinds_of, &samples));
+    int32_t no_label;
+    assert_status(samples.dataset->class->target(samples.dataset, 0, &no_label, &test_error), PS_BAD_INPUT,
+                  "t.csv: array 'labels': element 0 is 2.5; whole numbers of 32 bits are accepted");
+    samples_close(&samples);
     static const struct {
         const char *text, *rest, *said;
     } cases[] = {

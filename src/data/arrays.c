@@ -51,6 +51,13 @@ struct array_dataset {
 
 /* ------------------------------------------------------------------ samples */
 
+static enum ps_status read_integers(const struct array_dataset *data, const struct array *array, int64_t first, int64_t count,
+                                    int32_t *to, struct ps_error *error) {
+    const enum ps_status status = array_integers(array, first, count, to, error);
+    if (status != PS_OK) error_prefix(error, "%s", data->path);
+    return status;
+}
+
 static enum ps_status read_source(const struct array_dataset *data, const struct source *source, int64_t index, void *to,
                                   struct ps_error *error) {
     const int64_t stride = data->stride > 0 ? data->stride : source->each, first = index * stride;
@@ -58,7 +65,7 @@ static enum ps_status read_source(const struct array_dataset *data, const struct
     float piece[PIECE], *numbers = to;
     int32_t *labels = to;
     if (source->whole) {
-        TRY(array_integers(&source->array, first, source->each, labels, error));
+        TRY(read_integers(data, &source->array, first, source->each, labels, error));
         for (int64_t i = 0; i < source->each && source->most >= 0; i++) {
             if (labels[i] == IGNORED && source->least < 0) labels[i] = -1;
             if (labels[i] < source->least || labels[i] > source->most)
@@ -92,9 +99,9 @@ static enum ps_status read_target(const struct dataset *dataset, int64_t index, 
     const struct source *tokens = &data->source[0];
     int32_t *labels = target;
     const int64_t length = tokens->each, first = index * (data->stride > 0 ? data->stride : length);
-    TRY(array_integers(&tokens->array, first + 1, length - 1, labels, error));
+    TRY(read_integers(data, &tokens->array, first + 1, length - 1, labels, error));
     labels[length - 1] = -1;
-    return data->stride > 0 ? array_integers(&tokens->array, first + length, 1, labels + length - 1, error) : PS_OK;
+    return data->stride > 0 ? read_integers(data, &tokens->array, first + length, 1, labels + length - 1, error) : PS_OK;
 }
 
 static enum ps_status read_arrays(const struct dataset *dataset, int64_t index, void *input, void *target,
