@@ -23,6 +23,10 @@ static void files(void **state) {
         const char *text, *part; /* NULL: accepted */
     } cases[] = {
         {"{\"format\": \"penstock-plan\", \"version\": 1}", NULL},
+        {"\xef\xbb\xbf{\"format\": \"penstock-plan\", \"version\": 1}", NULL},
+        {"\xef\xbb\xbf{\"format\": \"penstock-plan\",\n \"version\": 2}",
+         "plan.json: version: 2 is not known; this program reads version 1 (line 2)"},
+        {"{\"format\": \"a\\u0000b\"}", "plan.json: line 1, column 21: a string has the character \\u0000"},
         {"", "plan.json: line 1, column "},
         {"{\"format\": \"penstock-plan\",\n \"version\": 1", "plan.json: line 2, column "},
         {"{\"format\": \"penstock-plan\", \"version\": 1} x", "plan.json: line 1, column "},

@@ -89,7 +89,7 @@ static void names(void **state) {
 static void chain(void **state) {
     (void)state;
     struct ps_profile *profile;
-    assert_ok(read_text("small.chain", "2 0\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n", &profile));
+    assert_ok(read_text("small.chain", "\xef\xbb\xbf" "2  0 \r\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n", &profile));
     assert_string_equal(profile->model, "small");
     const struct layer_cost *layers = profile->tables[0].layers;
     assert_int_equal(profile->tables[0].layer_count, 2);
@@ -110,6 +110,8 @@ static void chain(void **state) {
         const char *text, *part;
     } cases[] = {
         {"0 0\n", "line 1: layers: '0 0' is no number of layers"},
+        {"2 7 junk\n1 1 1 1 1\n1 1 1 1 1\n", "line 1: header: '2 7 junk' is no number of layers and a 0"},
+        {"1\n1 1 1 1 1\n", "line 1: header: '1' is no number of layers and a 0"},
         {"1.5 0\n1 1 1 1 1\n", "is no number of layers"},
         {"2 0\n1 1 1 1 1\n", "2 layers were announced, but 1 follow"},
         {"1 0\n1 1 1 1 1\n1 1 1 1 1\n", "line 3: more than the 1 layers"},

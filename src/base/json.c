@@ -213,10 +213,13 @@ char *json_dump_text(const json_t *root, size_t flags) {
 enum ps_status json_parse(const char *text, size_t size, const char *name, const char *format, json_t **root,
                           struct ps_error *error) {
     json_error_t trouble;
-    json_t *document = json_load_text(text, size, JSON_REJECT_DUPLICATES, &trouble);
+    const size_t mark = utf8_mark(text, size);
+    json_t *document = json_load_text(text + mark, size - mark, JSON_REJECT_DUPLICATES, &trouble);
     if (document == NULL && strcmp(trouble.text, out_of_memory) == 0) return error_memory(error, name, size);
     if (document == NULL) {
-        return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", name, trouble.line, trouble.column, trouble.text);
+        const bool nul = json_error_code(&trouble) == json_error_null_character;
+        return error_set(error, PS_BAD_INPUT, "%s: line %d, column %d: %s", name, trouble.line, trouble.column,
+                         nul ? "a string has the character \\u0000" : trouble.text);
     }
     if (format != NULL) {
         const bool failed_before = json_memory_failed();
@@ -507,6 +510,7 @@ void json_add_line(const char *text, struct ps_error *error) {
     const char *path = strstr(error->message, ": ");
     size_t used = strlen(error->message);
     int line = 1;
+    text += utf8_mark(text, strlen(text));
     for (const char *field = follow(text, path ? path + 2 : ""), *c = text; c < field; c++) line += *c == '\n';
     snprintf(error->message + used, sizeof error->message - used, " (line %d)", line);
 }

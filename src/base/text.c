@@ -123,10 +123,12 @@ const char *utf8_invalid(const char *text, size_t length) {
     return NULL;
 }
 
+size_t utf8_mark(const char *text, size_t length) { return length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
+
 size_t utf8_drop_mark(char *text, size_t length) {
-    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0) return length;
-    memmove(text, text + 3, length - 3);
-    return length - 3;
+    const size_t mark = utf8_mark(text, length);
+    memmove(text, text + mark, length - mark);
+    return length - mark;
 }
 
 /* ------------------------------------------------------------------- tables */

@@ -27,7 +27,9 @@ static inline const char *text_plural(int64_t count) { return count == 1 ? "" : 
 
 /* The first byte of `text` that is not part of valid UTF-8, or NULL. */
 const char *utf8_invalid(const char *text, size_t length);
-/* Removes the byte order mark that some programs write at the beginning of UTF-8 files; returns the remaining length. */
+/* The length of the byte order mark that some programs write at the beginning of UTF-8 files: 3, or 0 where there is none. */
+size_t utf8_mark(const char *text, size_t length);
+/* Removes it; returns the remaining length. */
 size_t utf8_drop_mark(char *text, size_t length);
 
 /* Formats a table: cells in `source` are separated by '\t', rows by '\n'; the first row is the heading. Columns in which every

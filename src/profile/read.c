@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "profile/costgraph.h"
 
 /* ---------------------------------------------------------------------- lines */
@@ -284,6 +285,8 @@ static enum ps_status read_chain(const char *data, size_t size, struct ps_profil
     rest = line;
     TRY(span_number(span_split(&rest, " "), lines.number, "layers", PROFILE_LAYERS_MAX, &layers, error));
     if (layers < 1 || layers != (int)layers) return span_error(error, lines.number, "layers", line, "is no number of layers");
+    if (!span_is(span_trim(rest), "0"))
+        return span_error(error, lines.number, "header", line, "is no number of layers and a 0");
     TRY(profile_create(1, (int)layers, &made, error));
     enum ps_status status = chain_layers(&lines, &made->tables[0], error);
     return profile_finish(made, status, lines.number, profile, error);
@@ -498,6 +501,7 @@ static enum ps_status read_one(const char *path, struct ps_profile **profile, st
     enum ps_status status;
     struct ps_profile *made;
     TRY(file_read(path, FILE_LIMIT, &data, &size, error));
+    size = utf8_drop_mark(data, size);
     struct lines lines = {.rest = {data, size}};
     bool any = lines_next(&lines, &line), is_json = any && line.text[0] == '{', is_graph = any && span_count(line, " -- ") > 0;
     bool is_chain = any && line.text[0] >= '0' && line.text[0] <= '9' && span_count(line, ",") == 0;
