@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/units.h"
 #include "cli/message.h"
@@ -166,6 +167,26 @@ static enum ps_status read_options(struct reading *reading, int argc, char **arg
     return PS_OK;
 }
 
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    if (stat(a, &first) == 0 && stat(b, &second) == 0)
+        return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    while (strncmp(a, "./", 2) == 0) a += 2;
+    while (strncmp(b, "./", 2) == 0) b += 2;
+    return strcmp(a, b) == 0;
+}
+
+/* Is the file that row `index` says written for another option, too? */
+static enum ps_status check_outputs(const struct reading *reading, int index, struct ps_error *error) {
+    const struct argument *row = reading->row[index];
+    for (int i = 0; i < index && row->read == argument_read_output; i++)
+        if (reading->row[i]->read == argument_read_output && reading->given[i] != NULL &&
+            is_same_file(reading->given[i], reading->given[index]))
+            return message_set(error, PS_USAGE, "--%s and --%s: both would be written to %s; give two files",
+                               reading->row[i]->name, row->name, reading->given[index]);
+    return PS_OK;
+}
+
 /* Is an option given that row `index` excludes, or a required one missing? */
 static enum ps_status check_together(const struct reading *reading, int index, struct ps_error *error) {
     const struct argument *row = reading->row[index];
@@ -183,7 +204,7 @@ static enum ps_status check_together(const struct reading *reading, int index, s
         }
         word += length + (word[length] == ' ');
     }
-    return PS_OK;
+    return check_outputs(reading, index, error);
 }
 
 enum ps_status arguments_read(const struct argument_place *groups, const struct argument_words *words, int argc, char **argv,
