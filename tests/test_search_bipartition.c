@@ -130,7 +130,39 @@ static void test_limits_of_some(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Its class contains the chains with the workers in their order, so it finds one that is no slower than `pipedream`'s; but
+ * where it cannot order the workers it says so. */
+static void test_order_contains_chain(void **state) {
+    (void)state;
+    enum { ORDER_ROUNDS = 12, WORKERS = 3 };
+    static const struct cluster_link one_way = {.from = 0, .to = 1, .bandwidth_bytes_per_s = 1e6};
+    const struct ps_plan_options chain = {.struct_size = sizeof chain, .method = "pipedream", .micro_batches = 4},
+                                 order = {.struct_size = sizeof order, .method = "bipartition-order", .micro_batches = 4};
+    for (uint64_t round = 0; round < ORDER_ROUNDS; round++) {
+        struct ps_profile *profile = random_profile(test_key(2000 + round));
+        struct ps_cluster *cluster = make_cluster(WORKERS, 0, 20e6), *unlike;
+        struct ps_plan *plan, *other;
+        cluster->devices[1].speed = 0.5;
+        assert_ok(ps_plan_find(profile, cluster, &chain, &plan, &test_error));
+        for (int w = 0; w < WORKERS; w++) cluster->devices[w].memory_bytes = most_memory(plan);
+        ps_plan_destroy(plan);
+        assert_ok(ps_plan_find(profile, cluster, &chain, &plan, &test_error));
+        assert_ok(ps_plan_find(profile, cluster, &order, &other, &test_error));
+        assert_true(other->predicted.period_s <= plan->predicted.period_s * (1 + 1e-9));
+        assert_string_equal(other->method, "bipartition-order");
+        ps_plan_destroy(plan);
+        ps_plan_destroy(other);
+        assert_ok(cluster_create(WORKERS, 1, &unlike, &test_error));
+        unlike->links[0] = one_way;
+        assert_status(ps_plan_find(profile, unlike, &order, &plan, &test_error), PS_USAGE, "requires equal links");
+        ps_cluster_destroy(unlike);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_promises), cmocka_unit_test(test_limits_of_some)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_promises), cmocka_unit_test(test_limits_of_some),
+                                       cmocka_unit_test(test_order_contains_chain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -543,10 +543,11 @@ static enum ps_status plan_size(const struct search *search, const struct planne
         status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &bound_s, &refusal)
                                                : solve(search, planner, &problem, &choice, &made, &bound_s, &refusal);
     if (made) bound_s = made->predicted.lower_bound_s;
+    /* A schedule or policy that cannot run the planner's own cut can run a chain's. A planner that refuses to order these
+     * workers has none. */
+    const bool another = !(planner->own_schedule && choice.policy->needs_flush) && !(planner->orders_workers && bound_s == 0);
     if (bound_s == 0) bound_s = search_least_period_s(&problem);
-    /* A schedule or policy that cannot run the planner's own cut can run a chain's. */
-    if (status == PS_OK || status == PS_NO_PLAN ||
-        (status == PS_USAGE && !(planner->own_schedule && choice.policy->needs_flush))) {
+    if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && another)) {
         enum ps_status improved = improve(search, planner, &problem, &choice, bound_s, &made, error);
         if (improved != PS_OK || made) status = improved;
         if (improved == PS_OK && !made && error) *error = refusal;

@@ -115,6 +115,7 @@ const struct planner planner_bipartition_order = {
     .name = "bipartition-order",
     .summary = "bipartition over the best order of few kinds of workers (exact)",
     .several_types = true,
+    .contains_chain = true,
     .orders_workers = true,
     .includes_updates = true,
     .solve = solve,
