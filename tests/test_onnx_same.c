@@ -823,7 +823,7 @@ static const struct same attention[] = {
     "z0 ReduceSum x i:1,2 keepdims=0; z1 Sub z0 z0; z2 Constant value_floats=~0.5,0.5; z3 Unsqueeze z1 i:1; first Add z3 z2; "
 #define ZEROS                                                                                                                  \
     "z0 ReduceSum x i:1,2 keepdims=0; z1 Sub z0 z0; z2 Constant value_floats=~0,0; z3 Unsqueeze z1 i:1; first Add z3 z2; "
-#define GIVEN "n Constant value_float=~0.5; "
+#define GIVEN "h Constant value_floats=~0.5,0.5; n Reshape h i:1,1,2; "
 #define TWO                                                                                                                    \
     "qa Slice q i:0 i:1 i:1; qb Squeeze qa i:1; qc Slice q i:1 i:2 i:1; qd Squeeze qc i:1; qe Concat qb qd axis=1; p MatMul "  \
     "qe o"

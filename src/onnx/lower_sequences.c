@@ -407,7 +407,7 @@ static enum ps_status of_direction(const struct call *call, int i, int d, int ra
     static const int turned[] = {1, 0};
     struct view made;
     TRY(call_view(call, i, out));
-    bool fits = (*out)->rank == rank + 1 && d < (*out)->dims[0];
+    bool fits = (*out)->rank == rank + 1;
     for (int k = 0; k < rank && fits; k++) fits = (*out)->dims[k + 1] == dims[k];
     if (!fits) return call_refuse(call, "its weights, biases or states do not fit");
     TRY(lower_slice_axis(call, out, 0, d, 1, 1));
@@ -443,7 +443,6 @@ static enum ps_status first_state(const struct call *call, const struct view *x,
         return call_memory(call);
     }
     TRY(call_view(call, i, out));
-    if ((*out)->rank != 3 || d >= (*out)->dims[inside]) return call_refuse(call, "its first state does not fit");
     TRY(lower_slice_axis(call, out, inside, d, 1, 1));
     TRY(view_reshape(call->l, *out, 2, dims, &made));
     **out = made;
@@ -559,6 +558,29 @@ static enum ps_status unroll(const struct call *call, struct view *x, int direct
     return call_memory(call);
 }
 
+/* Weights and biases are (directions, ..), first states (directions, N or 1, H), with layout 1 (N or 1, directions, H). */
+static enum ps_status check_directions(const struct call *call, const struct view *x, int directions, int64_t hidden) {
+    const int inside = onnx_int(call->node, "layout", 0) != 0;
+    for (int i = 1; i < 7; i++) {
+        struct view *v = NULL;
+        if (i == 4 || !call_given(call, i)) continue;
+        const struct tensor *constant = call_constant(call, i);
+        if (constant == NULL) TRY(call_view(call, i, &v));
+        const int rank = constant ? constant->rank : v->rank, at = i > 4 ? inside : 0;
+        const int64_t *dims = constant ? constant->dims : v->dims, samples = x->dims[!inside];
+        if (i > 4 && (rank != 3 || (dims[!inside] != samples && dims[!inside] != 1) || dims[2] != hidden))
+            return error_set(
+                call->error, PS_BAD_INPUT,
+                "its first state does not fit: (directions, %lld or 1, %lld) is needed, with layout 1 the first two "
+                "the other way round",
+                (long long)samples, (long long)hidden);
+        if (rank < 1 || dims[at] != directions)
+            return error_set(call->error, PS_BAD_INPUT, "its input %d is for %lld directions: it has %d", i,
+                             rank < 1 ? 0LL : (long long)dims[at], directions);
+    }
+    return PS_OK;
+}
+
 enum ps_status lower_recurrent(const struct call *call) {
     const char *direction = onnx_string(call->node, "direction", "forward");
     const int directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
@@ -572,6 +594,7 @@ enum ps_status lower_recurrent(const struct call *call) {
         return call_refuse(call, "input_forget and peepholes are not known");
     if (call_given(call, 4)) return call_refuse(call, "sequences of several lengths are not known");
     if (!call_given(call, 1) || !call_given(call, 2)) return call_refuse(call, "weights are needed");
+    TRY(check_directions(call, x, directions, hidden));
     enum ps_status status = PS_BAD_INPUT;
     if (has_own_operator(call)) status = recurrent_layers(call, x, directions, backward, hidden, all, last);
     if (status == PS_BAD_INPUT) return unroll(call, x, directions, backward, hidden);
