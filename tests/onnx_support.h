@@ -69,14 +69,20 @@ static inline void put_value(struct bytes *graph, int field, const char *name, c
     put_value_of(graph, field, name, ONNX_F32, dims, rank);
 }
 
-static inline void put_node(struct bytes *graph, const char *op, const char *inputs[], const char *output) {
+/* With the last of so many outputs alone, whose name the node has, too. */
+static inline void put_node_with(struct bytes *graph, const char *op, const char *inputs[], int outputs, const char *output) {
     struct bytes node = {0};
     for (int i = 0; inputs[i] != NULL; i++) put_text(&node, 1, inputs[i]);
+    for (int o = 1; o < outputs; o++) put_text(&node, 2, "");
     put_text(&node, 2, output);
     put_text(&node, 3, output);
     put_text(&node, 4, op);
     put_message(graph, 1, &node);
     free(node.data);
+}
+
+static inline void put_node(struct bytes *graph, const char *op, const char *inputs[], const char *output) {
+    put_node_with(graph, op, inputs, 1, output);
 }
 
 /* An initializer of f32 whose elements are 0, 1/8, .. */

@@ -81,6 +81,10 @@ static void test_names(void **state) {
     put_value(&graph, 11, "x", (int64_t[]){2, 6}, 2);
     put_value(&graph, 12, "b", (int64_t[]){2, 6}, 2);
     refused(&graph, "node 'a' (Relu): no node before it makes its input 'b'");
+    graph = small_graph(); /* an output that the operator does not give */
+    put_node_with(&graph, "Relu", (const char *[]){"z", NULL}, 3, "more");
+    put_node(&graph, "Relu", (const char *[]){"more", NULL}, "end");
+    refused(&graph, "node 'end' (Relu): its input 'more' is an output of node 'more' (Relu) that is not known");
     graph = small_graph();
     put_node(&graph, "Warp", (const char *[]){"z", NULL}, "q");
     refused(&graph, "node 'q' (Warp): the operator is not known");

@@ -366,12 +366,11 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
     return PS_OK;
 }
 
-static enum ps_status missing_input(struct lowering *l, const struct onnx_value *value) {
-    const struct onnx_node *from = value->producer >= 0 ? &l->model->nodes[value->producer] : NULL;
-    for (int o = 0; from != NULL && o < from->output_count; o++)
-        if (l->values[from->outputs[o]].kind != VALUE_ABSENT)
-            return error_set(l->error, PS_BAD_INPUT, "its input '%.80s' is an output of node '%.60s' (%.40s) that is not known",
-                             value->name, from->name, from->op);
+static enum ps_status missing_input(struct lowering *l, const struct onnx_node *node, const struct onnx_value *value) {
+    const struct onnx_node *from = value->producer >= 0 ? &l->model->nodes[value->producer] : node;
+    if (from < node)
+        return error_set(l->error, PS_BAD_INPUT, "its input '%.80s' is an output of node '%.60s' (%.40s) that is not known",
+                         value->name, from->name, from->op);
     return error_set(l->error, PS_BAD_INPUT, "no node before it makes its input '%.80s'", value->name);
 }
 
@@ -382,7 +381,7 @@ static enum ps_status prepare_inputs(struct lowering *l, const struct onnx_node 
         if (value->initializer >= 0)
             TRY(read_initializer(l, node->inputs[i], is_statistic(node, i)));
         else if (l->values[node->inputs[i]].kind == VALUE_ABSENT)
-            return missing_input(l, value);
+            return missing_input(l, node, value);
     }
     return PS_OK;
 }
