@@ -290,7 +290,8 @@ static void test_strip(void **state) {
         }
 }
 
-/* A bracket that is the first member of a class, also of one of all others; and the one capital letter that becomes two. */
+/* A bracket that is the first member of a class, also of one of all others; a fraction, which is a member of \w; and the one
+ * capital letter that becomes two. */
 static void test_spellings(void **state) {
     (void)state;
     static const struct {
@@ -298,6 +299,8 @@ static void test_spellings(void **state) {
         int count, tokens[3];
     } cases[] = {{"[]a]", "b]ab", 2, {1, 1}},
                  {"[^]a]", "b]ab", 2, {2, 0}},
+                 {"\\w", "a\xc2\xbd]", 1, {2}},
+                 {"[^\\w]", "a\xc2\xbd]", 2, {0, 5}},
                  {"x",
                   "\xc4\xb0"
                   "A",
@@ -311,7 +314,8 @@ static void test_spellings(void **state) {
         json_object_set_new(document, "normalizer", json_pack("{s:s}", "type", "Lowercase"));
         json_object_set_new(
             document, "model",
-            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"]\": 2, \"i\": 3, \"\\u0307\": 4}, \"merges\": []}", 0, NULL));
+            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"]\": 2, \"i\": 3, \"\\u0307\": 4, \"\\u00bd\": 5}, \"merges\": []}",
+                       0, NULL));
         json_object_set_new(
             document, "pre_tokenizer",
             json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", cases[i].expression, "behavior", "Removed"));

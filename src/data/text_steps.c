@@ -95,7 +95,10 @@ void text_pattern_destroy(struct text_pattern *pattern) {
     free(pattern);
 }
 
-/* Writes \w as what Oniguruma and Rust take it for, and refuses what they read otherwise than PCRE2. */
+/* Of Oniguruma, which the library has for expressions of a tokenizer's file: with the superscripts and fractions of Latin-1. */
+#define ONIGURUMA_WORD TEXT_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
+/* Writes \w as what Oniguruma takes it for, and refuses what it reads otherwise than PCRE2. */
 static enum ps_status translate(const char *expression, struct text *out, struct ps_error *error) {
     bool inside = false; /* a character class */
     for (const char *c = expression; *c != '\0'; c++) {
@@ -105,7 +108,7 @@ static enum ps_status translate(const char *expression, struct text *out, struct
             return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s' has '%.2s', which is not supported",
                              expression, c);
         if (escape && c[1] == 'w') {
-            text_add(out, inside ? "%s" : "[%s]", TEXT_WORD);
+            text_add(out, inside ? "%s" : "[%s]", ONIGURUMA_WORD);
             c++;
             continue;
         }

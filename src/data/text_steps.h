@@ -7,7 +7,8 @@
 
 #include "base/text.h"
 
-/* The members of \w within a character class: what is alphabetic, marks, digits and connectors. */
+/* The members of \w within a character class: what is alphabetic, marks, digits and connectors. Rust and Oniguruma each have
+ * some more. */
 #define TEXT_WORD                                                                                                              \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
