@@ -413,17 +413,39 @@ static void test_refusals(void **state) {
     device_close(device);
 }
 
+/* A NaN among the data passes a ReLU, alone and behind a norm or a sum: the loss shows it. */
+static void check_nan(struct device *device) {
+    for (int form = 0; form < 3; form++) {
+        struct builder b = {graph_create(), &test_error};
+        int node = build_input(&b, 2, 6, 6);
+        if (form == 1) node = build_batch_norm(&b, node, "norm");
+        if (form == 2) node = build_add(&b, node, node, "sum");
+        node = build_flatten(&b, build_relu(&b, node, "relu"), "flatten");
+        build_cross_entropy(&b, build_linear(&b, node, "fc", 5), "loss");
+        assert_ok(graph_finish(b.graph, &test_error));
+        struct chain *chain = chain_create(device, b.graph, 4, 1, NULL, 0);
+        fill_data(chain);
+        struct stage_step step = training_step(0);
+        assert_true(isfinite(chain_forward(chain, 0, &step).loss));
+        ((float *)chain->blocks[0][0].input)[7] = NAN;
+        assert_true(isnan(chain_forward(chain, 0, &step).loss));
+        chain_destroy(chain);
+        graph_destroy(b.graph);
+    }
+}
+
+static void test_nan(void **state) {
+    (void)state;
+    on_real_devices(check_nan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_compose),
-        cmocka_unit_test(test_sizes_by_hand),
-        cmocka_unit_test(test_narrow_sizes),
-        cmocka_unit_test(test_dropout_keys),
-        cmocka_unit_test(test_short_batch_and_labels),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_normal_values),
-        cmocka_unit_test(test_between),
-        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_nan),           cmocka_unit_test(test_sizes_compose),
+        cmocka_unit_test(test_sizes_by_hand), cmocka_unit_test(test_narrow_sizes),
+        cmocka_unit_test(test_dropout_keys),  cmocka_unit_test(test_short_batch_and_labels),
+        cmocka_unit_test(test_parameters),    cmocka_unit_test(test_normal_values),
+        cmocka_unit_test(test_between),       cmocka_unit_test(test_clock),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
