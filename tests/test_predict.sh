@@ -44,6 +44,26 @@ done
 # shellcheck disable=SC2086
 "$PENSTOCK" $ask --workers 40 -o none >out 2>err
 [ $? -eq 4 ] && grep -q '40 workers are more than' err || complain "more workers than layers"
+# What schedules, policies and methods ask for in training is nothing to those who predict: an even number of workers, micro-batches for
+# each, one worker for what layers share.
+for way in "2 chimera sync lenet5,input=16 images 3" "2 1f1b-async 2bw lenet5,input=16 images 5" \
+    "1 1f1b-async stash gpt2,layers=1,width=8,heads=1,seq=8,vocab=16,tied=1 tokens 2" "2 pattern stash lenet5,input=16 images 3"; do
+    # shellcheck disable=SC2086
+    set -- $way
+    how="--schedule $2"
+    [ "$2" = pattern ] && how="--method madpipe"
+    rm -rf other
+    # shellcheck disable=SC2086
+    "$PENSTOCK" train --model "$4" --workers "$1" $how --weights "$3" --batch 8 --micro-batch 4 --device reference -q \
+        --data "synthetic:$5,samples=40" --steps 2 --out other >out 2>err || complain "$way: no run: status $?"
+    for workers in 1 "$6"; do
+        "$PENSTOCK" predict --run other --data "synthetic:$5,samples=11" --device reference -q --workers "$workers" -o "other$workers.npz" \
+            >out 2>err || complain "$way: $workers predict: status $?: $(cat err)"
+    done
+    cmp -s other1.npz "other$6.npz" || complain "$way: other predictions by $6 workers"
+    "$PENSTOCK" evaluate --run other --data "synthetic:$5,samples=11" --device reference -q --workers "$6" >out 2>err ||
+        complain "$way: $6 evaluate: status $?: $(cat err)"
+done
 # A language model computes so many numbers of a sample that they are taken in pieces; a stage with replicas shares them. Products on cpu
 # may round otherwise with another number of rows.
 "$PENSTOCK" train --model gpt2,layers=1,width=8,heads=1,seq=16,vocab=8192 --workers 1 --batch 4 --micro-batch 2 --steps 1 -q \

@@ -14,6 +14,7 @@
 #include "data/pairs.h"
 #include "data/vocabulary.h"
 #include "graph/model.h"
+#include "plan/planner.h"
 #include "search/search.h"
 #include "train/job_plan.h"
 #include "train/measure_cluster.h"
@@ -591,6 +592,17 @@ static enum ps_status open_evaluated(struct ps_trainer *trainer, struct ps_error
     return dataset_use(trainer->options.valid, DATASET_TEST, &wanted, &trainer->valid, error);
 }
 
+/* Where a run is planned anew for an evaluation: what its schedule and policy ask of workers, micro-batches and shared
+ * parameters holds for training alone. */
+static void plan_evaluations(struct ps_plan_options *planning) {
+    const struct planner *planner = planning->method ? planner_find(planning->method) : NULL;
+    planning->schedule = "1f1b";
+    planning->weights = POLICY_SYNCHRONOUS;
+    if (!planner || !planner->own_schedule) return;
+    planning->method = NULL;
+    planning->paper_cost = false;
+}
+
 /* How the run was trained does not matter any more. */
 static void forget_training(struct ps_train_options *options) {
     options->out = options->lr_schedule = options->lengths = options->groups = options->best_by = NULL;
@@ -615,6 +627,7 @@ static enum ps_status join_evaluation(struct ps_trainer *trainer, struct ps_erro
     TRY(processes_join(transport->processes, &trainer->processes, error));
     TRY(trainer_resume_open(trainer, error));
     forget_training(&trainer->options);
+    if (trainer->resumption.planned_anew) plan_evaluations(&trainer->resumption.request.planning);
     TRY(job_begin(&trainer->options, &trainer->job, error));
     trainer->job.processes = trainer->processes;
     TRY(device_check_real(trainer->job.device, error));
