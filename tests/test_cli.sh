@@ -361,7 +361,7 @@ head -c 1 trace.json | grep -q '[[{]' || complain "trace.json is not JSON"
 refused 2 "--svg and --trace: both would be written to ./trace.json; give two files" \
     simulate --plan plan.json --profile even.csv --svg trace.json --trace ./trace.json
 refused 2 "--svg and --trace: both .* -; give two files" simulate --plan plan.json --profile even.csv --svg - --trace -
-refused 2 "--csv and --svg: both .* rows; give two files" compare --workers 2 --profile even.csv --svg ./rows --csv rows
+refused 2 "--csv and --svg: both .*/rows; give two files" compare --workers 2 --profile even.csv --svg ./rows --csv rows
 "$PENSTOCK" simulate --plan plan.json --profile even.csv -q --svg /dev/null --trace /dev/null >/dev/null 2>err || complain "/dev/null twice"
 done_by simulate --plan plan.json --profile even.csv --bandwidth 1GB/s --svg arrows.svg --arrows && says '^critical path' &&
     says '^worker 0 .*▒'
