@@ -621,12 +621,50 @@ static void test_warned_of_one(void **state) {
     }
 }
 
+/* Hugging Face's library saves the bias of BertForMaskedLM's output as cls.predictions.bias alone; where a file has both names,
+ * the decoder's own counts. */
+static void test_bias_of_bert(void **state) {
+    (void)state;
+    enum { VOCABULARY = 7, FORMS = 4 };
+    static const char saved[] = "cls.predictions.bias", own[] = "cls.predictions.decoder.bias";
+    static const float saved_bias[VOCABULARY] = {1, 2, 3, 4, 5, 6, 7}, own_bias[VOCABULARY] = {-1, -2, -3}, nothing[256];
+    static const int64_t shape[] = {VOCABULARY};
+    static const char *const names[FORMS] = {"saved.safetensors", "before.safetensors", "behind.safetensors",
+                                             "prefixed.safetensors"};
+    for (int form = 0; form < FORMS; form++) {
+        struct ps_network *network = open_network("bert48,layers=1,width=8,heads=2,seq=4,positions=4,vocab=7,tied=1");
+        const struct safetensor_source bias = {form == 3 ? "base_model.model.cls.predictions.bias" : saved, shape, 1,
+                                               saved_bias, TYPE_F32};
+        struct text lines = {0};
+        struct safetensor_source sources[64];
+        int count = 0;
+        if (form != 2) sources[count++] = bias;
+        for (int p = 0; p < network->graph->parameter_count; p++) {
+            const struct parameter *parameter = &network->graph->parameters[p];
+            const bool is_own = strcmp(parameter->name, own) == 0;
+            if (parameter->tied || (is_own && (form == 0 || form == 3))) continue;
+            sources[count++] = (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank,
+                                                          is_own ? own_bias : nothing, TYPE_F32};
+        }
+        if (form == 2) sources[count++] = bias;
+        write_tensors(names[form], sources, count);
+        initialize_logged(network, &lines);
+        text_add(&lines, "%s", "");
+        assert_string_equal(lines.data, "");
+        assert_null(values_get(network->graph->values, saved));
+        assert_memory_equal(values_get(network->graph->values, own)->data, form == 1 || form == 2 ? own_bias : saved_bias,
+                            sizeof own_bias);
+        text_free(&lines);
+        ps_network_destroy(network);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),    cmocka_unit_test(test_condition),
-        cmocka_unit_test(test_texts),   cmocka_unit_test(test_shared),       cmocka_unit_test(test_labels_that_do_not_count),
-        cmocka_unit_test(test_figures), cmocka_unit_test(test_statistics),   cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_drawn),   cmocka_unit_test(test_refused),      cmocka_unit_test(test_initialize),
-        cmocka_unit_test(test_warned),  cmocka_unit_test(test_warned_of_one)};
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),     cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_shared),        cmocka_unit_test(test_labels_that_do_not_count),
+        cmocka_unit_test(test_figures), cmocka_unit_test(test_statistics),    cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_drawn),   cmocka_unit_test(test_refused),       cmocka_unit_test(test_initialize),
+        cmocka_unit_test(test_warned),  cmocka_unit_test(test_warned_of_one), cmocka_unit_test(test_bias_of_bert)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

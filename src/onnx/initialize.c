@@ -90,9 +90,15 @@ static bool in_file(const struct values *file, const char *name) {
     return values_get(file, name) != NULL || values_get(file, prefixed) != NULL;
 }
 
+/* The bias of BertForMaskedLM's output has two names there, and Hugging Face's library saves it under the second alone. */
+#define BERT_BIAS "cls.predictions.decoder.bias"
+#define BERT_SAVED_BIAS "cls.predictions.bias"
+
 /* The values of the file over those that the network has. */
 static enum ps_status merge(const struct graph *graph, struct values *from, struct values *to, const char *path,
                             struct ps_error *error) {
+    const bool other_name =
+        is_parameter(graph, BERT_BIAS) && !is_parameter(graph, BERT_SAVED_BIAS) && in_file(from, BERT_SAVED_BIAS);
     struct names missing = {0}, unexpected = {0};
     int found = 0;
     for (int i = 0; i < values_count(graph->values); i++)
@@ -101,6 +107,10 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
         struct array array = *values_at(from, i);
         const bool known = is_parameter(graph, array.name);
         if (!known) array.name = plain_name(array.name);
+        if (other_name && strcmp(array.name, BERT_SAVED_BIAS) == 0) {
+            if (in_file(from, BERT_BIAS)) continue;
+            array.name = BERT_BIAS;
+        }
         if (!known && !is_parameter(graph, array.name)) {
             if (!ends_with(array.name, "num_batches_tracked")) note(&unexpected, values_at(from, i)->name);
             continue;
@@ -110,6 +120,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
     }
     for (int p = 0; p < graph->parameter_count; p++) {
         const char *name = split_whole_name(&graph->parameters[p]);
+        if (other_name && strcmp(name, BERT_BIAS) == 0) continue;
         if (!graph->parameters[p].tied && !in_file(from, name)) note(&missing, name);
     }
     if (found == 0)
