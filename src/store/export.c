@@ -235,7 +235,7 @@ static enum ps_status separate(struct adapted *adapted, const char *path, struct
     const struct graph *graph = adapted->network->graph;
     const char *slash = strrchr(path, '/');
     struct lora lora;
-    if (strcmp(slash ? slash + 1 : path, CONFIG_NAME) == 0 || strncmp(path, "/dev/", 5) == 0)
+    if (strcmp(slash ? slash + 1 : path, CONFIG_NAME) == 0 || file_is_stream(path))
         return error_set(error, PS_USAGE, "lora: apart: '%.800s' is no place for tensors, beside which " CONFIG_NAME " is written",
                          path);
     for (int n = 0; n < graph->node_count; n++)
