@@ -290,6 +290,97 @@ static void test_strip(void **state) {
         }
 }
 
+/* Matches of nothing beside others, the beginning of a text after normalisation, and added tokens that reach into one another,
+ * as Hugging Face's library 0.23 numbers them. */
+static void test_edges(void **state) {
+    (void)state;
+#define REPLACE(expression, content)                                                                                           \
+    "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" expression "\"}, \"content\": \"" content "\"}"
+#define CUT(expression) "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" expression "\"}, \"behavior\": \"Isolated\"}"
+#define FIRST "{\"type\": \"Metaspace\", \"prepend_scheme\": \"first\"}"
+#define CUT_FIRST(expression) "{\"type\": \"Sequence\", \"pretokenizers\": [" CUT(expression) ", " FIRST "]}"
+#define CLEAN "{\"type\": \"BertNormalizer\", \"strip_accents\": false, \"lowercase\": false}"
+#define ADDED(left)                                                                                                            \
+    "[{\"id\": 4, \"content\": \"X\", \"rstrip\": true}, {\"id\": 10, \"content\": \"  \", \"lstrip\": " left "}]"
+    static const struct {
+        const char *normalizer, *splitter, *added, *text, *numbers;
+    } cases[] = {{REPLACE("a*", "-"), "null", "[]", "aab", " 3 1 3"},
+                 {"null", CUT("a*"), "[]", "aab", " 0 0 1"},
+                 {REPLACE("a*", ""), FIRST, "[]", "aab", " 1"},
+                 {"{\"type\": \"Strip\", \"strip_right\": false}", FIRST, "[]", " a", " 0"},
+                 {"{\"type\": \"Strip\", \"strip_right\": false}", FIRST, "[]", "a ", " 2 0 2"},
+                 {REPLACE("^b", "a"), FIRST, "[]", "ba", " 2 0 0"},
+                 {REPLACE("^bb", "a"), FIRST, "[]", "bba", " 0 0"},
+                 {REPLACE("^b*", "a"), FIRST, "[]", "a", " 2 0 0"},
+                 {"{\"type\": \"StripAccents\"}", FIRST, "[]",
+                  "\xcc\x81"
+                  "a",
+                  " 0"},
+                 {CLEAN, FIRST, "[]",
+                  "\x01"
+                  "a",
+                  " 0"},
+                 {CLEAN, CUT_FIRST(" "), "[]",
+                  "\xe4\xb8\xad"
+                  "a",
+                  " 2 2 9 2 0"},
+                 {"{\"type\": \"NFD\"}", CUT_FIRST("\xcc\x81"), "[]",
+                  "\xc3\xa9"
+                  "a",
+                  " 2 6 2 7 0"},
+                 {"{\"type\": \"NFC\"}", CUT_FIRST("a"), "[]",
+                  "a\xcc\x81"
+                  "a",
+                  " 2 11 0"},
+                 {"{\"type\": \"Prepend\", \"prepend\": \"b\"}", CUT_FIRST("b"), "[]", "aa", " 2 1 2 0 0"},
+                 {"null", "null", ADDED("false"), "aX  b", " 0 4 10 1"},
+                 {"null", "null", ADDED("false"), "X   b", " 4 10 5 1"},
+                 {"null", "null", ADDED("true"), "aX  b", " 0 4 1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *document = document_of("gpt2");
+        struct tokenizer *tokenizer;
+        struct token_list list = {0};
+        struct text numbers = {0};
+        json_object_set_new(document, "added_tokens", json_loads(cases[i].added, 0, NULL));
+        json_object_set_new(document, "normalizer", json_loads(cases[i].normalizer, JSON_DECODE_ANY, NULL));
+        json_object_set_new(document, "pre_tokenizer", json_loads(cases[i].splitter, JSON_DECODE_ANY, NULL));
+        json_object_set_new(
+            document, "model",
+            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"\\u2581\": 2, \"-\": 3, \"X\": 4, \" \": 5, \"e\": 6, "
+                       "\"\\u0301\": 7, \"?\": 8, \"\\u4e2d\": 9, \"  \": 10, \"\\u00e1\": 11}, \"merges\": []}",
+                       0, NULL));
+        assert_ok(create(document, &tokenizer));
+        assert_ok(tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, &test_error));
+        for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
+        print_message("%s %s '%s'\n", cases[i].normalizer, cases[i].splitter, cases[i].text);
+        assert_string_equal(numbers.data, cases[i].numbers);
+        text_free(&numbers);
+        free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
+/* A token of which normalisation leaves nothing would be found everywhere. */
+static void test_token_of_nothing(void **state) {
+    (void)state;
+    static const char *const normalized[] = {"true", "false"};
+    for (int i = 0; i < 2; i++) {
+        char added[128];
+        json_t *document = document_of("gpt2");
+        struct tokenizer *tokenizer = NULL;
+        snprintf(added, sizeof added, "[{\"id\": 1, \"content\": \"  \", \"normalized\": %s}]", normalized[i]);
+        json_object_set_new(document, "added_tokens", json_loads(added, 0, NULL));
+        json_object_set_new(document, "normalizer", json_pack("{s:s}", "type", "Strip"));
+        json_object_set_new(document, "model", json_loads("{\"vocab\": {\"a\": 0, \"  \": 1}, \"merges\": []}", 0, NULL));
+        if (i == 0) {
+            assert_status(create(document, &tokenizer), PS_BAD_INPUT, "the normalizer leaves nothing of '  '");
+        } else {
+            assert_ok(create(document, &tokenizer));
+            tokenizer_destroy(tokenizer);
+        }
+    }
+}
+
 /* A bracket that is the first member of a class, also of one of all others; a fraction, which is a member of \w; and the one
  * capital letter that becomes two. */
 static void test_spellings(void **state) {
@@ -758,12 +849,12 @@ static void test_white_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),      cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_blanks),       cmocka_unit_test(test_longest_added), cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_running_text), cmocka_unit_test(test_masked),        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_reviews),      cmocka_unit_test(test_two_inputs),    cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_white_space),  cmocka_unit_test(test_little_room),   cmocka_unit_test(test_behaviors),
-        cmocka_unit_test(test_strip),
+        cmocka_unit_test(test_goldens),          cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_blanks),           cmocka_unit_test(test_longest_added), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_token_of_nothing), cmocka_unit_test(test_spellings),     cmocka_unit_test(test_running_text),
+        cmocka_unit_test(test_masked),           cmocka_unit_test(test_pairs),         cmocka_unit_test(test_reviews),
+        cmocka_unit_test(test_two_inputs),       cmocka_unit_test(test_decoders),      cmocka_unit_test(test_white_space),
+        cmocka_unit_test(test_little_room),      cmocka_unit_test(test_behaviors),     cmocka_unit_test(test_strip),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -173,8 +173,8 @@ enum ps_status text_pattern_create(const char *expression, bool literal, struct 
     return status;
 }
 
-enum ps_status text_pattern_find(struct text_pattern *pattern, const char *text, size_t length, size_t from, bool *found,
-                                 size_t *start, size_t *end, struct ps_error *error) {
+static enum ps_status find(struct text_pattern *pattern, const char *text, size_t length, size_t from, bool *found,
+                           size_t *start, size_t *end, struct ps_error *error) {
     const int count =
         pcre2_match(pattern->code, (PCRE2_SPTR)text, length, from, PCRE2_NO_UTF_CHECK, pattern->match, pattern->context);
     *found = count > 0;
@@ -188,6 +188,28 @@ enum ps_status text_pattern_find(struct text_pattern *pattern, const char *text,
     pcre2_get_error_message(count, message, sizeof message);
     return error_set(error, PS_BAD_INPUT, "a regular expression of the tokenizer fails at byte %zu of a text: %s", from,
                      (const char *)message);
+}
+
+/* Goes on to the next match. As in the library an empty one directly behind another match is none, and an empty text has none.
+ */
+static enum ps_status find_next(struct text_pattern *pattern, const char *text, size_t length, struct text_match *match,
+                                struct ps_error *error) {
+    const size_t last = match->end;
+    match->found = false;
+    while (!match->found && length > 0 && match->search <= length) {
+        bool found;
+        int32_t c;
+        TRY(find(pattern, text, length, match->search, &found, &match->start, &match->end, error));
+        if (!found) {
+            match->search = length + 1;
+            break;
+        }
+        const size_t end = match->end;
+        const bool empty = end == match->start;
+        match->search = !empty ? end : end < length ? end + text_character(text + end, length - end, &c) : end + 1;
+        match->found = !empty || end == 0 || end != last;
+    }
+    return PS_OK;
 }
 
 /* ------------------------------------------------------------------ changes */
@@ -205,8 +227,8 @@ static enum ps_status add_normal_form(utf8proc_option_t options, const char *tex
 }
 
 /* ASCII is normal in all forms, and nothing is composed across the end of a line: so lines are normalised one by one. */
-static enum ps_status normalise(enum text_step_kind kind, const char *text, size_t length, struct text *out,
-                                struct ps_error *error) {
+static enum ps_status add_normal_lines(enum text_step_kind kind, const char *text, size_t length, struct text *out,
+                                       struct ps_error *error) {
     static const int options[] = {[TEXT_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
                                   [TEXT_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
                                   [TEXT_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
@@ -222,6 +244,18 @@ static enum ps_status normalise(enum text_step_kind kind, const char *text, size
             TRY(add_normal_form((utf8proc_option_t)options[kind], text, (size_t)(stop - text), out, error));
         text = stop;
     }
+    return PS_OK;
+}
+
+static enum ps_status normalise(enum text_step_kind kind, const char *text, size_t length, size_t *head, struct text *out,
+                                struct ps_error *error) {
+    const size_t before = out->length;
+    TRY(add_normal_lines(kind, text, *head, out, error));
+    size_t made = out->length - before;
+    out->length = before;
+    TRY(add_normal_lines(kind, text, length, out, error));
+    while (before + made < out->length && ((unsigned char)out->data[before + made] & 0xc0) == 0x80) made++; /* was composed */
+    *head = made;
     return PS_OK;
 }
 
@@ -283,7 +317,7 @@ static void add_bytes(const char *text, size_t length, struct text *out) {
     }
 }
 
-static void strip(const struct text_step *step, const char *text, size_t length, struct text *out) {
+static void strip(const struct text_step *step, const char *text, size_t length, size_t *head, struct text *out) {
     int32_t c;
     size_t start = 0, kept = 0;
     while (step->left && start < length) {
@@ -291,6 +325,7 @@ static void strip(const struct text_step *step, const char *text, size_t length,
         if (!character_is_blank(c)) break;
         start += size;
     }
+    *head = *head > start ? *head - start : 0;
     for (size_t i = start; i < length;) {
         i += text_character(text + i, length - i, &c);
         if (!step->right || !character_is_blank(c)) kept = i;
@@ -298,62 +333,76 @@ static void strip(const struct text_step *step, const char *text, size_t length,
     if (kept > start) text_add_raw(out, text + start, kept - start);
 }
 
-static enum ps_status replace(const struct text_step *step, const char *text, size_t length, struct text *out,
+/* As in the library what replaces a match stands where the match's last character stood. */
+static enum ps_status replace(const struct text_step *step, const char *text, size_t length, size_t *head, struct text *out,
                               struct ps_error *error) {
-    size_t position = 0, search = 0, start, end;
-    for (bool found = true; found && search <= length;) {
-        TRY(text_pattern_find(step->pattern, text, length, search, &found, &start, &end, error));
-        if (!found) break;
-        text_add_raw(out, text + position, start - position);
+    struct text_match match = {0};
+    const size_t before = out->length;
+    size_t position = 0, made = 0;
+    for (;;) {
+        TRY(find_next(step->pattern, text, length, &match, error));
+        if (!match.found) break;
+        if (position < *head) made += (match.start < *head ? match.start : *head) - position;
+        text_add_raw(out, text + position, match.start - position);
         text_add_raw(out, step->text, strlen(step->text));
-        position = search = end;
-        int32_t c;
-        if (end == start) search += end < length ? text_character(text + end, length - end, &c) : 1;
+        position = match.end;
+        if (*head > 0 && position <= *head) made = out->length - before;
     }
+    if (position < *head) made += *head - position;
     text_add_raw(out, text + position, length - position);
+    *head = made;
     return PS_OK;
 }
 
-enum ps_status text_step_change(const struct text_step *step, const char *text, size_t length, bool first, struct text *out,
+enum ps_status text_step_change(const struct text_step *step, const char *text, size_t length, size_t *head, struct text *out,
                                 struct ps_error *error) {
     const size_t before = out->length;
     enum ps_status status = PS_OK;
     bool whole = false; /* the text follows as it is */
+    size_t made = 0;
     int32_t c;
+    if (*head > length) *head = length;
     switch (step->kind) {
     case TEXT_NFC:
     case TEXT_NFD:
     case TEXT_NFKC:
     case TEXT_NFKD:
-        status = normalise(step->kind, text, length, out, error);
+        status = normalise(step->kind, text, length, head, out, error);
         break;
     case TEXT_STRIP:
-        strip(step, text, length, out);
+        strip(step, text, length, head, out);
         break;
     case TEXT_PREPEND:
     case TEXT_PREPEND_IF_MISSING: {
         const size_t size = strlen(step->text);
         const bool there = length >= size && memcmp(text, step->text, size) == 0;
-        if (length > 0 && (step->kind == TEXT_PREPEND || (!there && (first || !step->first_only))))
+        if (length > 0 && (step->kind == TEXT_PREPEND || (!there && (*head > 0 || !step->first_only))))
             text_add_raw(out, step->text, size);
+        if (*head > 0) *head += out->length - before;
         whole = true;
         break;
     }
     case TEXT_REPLACE:
-        status = replace(step, text, length, out, error);
+        status = replace(step, text, length, head, out, error);
         break;
     case TEXT_BYTES:
+        add_bytes(text, *head, out);
+        *head = out->length - before;
+        out->length = before;
         add_bytes(text, length, out);
         break;
     default:
         for (size_t i = 0; i < length;) {
-            const size_t plain = add_plain(step->kind, text + i, length - i, out);
+            const bool in_head = i < *head;
+            const size_t plain = add_plain(step->kind, text + i, (in_head ? *head : length) - i, out);
             i += plain;
             if (plain == 0) {
                 i += text_character(text + i, length - i, &c);
                 add_changed(step->kind, c, out);
             }
+            if (in_head) made = out->length - before;
         }
+        *head = made;
     }
     if (whole) text_add_raw(out, text, length);
     if (status == PS_OK && out->failed) status = error_memory(error, "a text", before + length);
@@ -369,20 +418,15 @@ struct text_pieces text_pieces_begin(const struct text_step *step, const char *t
 /* The next stretch that matches, or lies between matches; start == SIZE_MAX at the end. */
 static enum ps_status next_segment(struct text_pieces *p, struct text_segment *segment, struct ps_error *error) {
     *segment = (struct text_segment){.start = SIZE_MAX};
-    if (!p->found && !p->done && p->search <= p->length) {
-        TRY(text_pattern_find(p->step->pattern, p->text, p->length, p->search, &p->found, &p->start, &p->end, error));
-        p->done = !p->found;
-    }
-    const size_t next = p->found ? p->start : p->length;
+    if (!p->match.found) TRY(find_next(p->step->pattern, p->text, p->length, &p->match, error));
+    const size_t next = p->match.found ? p->match.start : p->length;
     if (p->position < next) {
         *segment = (struct text_segment){p->position, next, p->step->inverted};
         p->position = next;
-    } else if (p->found) {
-        int32_t c;
-        *segment = (struct text_segment){p->start, p->end, !p->step->inverted};
-        p->found = false;
-        p->position = p->search = p->end;
-        if (p->end == p->start) p->search += p->end < p->length ? text_character(p->text + p->end, p->length - p->end, &c) : 1;
+    } else if (p->match.found) {
+        *segment = (struct text_segment){p->match.start, p->match.end, !p->step->inverted};
+        p->match.found = false;
+        p->position = p->match.end;
     }
     return PS_OK;
 }

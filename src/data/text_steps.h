@@ -18,9 +18,6 @@ struct text_pattern;
  * what is wrong with it, or what Hugging Face's library would read otherwise (\W, \b, && and others). */
 enum ps_status text_pattern_create(const char *expression, bool literal, struct text_pattern **pattern, struct ps_error *error);
 void text_pattern_destroy(struct text_pattern *pattern);
-/* The first match at `from` or later. */
-enum ps_status text_pattern_find(struct text_pattern *pattern, const char *text, size_t length, size_t from, bool *found,
-                                 size_t *start, size_t *end, struct ps_error *error);
 
 enum text_step_kind {
     TEXT_NFC,
@@ -53,9 +50,9 @@ struct text_step {
     bool first_only;  /* TEXT_PREPEND_IF_MISSING: only at the beginning of the whole text */
 };
 
-/* Appends what the step, not TEXT_SPLIT, makes of `text` to `out`. `first`: it is the beginning of the whole text. The text is
- * valid UTF-8. */
-enum ps_status text_step_change(const struct text_step *step, const char *text, size_t length, bool first, struct text *out,
+/* Appends what the step, not TEXT_SPLIT, makes of `text` to `out`. `head`: how many bytes in front came from the first
+ * character of the whole text, before and after. The text is valid UTF-8. */
+enum ps_status text_step_change(const struct text_step *step, const char *text, size_t length, size_t *head, struct text *out,
                                 struct ps_error *error);
 
 /* The pieces that TEXT_SPLIT makes of a text, one after the other. */
@@ -63,9 +60,10 @@ struct text_pieces {
     const struct text_step *step;
     const char *text;
     size_t length, position; /* up to where matches are known */
-    size_t search;           /* where the next match is looked for */
-    size_t start, end;       /* of the next match */
-    bool found, done;
+    struct text_match {
+        size_t search, start, end; /* where the next one is looked for; of this one */
+        bool found;
+    } match; /* the next one */
     struct text_segment {
         size_t start, end;
         bool match;

@@ -120,8 +120,11 @@ static enum ps_status number_words(struct tokenizer *t, const char *text, size_t
     return text < end ? number_word(t, text, (size_t)(end - text), list, error) : PS_OK;
 }
 
-/* The steps of splitting from number `s` on, then the model. */
-static enum ps_status split_text(struct tokenizer *t, int s, const char *text, size_t length, bool first,
+/* How much of the head of a text lies behind its first `cut` bytes. */
+static size_t left_of(size_t head, size_t cut) { return head > cut ? head - cut : 0; }
+
+/* The steps of splitting from number `s` on, then the model. `head` is text_step_change's, here and below. */
+static enum ps_status split_text(struct tokenizer *t, int s, const char *text, size_t length, size_t head,
                                  struct token_list *list, struct ps_error *error) {
     if (length == 0) return PS_OK;
     if (s == t->step_count[1]) return number_words(t, text, length, list, error);
@@ -129,30 +132,32 @@ static enum ps_status split_text(struct tokenizer *t, int s, const char *text, s
     struct text *buffer = &t->buffers[1][s];
     if (step->kind != TEXT_SPLIT) {
         buffer->length = 0;
-        TRY(text_step_change(step, text, length, first, buffer, error));
-        return split_text(t, s + 1, buffer->data, buffer->length, first, list, error);
+        TRY(text_step_change(step, text, length, &head, buffer, error));
+        return split_text(t, s + 1, buffer->data, buffer->length, head, list, error);
     }
     struct text_pieces pieces = text_pieces_begin(step, text, length);
     const char *piece = text;
     for (size_t size;;) {
         TRY(text_pieces_next(&pieces, &piece, &size, error));
         if (size == 0) return PS_OK;
-        TRY(split_text(t, s + 1, piece, size, first && piece == text, list, error));
+        TRY(split_text(t, s + 1, piece, size, left_of(head, (size_t)(piece - text)), list, error));
     }
 }
 
 /* ------------------------------------------------------------ added tokens */
 
-enum ps_status tokenizer_normalise(struct tokenizer *t, const char **text, size_t *length, bool first, struct ps_error *error) {
+enum ps_status tokenizer_normalise(struct tokenizer *t, const char **text, size_t *length, size_t *head,
+                                   struct ps_error *error) {
     for (int s = 0; s < t->step_count[0]; s++) {
         struct text *buffer = &t->buffers[0][s];
         buffer->length = 0;
-        TRY(text_step_change(&t->steps[0][s], *text, *length, first, buffer, error));
+        TRY(text_step_change(&t->steps[0][s], *text, *length, head, buffer, error));
         *text = buffer->data ? buffer->data : "";
         *length = buffer->length;
     }
     return PS_OK;
 }
+
 /* Is there a word's character at the end of `text` (`last`), or at its beginning? */
 static bool touches_word(const char *text, size_t length, bool last) {
     size_t i = length;
@@ -176,11 +181,11 @@ static const struct added_token *added_at(const struct tokenizer *t, bool normal
     return found;
 }
 
-typedef enum ps_status number_stretch(struct tokenizer *t, const char *text, size_t length, bool first, struct token_list *list,
-                                      struct ps_error *error);
+typedef enum ps_status number_stretch(struct tokenizer *t, const char *text, size_t length, size_t head,
+                                      struct token_list *list, struct ps_error *error);
 
 /* Numbers the added tokens in a text, and by `number` what lies between them. */
-static enum ps_status find_added(struct tokenizer *t, bool normalized, const char *text, size_t length, bool first,
+static enum ps_status find_added(struct tokenizer *t, bool normalized, const char *text, size_t length, size_t head,
                                  number_stretch *number, struct token_list *list, struct ps_error *error) {
     size_t done = 0;
     int32_t c;
@@ -189,7 +194,7 @@ static enum ps_status find_added(struct tokenizer *t, bool normalized, const cha
         if (t->begins[normalized][(unsigned char)text[i]]) token = added_at(t, normalized, text + i, length - i);
         size_t start = i;
         i += token ? token->length : 1;
-        if (!token || start < done) continue;
+        if (!token) continue;
         if (token->single_word && (touches_word(text, start, true) || touches_word(text + i, length - i, false))) continue;
         while (token->left && start > done) {
             size_t before = start;
@@ -199,34 +204,37 @@ static enum ps_status find_added(struct tokenizer *t, bool normalized, const cha
             if (!character_is_blank(c) || before < done) break;
             start = before;
         }
+        if (token->left && start < done) start = done;
         size_t stop = i;
         while (token->right && stop < length) {
             const size_t size = text_character(text + stop, length - stop, &c);
             if (!character_is_blank(c)) break;
             stop += size;
         }
-        if (start > done) TRY(number(t, text + done, start - done, first && done == 0, list, error));
-        TRY(token_list_add(list, token->number, error));
+        if (start > done) TRY(number(t, text + done, start - done, left_of(head, done), list, error));
+        if (start < stop) TRY(token_list_add(list, token->number, error));
         done = stop;
     }
-    return done < length ? number(t, text + done, length - done, first && done == 0, list, error) : PS_OK;
+    return done < length ? number(t, text + done, length - done, left_of(head, done), list, error) : PS_OK;
 }
 
-static enum ps_status number_normalised(struct tokenizer *t, const char *text, size_t length, bool first,
+static enum ps_status number_normalised(struct tokenizer *t, const char *text, size_t length, size_t head,
                                         struct token_list *list, struct ps_error *error) {
-    return split_text(t, 0, text, length, first, list, error);
+    return split_text(t, 0, text, length, head, list, error);
 }
 
-static enum ps_status number_raw(struct tokenizer *t, const char *text, size_t length, bool first, struct token_list *list,
+static enum ps_status number_raw(struct tokenizer *t, const char *text, size_t length, size_t head, struct token_list *list,
                                  struct ps_error *error) {
-    TRY(tokenizer_normalise(t, &text, &length, first, error));
-    return find_added(t, true, text, length, first, number_normalised, list, error);
+    TRY(tokenizer_normalise(t, &text, &length, &head, error));
+    return find_added(t, true, text, length, head, number_normalised, list, error);
 }
 
 enum ps_status tokenizer_encode(struct tokenizer *t, const char *text, size_t length, struct token_list *list,
                                 struct ps_error *error) {
+    int32_t c;
+    const size_t head = length > 0 ? text_character(text, length, &c) : 0;
     pthread_mutex_lock(&t->lock);
-    enum ps_status status = find_added(t, false, text, length, true, number_raw, list, error);
+    enum ps_status status = find_added(t, false, text, length, head, number_raw, list, error);
     pthread_mutex_unlock(&t->lock);
     return status;
 }

@@ -163,7 +163,7 @@ static enum ps_status decode_string(const struct decode_step *step, const char *
         add_replaced(string, step->text, " ", out);
         return PS_OK;
     case DECODE_REPLACE:
-        return text_step_change(&step->replace, string, strlen(string), first, out, error);
+        return text_step_change(&step->replace, string, strlen(string), &(size_t){0}, out, error);
     case DECODE_STRIP:
         strip_string(step, string, out);
         return PS_OK;

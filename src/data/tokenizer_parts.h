@@ -108,8 +108,10 @@ int tokenizer_number(const struct tokenizer *t, const char *text, size_t length)
 /* The slot of a merge, or the free one (left < 0) where it would be. */
 struct merge *tokenizer_merge(const struct tokenizer *t, int32_t left, int32_t right);
 
-/* Runs the steps of normalisation: `text` is then in a buffer of the tokenizer. */
-enum ps_status tokenizer_normalise(struct tokenizer *t, const char **text, size_t *length, bool first, struct ps_error *error);
+/* Runs the steps of normalisation: `text` is then in a buffer of the tokenizer. `head`: as of
+ * text_step_change. */
+enum ps_status tokenizer_normalise(struct tokenizer *t, const char **text, size_t *length, size_t *head,
+                                   struct ps_error *error);
 
 /* The models: append the numbers of a word. */
 enum ps_status tokenizer_join_pairs(struct tokenizer *t, const char *word, size_t length, struct token_list *list,

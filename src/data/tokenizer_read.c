@@ -558,6 +558,7 @@ static enum ps_status read_added(struct tokenizer *t, const struct json_place *l
         TRY(json_get_bool(&item, "lstrip", false, &token.left, error));
         TRY(json_get_bool(&item, "rstrip", false, &token.right, error));
         const char *text = content;
+        size_t head = 0;
         token.length = strlen(content);
         struct token *named = &t->tokens[token.number];
         if (named->text && strcmp(named->text, content) != 0)
@@ -565,10 +566,12 @@ static enum ps_status read_added(struct tokenizer *t, const struct json_place *l
                               token.number);
         if (!named->text) *named = (struct token){keep(t, content), token.length, false};
         named->special = special;
-        if (token.normalized) TRY(tokenizer_normalise(t, &text, &token.length, true, error));
+        if (token.normalized) TRY(tokenizer_normalise(t, &text, &token.length, &head, error));
         token.text = arena_copy(&t->arena, text, token.length + 1, 1);
         TRY(arena_check(&t->arena, "a tokenizer", error));
-        if (token.length == 0) continue;
+        if (*content == '\0') continue;
+        if (token.length == 0)
+            return json_error(&item, error, "the normalizer leaves nothing of '%.60s'; \"normalized\" must be false", content);
         t->begins[token.normalized][(unsigned char)*token.text] = true;
         t->added[t->added_count++] = token;
     }
