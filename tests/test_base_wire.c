@@ -11,7 +11,11 @@
 
 enum { NUMBERS = 3 * WIRE_GROUP + 77 };
 
-static const struct wire all[] = {{WIRE_BF16, 0}, {WIRE_INT8, 0}, {WIRE_TOPK, 0.05}, {WIRE_TOPK, 0.25}, {WIRE_TOPK, 1}};
+static const struct wire all[] = {{.codec = WIRE_BF16},
+                                  {.codec = WIRE_INT8},
+                                  {WIRE_TOPK, .share = 0.05},
+                                  {WIRE_TOPK, .share = 0.25},
+                                  {WIRE_TOPK, .share = 1}};
 enum { ALL = sizeof all / sizeof *all };
 
 /* Numbers of many magnitudes; some are 0, some equal. */
@@ -90,7 +94,7 @@ static void codecs_follow_their_definitions(void **state) {
 
 static void without_a_codec_numbers_stay_as_they_are(void **state) {
     (void)state;
-    const struct wire none = {WIRE_NONE, 0};
+    const struct wire none = {.codec = WIRE_NONE};
     const struct wire_run run = {0, NUMBERS, TYPE_F32};
     float from[NUMBERS], sent[NUMBERS + 1] = {0}, to[NUMBERS];
     fill(from, NUMBERS, 1);
@@ -106,12 +110,15 @@ static void sizes_are_as_documented(void **state) {
         struct wire wire;
         int64_t numbers, tokens, bytes, feedback;
     } cases[] = {
-        {{WIRE_NONE, 0}, 1000, 3, 0, 0},           {{WIRE_BF16, 0}, 1024, 0, 2048, 0},
-        {{WIRE_BF16, 0}, 33, 0, 128, 0},           {{WIRE_INT8, 0}, 256, 0, 320, 0},      /* 4 + 256 */
-        {{WIRE_INT8, 0}, 16 * 256, 0, 4160, 0},                                           /* 16 * (4 + 256) */
-        {{WIRE_INT8, 0}, 16 * 256, 16, 4224, 0},                                          /* and 64 of tokens */
-        {{WIRE_TOPK, 0.125}, 2560, 0, 960, 10240}, {{WIRE_TOPK, 1e-6}, 256, 0, 64, 1024}, /* at least one: 3 */
-        {{WIRE_TOPK, 1e-50}, 256, 0, 64, 1024},
+        {{.codec = WIRE_NONE}, 1000, 3, 0, 0},
+        {{.codec = WIRE_BF16}, 1024, 0, 2048, 0},
+        {{.codec = WIRE_BF16}, 33, 0, 128, 0},
+        {{.codec = WIRE_INT8}, 256, 0, 320, 0},        /* 4 + 256 */
+        {{.codec = WIRE_INT8}, 16 * 256, 0, 4160, 0},  /* 16 * (4 + 256) */
+        {{.codec = WIRE_INT8}, 16 * 256, 16, 4224, 0}, /* and 64 of tokens */
+        {{WIRE_TOPK, .share = 0.125}, 2560, 0, 960, 10240},
+        {{WIRE_TOPK, .share = 1e-6}, 256, 0, 64, 1024}, /* at least one: 3 */
+        {{WIRE_TOPK, .share = 1e-50}, 256, 0, 64, 1024},
     };
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -191,24 +198,27 @@ static void rounding_is_what_arrives(void **state) {
         }
 }
 
-/* Of the sum of what replicas bring nothing is left out, with as many numbers as all of them bring; else it is rounded alone.
- */
+/* Of the sum of what replicas bring nothing is left out, with as many numbers as all of them bring, also in a short last group;
+ * else it is rounded alone. */
 static void sums_have_room_for_all(void **state) {
-    const struct wire topk = {WIRE_TOPK, 0.05}, int8 = {WIRE_INT8, 0};
-    const struct wire_run run = {0, WIRE_GROUP, TYPE_F32};
-    float share[WIRE_GROUP], sum[WIRE_GROUP], rounded[WIRE_GROUP];
+    const struct wire topk = {WIRE_TOPK, .share = 0.05}, int8 = {.codec = WIRE_INT8};
+    static const size_t counts[] = {WIRE_GROUP, WIRE_GROUP + 5, 50, 5, 1};
+    float share[WIRE_GROUP + 5], sum[WIRE_GROUP + 5], rounded[WIRE_GROUP + 5];
     (void)state;
     for (int replicas = 2; replicas < 9; replicas++) {
         const struct sum_wire of = wire_of_sum(&topk, replicas);
-        memset(sum, 0, sizeof sum);
-        for (int r = 0; r < replicas; r++) {
-            fill(share, WIRE_GROUP, (uint64_t)r);
-            wire_round(&of.share, &run, 1, share, NULL);
-            for (int i = 0; i < WIRE_GROUP; i++) sum[i] += share[i];
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const struct wire_run run = {0, counts[c], TYPE_F32};
+            memset(sum, 0, sizeof sum);
+            for (int r = 0; r < replicas; r++) {
+                fill(share, counts[c], (uint64_t)r);
+                wire_round(&of.share, &run, 1, share, NULL);
+                for (size_t i = 0; i < counts[c]; i++) sum[i] += share[i];
+            }
+            memcpy(rounded, sum, sizeof sum);
+            wire_round(&of.sum, &run, 1, rounded, NULL);
+            for (size_t i = 0; i < counts[c]; i++) assert_true(rounded[i] == bf16_value(bf16_of(sum[i])));
         }
-        memcpy(rounded, sum, sizeof sum);
-        wire_round(&of.sum, &run, 1, rounded, NULL);
-        for (int i = 0; i < WIRE_GROUP; i++) assert_true(rounded[i] == bf16_value(bf16_of(sum[i])));
         assert_int_equal(wire_of_sum(&int8, replicas).sum.codec, WIRE_INT8);
     }
     assert_int_equal(wire_of_sum(&topk, 5).sum.codec, WIRE_TOPK);
@@ -217,7 +227,7 @@ static void sums_have_room_for_all(void **state) {
 
 /* Nothing is lost: what arrived, and the feedback that is left, add up to what was sent. Each number has its turn. */
 static void feedback_keeps_what_was_not_sent(void **state) {
-    const struct wire wire = {WIRE_TOPK, 0.02};
+    const struct wire wire = {WIRE_TOPK, .share = 0.02};
     const struct wire_run run = {0, WIRE_GROUP, TYPE_F32};
     float from[WIRE_GROUP], to[WIRE_GROUP], feedback[WIRE_GROUP] = {0};
     double sent[WIRE_GROUP] = {0}, arrived[WIRE_GROUP] = {0};

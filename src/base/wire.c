@@ -111,8 +111,9 @@ static void decode_int8(const struct wire *wire, size_t count, const unsigned ch
  * group, a byte each; at least one. Zeros are positive. A product that rounding took just above a whole number counts as that
  * number. */
 static size_t kept_of(const struct wire *wire, size_t count) {
-    const double kept = ceil(wire->share * (double)count - 1e-9);
-    return kept < 1 ? 1 : (size_t)kept;
+    const double share = ceil(wire->share * (double)count - 1e-9);
+    const double kept = (share < 1 ? 1 : share) * (wire->times > 1 ? wire->times : 1);
+    return kept < (double)count ? (size_t)kept : count;
 }
 
 static size_t bytes_topk(const struct wire *wire, size_t count) { return 3 * kept_of(wire, count); }
@@ -170,7 +171,7 @@ const struct wire_codec_info wire_codecs[WIRE_CODECS] = {
 
 enum ps_status wire_parse(const char *text, const char *what, struct wire *out, struct ps_error *error) {
     static const char topk[] = "topk:";
-    struct wire wire = {WIRE_NONE, 0};
+    struct wire wire = {.codec = WIRE_NONE};
     if (strncmp(text, topk, sizeof topk - 1) == 0) {
         char *end;
         const char *number = text + sizeof topk - 1;
@@ -178,7 +179,7 @@ enum ps_status wire_parse(const char *text, const char *what, struct wire *out, 
         if (end == number || *end || !(share > 0 && share <= 1))
             return error_set(error, PS_USAGE, "%s: '%.40s' is not of the form topk:SHARE, a share above 0 and at most 1", what,
                              text);
-        *out = (struct wire){WIRE_TOPK, share};
+        *out = (struct wire){WIRE_TOPK, .share = share};
         return PS_OK;
     }
     while (wire.codec < WIRE_CODECS && strcmp(wire_codecs[wire.codec].name, text) != 0) wire.codec++;
@@ -327,8 +328,8 @@ struct sum_wire wire_of_sum(const struct wire *wire, int replicas) {
     const struct wire bf16 = {.codec = WIRE_BF16};
     struct sum_wire of = {*wire, *wire};
     if (wire->codec != WIRE_TOPK) return of;
-    of.sum.share = (double)(kept_of(wire, WIRE_GROUP) * (size_t)replicas) / WIRE_GROUP;
+    of.sum.times = replicas;
     /* A number and its place take 3 bytes. */
-    if (of.sum.share * 3 >= 2) of.sum = bf16;
+    if (3 * kept_of(&of.sum, WIRE_GROUP) >= 2 * WIRE_GROUP) of.sum = bf16;
     return of;
 }

@@ -31,6 +31,7 @@ enum wire_codec { WIRE_NONE, WIRE_BF16, WIRE_INT8, WIRE_TOPK, WIRE_CODECS };
 struct wire {
     enum wire_codec codec;
     double share; /* topk: of the numbers that are sent; of others 0 */
+    int times;    /* topk: so many times the numbers of a share; 0: once */
 };
 
 /* Of the two kinds of blocks that cross a cut. */

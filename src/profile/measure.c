@@ -172,7 +172,7 @@ static enum ps_status measure_wire(struct cost_table *table, struct ps_error *er
     const struct random_key key = random_key(0, RANDOM_SYNTHETIC, 0, 0);
     for (uint64_t i = 0; i < NUMBERS; i++) block[i] = 2 * random_uniform(key, i) - 1;
     for (int c = WIRE_NONE + 1; c < WIRE_CODECS; c++) {
-        const struct wire wire = {(enum wire_codec)c, c == WIRE_TOPK ? 0.05 : 0};
+        const struct wire wire = {.codec = (enum wire_codec)c, .share = c == WIRE_TOPK ? 0.05 : 0};
         double times[2][PASSES], spread;
         for (int p = 0; p < PASSES; p++) {
             const double start = clock_now();

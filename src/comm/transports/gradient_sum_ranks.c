@@ -408,7 +408,7 @@ double rank_sums_settled_at(const struct rank_sums *sums, int instance) {
 static enum ps_status add_member(struct rank_sums *sums, struct rank_sum *sum, const struct member *other, bool decodes,
                                  struct ps_error *error) {
     struct member *member = &sum->members[sum->member_count];
-    const struct wire none = {WIRE_NONE, 0};
+    const struct wire none = {.codec = WIRE_NONE};
     /* A codec may take more than the one number of a last group. */
     const size_t size = piece_bytes(other, &none, sum->piece) + 2 * MEMORY_ALIGNMENT;
     *member = *other;
