@@ -1,8 +1,8 @@
 #!/bin/sh
 # A rank that is stopped, killed, or leaves in the middle of training: the job ends with status 6, and says which worker it was,
 # where, what it was at and who waits for it. The pids are those of this test's own mpirun. Workers play a profile, so that the cases
-# can run beside each other. (What PENSTOCK and PENSTOCK_MPIS are stands in support.sh.) PENSTOCK_LEAVER is tests/leaver.c, to be
-# preloaded.
+# can run beside each other. (What PENSTOCK and PENSTOCK_MPIS are stands in support.sh.) PENSTOCK_LEAVER is tests/leaver.c and
+# PENSTOCK_FAULTY tests/faults/faulty.c, to be preloaded.
 . "$(dirname "$0")/support.sh"
 needs_mpi
 if ! command -v pgrep >/dev/null 2>&1; then
@@ -131,6 +131,21 @@ fail_early() {
     echo $? >"$1/status"
 }
 
+# Rank 1 gets no memory, of all that it asks for until it is connected: it ends the run with one line, though it can tell nobody.
+lack_memory() {
+    call=0
+    connects=0
+    while [ $connects -lt 2 ] && [ $call -lt 60 ]; do
+        call=$((call + 1))
+        begin "memory$call" env LD_PRELOAD="$PENSTOCK_FAULTY" FAULTY="malloc:$call:fail" FAULTY_RANK=1
+        errors=memory$call/err
+        case $(cat "memory$call/status") in 1 | 6) ;; *) complain "$mpi: memory$call: status $(cat "memory$call/status")" ;; esac
+        [ "$(grep -c '^penstock: ' "$errors")" -eq 1 ] || complain "$mpi: memory$call: not one line"
+        ! grep -q '^penstock: out of memory: connections' "$errors" || connects=$((connects + 1))
+    done
+    [ $connects -eq 2 ] || complain "$mpi: memory is never lacking for connections"
+}
+
 # named NAME RANK WHAT: status 6, and the message.
 named() {
     errors=$1/err
@@ -164,6 +179,10 @@ library() {
         side_by_side "lose_with_launcher launcher" "leave exit 0" "leave exit 3" "leave _exit 0" "end_early early-end"
     else
         lose_with_launcher launcher
+    fi
+    if [ -n "${PENSTOCK_FAULTY:-}" ]; then
+        begins "$mpi: no memory"
+        lack_memory
     fi
     begins "$mpi: lost before all have met"
     side_by_side "lose_early early-kill KILL" "lose_early early-stop STOP" "begin early-unguarded sh stopped.sh" "begin early-gone sh gone.sh" \

@@ -175,7 +175,9 @@ int main(int argc, char **argv) {
     const bool own = status == PS_OK; /* what fails now is of this process alone */
     if (status == PS_OK) status = output_finish(&error);
     if (status == PS_OK) return 0;
-    if (own || launch_find().rank == 0 || (status == PS_WORKER_LOST && error.message[0] != '\0')) {
+    /* Who lacks memory before it can tell rank 0 fails alone; else rank 0 speaks, and there is no message here. */
+    const bool alone = (status == PS_WORKER_LOST || status == PS_OUT_OF_MEMORY) && error.message[0] != '\0';
+    if (own || launch_find().rank == 0 || alone) {
         /* An empty one was shown by the process that was supervised. */
         if (error.message[0] != '\0') message_print(&error);
         if (launch_find().count > 1) wait_for_launcher();
