@@ -213,6 +213,20 @@ static void test_wrong(void **state) {
     tokenizer_destroy(tokenizer);
 }
 
+/* Consumes the document. `wanted`: the numbers of the text's tokens, a blank before each. */
+static void assert_numbers(json_t *document, const char *text, const char *wanted) {
+    struct tokenizer *tokenizer;
+    struct token_list list = {0};
+    struct text numbers = {0};
+    assert_ok(create(document, &tokenizer));
+    assert_ok(tokenizer_encode(tokenizer, text, strlen(text), &list, &test_error));
+    for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
+    assert_string_equal(numbers.data, wanted);
+    text_free(&numbers);
+    free(list.tokens);
+    tokenizer_destroy(tokenizer);
+}
+
 /* What becomes of a match and of its neighbours: the pieces that each way of splitting makes, whose tokens tell where they end.
  */
 static void test_behaviors(void **state) {
@@ -237,23 +251,14 @@ static void test_behaviors(void **state) {
                  {"{\"type\": \"CharDelimiterSplit\", \"delimiter\": \"1\"}", " 0 0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *document = document_of("gpt2");
-        struct tokenizer *tokenizer;
-        struct token_list list = {0};
-        struct text numbers = {0};
         json_object_set_new(document, "added_tokens", json_array());
         json_object_set_new(document, "model",
                             json_loads("{\"vocab\": {\"a\": 0, \"1\": 1, \"11\": 2, \"a1\": 3, \"1a\": 4}, "
                                        "\"merges\": [\"1 1\", \"a 1\", \"1 a\"]}",
                                        0, NULL));
         json_object_set_new(document, "pre_tokenizer", json_loads(cases[i].splitter, 0, NULL));
-        assert_ok(create(document, &tokenizer));
-        assert_ok(tokenizer_encode(tokenizer, "a11a", 4, &list, &test_error));
-        for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
         print_message("%s\n", cases[i].splitter);
-        assert_string_equal(numbers.data, cases[i].numbers);
-        text_free(&numbers);
-        free(list.tokens);
-        tokenizer_destroy(tokenizer);
+        assert_numbers(document, "a11a", cases[i].numbers);
     }
 }
 
@@ -338,9 +343,6 @@ static void test_edges(void **state) {
                  {"null", "null", ADDED("true"), "aX  b", " 0 4 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *document = document_of("gpt2");
-        struct tokenizer *tokenizer;
-        struct token_list list = {0};
-        struct text numbers = {0};
         json_object_set_new(document, "added_tokens", json_loads(cases[i].added, 0, NULL));
         json_object_set_new(document, "normalizer", json_loads(cases[i].normalizer, JSON_DECODE_ANY, NULL));
         json_object_set_new(document, "pre_tokenizer", json_loads(cases[i].splitter, JSON_DECODE_ANY, NULL));
@@ -349,14 +351,8 @@ static void test_edges(void **state) {
             json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"\\u2581\": 2, \"-\": 3, \"X\": 4, \" \": 5, \"e\": 6, "
                        "\"\\u0301\": 7, \"?\": 8, \"\\u4e2d\": 9, \"  \": 10, \"\\u00e1\": 11}, \"merges\": []}",
                        0, NULL));
-        assert_ok(create(document, &tokenizer));
-        assert_ok(tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, &test_error));
-        for (size_t t = 0; t < list.count; t++) text_add(&numbers, " %d", list.tokens[t]);
         print_message("%s %s '%s'\n", cases[i].normalizer, cases[i].splitter, cases[i].text);
-        assert_string_equal(numbers.data, cases[i].numbers);
-        text_free(&numbers);
-        free(list.tokens);
-        tokenizer_destroy(tokenizer);
+        assert_numbers(document, cases[i].text, cases[i].numbers);
     }
 }
 

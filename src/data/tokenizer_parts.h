@@ -108,8 +108,7 @@ int tokenizer_number(const struct tokenizer *t, const char *text, size_t length)
 /* The slot of a merge, or the free one (left < 0) where it would be. */
 struct merge *tokenizer_merge(const struct tokenizer *t, int32_t left, int32_t right);
 
-/* Runs the steps of normalisation: `text` is then in a buffer of the tokenizer. `head`: as of
- * text_step_change. */
+/* Runs the steps of normalisation: `text` is then in a buffer of the tokenizer. `head` is text_step_change's. */
 enum ps_status tokenizer_normalise(struct tokenizer *t, const char **text, size_t *length, size_t *head,
                                    struct ps_error *error);
 
