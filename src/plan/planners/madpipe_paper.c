@@ -24,7 +24,8 @@ struct grid {
     int64_t guess; /* the period that determines how many activations are kept */
     int64_t cap;   /* longer periods count as NEVER */
     int64_t load_step, memory_step, delay_step;
-    int64_t *least; /* per state, and 1 more; 0: not computed yet. Most states are never reached and take no memory. */
+    struct memory_block table; /* `least`. Most states are never reached, and their pages take neither time nor memory. */
+    int64_t *least;            /* per state, and 1 more; 0: not computed yet */
 };
 
 struct state {
@@ -134,8 +135,9 @@ static enum ps_status dynamic_program(struct grid *grid, size_t states, int64_t 
     *period = NEVER;
     for (grid->cap = share + share / 4 + 1; *period == NEVER; grid->cap = high) {
         if (grid->cap > high / 2) grid->cap = high;
-        free(grid->least);
-        TRY(memory_new(&grid->least, states, "the grid of the planner", error));
+        memory_block_release(&grid->table);
+        TRY(memory_block_take(&grid->table, states * sizeof *grid->least, "the grid of the planner", error));
+        grid->least = memory_block_carve(&grid->table, states * sizeof *grid->least);
         *period = least(grid, &all);
         if (grid->cap == high) break;
     }
@@ -208,7 +210,7 @@ static enum ps_status solve(const struct planner_problem *problem, struct planne
                                  .operations = arena_take(&data.arena, 4 * layers, sizeof *best.operations)};
     enum ps_status status = arena_check(&data.arena, "a plan", error);
     if (status == PS_OK) status = solve_data(&data, &grid, stages, operations, &best, answer, error);
-    free(grid.least);
+    memory_block_release(&grid.table);
     madpipe_close(&data);
     return status;
 }
