@@ -18,38 +18,38 @@ cd "$root" || exit 1
 table=$(sed -n '/^```includes$/,/^```$/{/^```/d;p}' ARCHITECTURE.md)
 [ -n "$table" ] || { echo "ARCHITECTURE.md: no block marked \`includes\`" >&2; exit 1; }
 
-# The files that FILE includes by #include "..." (project) or <...> (system).
-included() { # FILE
-    sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]\([^">]*\)[">].*/\1/p' "$1"
-}
-
-check_module() { # FILE MODULE
-    allowed=$(printf '%s\n' "$table" | sed -n "s/^$2:[[:space:]]*//p")
-    printf '%s\n' "$table" | grep -q "^$2:" || complain "src/$2: not in the table of ARCHITECTURE.md"
-    for header in $(included "$1"); do
-        case $header in
-        dnnl*.h) case $1 in src/compute/cpu/*) ;; *) complain "$1: includes $header; only src/compute/cpu/ may" ;; esac ;;
-        mpi.h) [ "$1" = src/comm/transports/mpi.c ] || complain "$1: includes mpi.h; only src/comm/transports/mpi.c may" ;;
-        esac
-        # What both sides of <penstock.h> read alike: units on the command line, where files can be written, the variables of launchers.
-        case $2:$header in cli:base/file.h | cli:base/units.h | cli:comm/launch.h) continue ;; esac
-        other=${header%%/*}
-        [ "$other" != "$header" ] && [ -d "src/$other" ] || continue
-        case " $2 $allowed " in
-        *" $other "*) ;;
-        *) complain "$1: includes \"$header\", but $2 may only include: $2 $allowed" ;;
-        esac
-    done
-    # Names without a folder would be found beside the file; all includes are rooted at src/.
-    for header in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"/]*\)".*/\1/p' "$1"); do
-        complain "$1: includes \"$header\"; say which module it is in"
-    done
-}
-
-for file in $(find src -name '*.[ch]' -o -name '*.def' | sort); do
-    module=${file#src/}
-    check_module "$file" "${module%%/*}"
+for module in src/*/; do
+    module=$(basename "$module")
+    printf '%s\n' "$table" | grep -q "^$module:" || complain "src/$module: not in the table of ARCHITECTURE.md"
 done
+
+# The table, then every line that includes, as FILE:LINE. Names without a folder would be found beside the file; all includes are
+# rooted at src/. The last list is what both sides of <penstock.h> read alike: units on the command line, where files can be
+# written, the variables of launchers.
+{
+    printf '%s\n' "$table"
+    grep -rE '^[[:space:]]*#[[:space:]]*include' src --include='*.[ch]' --include='*.def'
+} | awk '
+    function complain(what) { print file ": includes " what; failed = 1 }
+    !/^src\// { of = $1; sub(/^[^:]*:[[:space:]]*/, ""); allowed[of] = $0; next }
+    {
+        file = name = $0
+        sub(/:.*/, "", file)
+        sub(/^[^">]*["<]/, "", name)
+        sub(/[">].*/, "", name)
+        split(file, folders, "/")
+        split(name, parts, "/")
+        module = folders[2] ":"
+        other = parts[1]
+        if (name ~ /^dnnl.*\.h$/ && file !~ /^src\/compute\/cpu\//) complain(name "; only src/compute/cpu/ may")
+        if (name == "mpi.h" && file != "src/comm/transports/mpi.c") complain("mpi.h; only src/comm/transports/mpi.c may")
+        if (name !~ /\// && /include[[:space:]]*"/) complain("\"" name "\"; say which module it is in")
+        if (name !~ /\// || !((other ":") in allowed) || other ":" == module) next
+        if (module == "cli:" && name ~ /^(base\/file|base\/units|comm\/launch)\.h$/) next
+        if (index(" " allowed[module] " ", " " other " ") == 0)
+            complain("\"" name "\", but " folders[2] " may only include: " allowed[module])
+    }
+    END { exit failed }' >&2 || failures=$((failures + 1))
 
 # What depends on the program's locale: base/number.h and base/json.h have the same without. The command line sets no locale.
 for file in $(grep -rlE '\<(strto[df]|strtold|atof|json_load[bsf]?|json_loads|json_dump[sf])\(' src --include='*.[ch]' |
