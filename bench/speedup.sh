@@ -3,45 +3,59 @@
 # two are run alternately, so that a busy machine slows both, and the median of the ratios is reported, beside the ratio of the
 # fastest rounds and what the plans predict, from a profile that was measured before. Where others slow the machine's cores for
 # seconds at a time, each by itself, two workers are the slower one of two: `calm` is the fastest WINDOW (10) mini-batches in a row
-# of all rounds, by the trace of worker 0's updates, and its ratio is the speed-up while nobody disturbs.
-#   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers
+# of all rounds, by the trace of worker 0's updates, and its ratio is the speed-up while nobody disturbs. `jobs` is what the cores
+# give at that time to two programs that have nothing to do with each other: the one worker, run twice at once.
+#   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers;
+#   SCHEDULE (1f1b-async), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
 # The data holds more mini-batches than STEPS: a segment, at whose end the pipeline drains, is at most an epoch.
-rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64}
-data=${DATA:-synthetic:images,samples=8192} window=${WINDOW:-10}
+rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64} micro_batches=${MICRO_BATCHES:-1}
+schedule=${SCHEDULE:-1f1b-async} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10}
+data=${DATA:-synthetic:images,samples=$((8192 * micro_batches))}
 
 "$penstock" profile --model "$model" --micro-batch "$batch" ${SPLIT:+--split-for 2} --quiet -o "$work/profile.json" >/dev/null
 for workers in 1 2; do
-    "$penstock" plan --profile "$work/profile.json" --workers $workers --schedule 1f1b-async --weights pipeoptim \
-        --method auto --optimizer sgdm -o "$work/plan$workers.json" --quiet >/dev/null
+    "$penstock" plan --profile "$work/profile.json" --workers $workers --schedule "$schedule" --weights "$weights" \
+        --micro-batches "$micro_batches" --method auto --optimizer sgdm -o "$work/plan$workers.json" --quiet >/dev/null
 done
 predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
+train() { # workers, its directory
+    rm -rf "$work/$2"
+    "$penstock" train --plan "$work/plan$1.json" --data $data --batch $((batch * micro_batches)) --lr 0.001 --steps "$steps" \
+        --quiet --json --trace --out "$work/$2" | field samples_per_s
+}
 speed() { # workers
-    rm -rf "$work/run"
-    "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/run" |
-        field samples_per_s
+    train "$1" run
     sed -n 's/.*"name":"U\([0-9]*\)".*"pid":0,"tid":0,"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2 \3/p' "$work/run/trace.json" |
-        awk -v n="$window" -v batch="$batch" '{ end[$1] = $2 + $3 }
+        awk -v n="$window" -v batch="$((batch * micro_batches))" '{ end[$1] = $2 + $3 }
             END { for (i = 0; i + n in end; i++) print batch * n * 1e6 / (end[i + n] - end[i]) }' >>"$work/calm$1"
+}
+jobs() {
+    train 1 job1 >"$work/job1.speed" &
+    train 1 job2 >"$work/job2.speed"
+    wait
+    cat "$work/job1.speed" "$work/job2.speed" | awk '{ s += $1 } END { print s }'
 }
 speed 2 >/dev/null # warm up
 rm "$work/calm2"
 round=0
 while [ $round -lt "$rounds" ]; do
-    one=$(speed 1) two=$(speed 2)
-    echo "$one $two $(over "$one" "$two")"
+    one=$(speed 1) both=$(jobs) two=$(speed 2)
+    echo "$one $two $(over "$one" "$two") $both $(over "$one" "$both")"
     round=$((round + 1))
 done >"$work/rounds"
 column() { cut -d' ' -f"$1" "$work/rounds" | sort -g; }
-echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $batch, 1f1b-async, pipeoptim, sgdm; $(machine), $(nproc) cores"
+echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $((batch * micro_batches)) in $micro_batches," \
+    "$schedule, $weights, sgdm; $(machine), $(nproc) cores"
 calm() { sort -g "$work/calm$1" | tail -n 1; }
 printf '%-10s %12s %12s %12s\n' workers samples/s fastest calm
 for workers in 1 2; do
     printf '%-10d %12s %12s %12s\n' "$workers" "$(column "$workers" | median)" "$(column "$workers" | tail -n 1)" "$(calm "$workers")"
 done
+printf '%-10s %12s %12s\n' jobs "$(column 4 | median)" "$(column 4 | tail -n 1)"
 echo "speed-up $(column 3 | median) (median of $rounds rounds: $(column 3 | tr '\n' ' ')), of the fastest rounds" \
     "$(over "$(column 1 | tail -n 1)" "$(column 2 | tail -n 1)"), calm $(over "$(calm 1)" "$(calm 2)");" \
-    "predicted $(over "$(predicted 1)" "$(predicted 2)")"
+    "two jobs at once $(column 5 | median) ($(column 5 | tr '\n' ' ')); predicted $(over "$(predicted 1)" "$(predicted 2)")"
