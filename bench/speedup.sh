@@ -23,7 +23,7 @@ done
 predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
 train() { # workers, its directory
-    rm -rf "$work/$2"
+    rm -rf "${work:?}/$2"
     "$penstock" train --plan "$work/plan$1.json" --data $data --batch $((batch * micro_batches)) --lr 0.001 --steps "$steps" \
         --quiet --json --trace --out "$work/$2" | field samples_per_s
 }
