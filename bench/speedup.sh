@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 # The data holds more mini-batches than STEPS: a segment, at whose end the pipeline drains, is at most an epoch.
 rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64} micro_batches=${MICRO_BATCHES:-1}
+mini_batch=$((batch * micro_batches))
 schedule=${SCHEDULE:-1f1b-async} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10}
 data=${DATA:-synthetic:images,samples=$((8192 * micro_batches))}
 
@@ -24,31 +25,31 @@ predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
 train() { # workers, its directory
     rm -rf "${work:?}/$2"
-    "$penstock" train --plan "$work/plan$1.json" --data $data --batch $((batch * micro_batches)) --lr 0.001 --steps "$steps" \
-        --quiet --json --trace --out "$work/$2" | field samples_per_s
+    "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/$2" |
+        field samples_per_s
 }
 speed() { # workers
     train "$1" run
     sed -n 's/.*"name":"U\([0-9]*\)".*"pid":0,"tid":0,"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2 \3/p' "$work/run/trace.json" |
-        awk -v n="$window" -v batch="$((batch * micro_batches))" '{ end[$1] = $2 + $3 }
+        awk -v n="$window" -v batch="$mini_batch" '{ end[$1] = $2 + $3 }
             END { for (i = 0; i + n in end; i++) print batch * n * 1e6 / (end[i + n] - end[i]) }' >>"$work/calm$1"
 }
-jobs() {
+both_jobs() {
     train 1 job1 >"$work/job1.speed" &
     train 1 job2 >"$work/job2.speed"
     wait
-    cat "$work/job1.speed" "$work/job2.speed" | awk '{ s += $1 } END { print s }'
+    awk '{ s += $1 } END { print s }' "$work/job1.speed" "$work/job2.speed"
 }
 speed 2 >/dev/null # warm up
 rm "$work/calm2"
 round=0
 while [ $round -lt "$rounds" ]; do
-    one=$(speed 1) both=$(jobs) two=$(speed 2)
+    one=$(speed 1) both=$(both_jobs) two=$(speed 2)
     echo "$one $two $(over "$one" "$two") $both $(over "$one" "$both")"
     round=$((round + 1))
 done >"$work/rounds"
 column() { cut -d' ' -f"$1" "$work/rounds" | sort -g; }
-echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $((batch * micro_batches)) in $micro_batches," \
+echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $mini_batch in $micro_batches," \
     "$schedule, $weights, sgdm; $(machine), $(nproc) cores"
 calm() { sort -g "$work/calm$1" | tail -n 1; }
 printf '%-10s %12s %12s %12s\n' workers samples/s fastest calm
