@@ -7,6 +7,8 @@
 # give at that time to two programs that have nothing to do with each other: the one worker, run twice at once.
 #   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers;
 #   SCHEDULE (1f1b-async), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
+#   IN_FLIGHT=3: also two workers under 1f1b-star whose first stage holds so many micro-batches; with two, as many as there are
+#   workers, each waits for the other whenever that is slow
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
@@ -21,14 +23,19 @@ for workers in 1 2; do
     "$penstock" plan --profile "$work/profile.json" --workers $workers --schedule "$schedule" --weights "$weights" \
         --micro-batches "$micro_batches" --method auto --optimizer sgdm -o "$work/plan$workers.json" --quiet >/dev/null
 done
+[ -z "${IN_FLIGHT:-}" ] || {
+    "$penstock" plan --profile "$work/profile.json" --workers 2 --schedule 1f1b-star --weights "$weights" --method pipedream \
+        --micro-batches "$micro_batches" --optimizer sgdm -o "$work/found.json" --quiet >/dev/null
+    awk -v n="$IN_FLIGHT" '/"in_flight"/ && !done { sub(/[0-9]+/, n); done = 1 } { print }' "$work/found.json" >"$work/plandeep.json"
+}
 predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
-train() { # workers, its directory
+train() { # plan, its directory
     rm -rf "${work:?}/$2"
     "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/$2" |
         field samples_per_s
 }
-speed() { # workers
+speed() { # plan
     train "$1" run
     sed -n 's/.*"name":"U\([0-9]*\)".*"pid":0,"tid":0,"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2 \3/p' "$work/run/trace.json" |
         awk -v n="$window" -v batch="$mini_batch" '{ end[$1] = $2 + $3 }
@@ -45,7 +52,8 @@ rm "$work/calm2"
 round=0
 while [ $round -lt "$rounds" ]; do
     one=$(speed 1) both=$(both_jobs) two=$(speed 2)
-    echo "$one $two $(over "$one" "$two") $both $(over "$one" "$both")"
+    deep=${IN_FLIGHT:+$(speed deep)}
+    echo "$one $two $(over "$one" "$two") $both $(over "$one" "$both") $deep ${deep:+$(over "$one" "$deep")}"
     round=$((round + 1))
 done >"$work/rounds"
 column() { cut -d' ' -f"$1" "$work/rounds" | sort -g; }
@@ -57,6 +65,11 @@ for workers in 1 2; do
     printf '%-10d %12s %12s %12s\n' "$workers" "$(column "$workers" | median)" "$(column "$workers" | tail -n 1)" "$(calm "$workers")"
 done
 printf '%-10s %12s %12s\n' jobs "$(column 4 | median)" "$(column 4 | tail -n 1)"
+[ -z "${IN_FLIGHT:-}" ] ||
+    printf '%-10s %12s %12s %12s\n' "in flight" "$(column 6 | median)" "$(column 6 | tail -n 1)" "$(calm deep)"
 echo "speed-up $(column 3 | median) (median of $rounds rounds: $(column 3 | tr '\n' ' ')), of the fastest rounds" \
     "$(over "$(column 1 | tail -n 1)" "$(column 2 | tail -n 1)"), calm $(over "$(calm 1)" "$(calm 2)");" \
     "two jobs at once $(column 5 | median) ($(column 5 | tr '\n' ' ')); predicted $(over "$(predicted 1)" "$(predicted 2)")"
+[ -z "${IN_FLIGHT:-}" ] ||
+    echo "with $IN_FLIGHT in flight $(column 7 | median) ($(column 7 | tr '\n' ' ')), of the fastest rounds" \
+        "$(over "$(column 1 | tail -n 1)" "$(column 6 | tail -n 1)"), calm $(over "$(calm 1)" "$(calm deep)")"
