@@ -15,18 +15,19 @@ cd "$(dirname "$0")/.."
 # The data holds more mini-batches than STEPS: a segment, at whose end the pipeline drains, is at most an epoch.
 rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64} micro_batches=${MICRO_BATCHES:-1}
 mini_batch=$((batch * micro_batches))
-schedule=${SCHEDULE:-1f1b-async} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10}
+schedule=${SCHEDULE:-1f1b-async} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10} in_flight=${IN_FLIGHT:-}
 data=${DATA:-synthetic:images,samples=$((8192 * micro_batches))}
 
 "$penstock" profile --model "$model" --micro-batch "$batch" ${SPLIT:+--split-for 2} --quiet -o "$work/profile.json" >/dev/null
-for workers in 1 2; do
-    "$penstock" plan --profile "$work/profile.json" --workers $workers --schedule "$schedule" --weights "$weights" \
-        --micro-batches "$micro_batches" --method auto --optimizer sgdm -o "$work/plan$workers.json" --quiet >/dev/null
-done
-[ -z "${IN_FLIGHT:-}" ] || {
-    "$penstock" plan --profile "$work/profile.json" --workers 2 --schedule 1f1b-star --weights "$weights" --method pipedream \
-        --micro-batches "$micro_batches" --optimizer sgdm -o "$work/found.json" --quiet >/dev/null
-    awk -v n="$IN_FLIGHT" '/"in_flight"/ && !done { sub(/[0-9]+/, n); done = 1 } { print }' "$work/found.json" >"$work/plandeep.json"
+plan() { # its name, workers, schedule, method
+    "$penstock" plan --profile "$work/profile.json" --workers "$2" --schedule "$3" --method "$4" --weights "$weights" \
+        --micro-batches "$micro_batches" --optimizer sgdm -o "$work/plan$1.json" --quiet >/dev/null
+}
+plan 1 1 "$schedule" auto
+plan 2 2 "$schedule" auto
+[ -z "$in_flight" ] || {
+    plan star 2 1f1b-star pipedream
+    awk -v n="$in_flight" '/"in_flight"/ && !done { sub(/[0-9]+/, n); done = 1 } { print }' "$work/planstar.json" >"$work/plandeep.json"
 }
 predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f\n", two / one }'; }
@@ -52,7 +53,7 @@ rm "$work/calm2"
 round=0
 while [ $round -lt "$rounds" ]; do
     one=$(speed 1) both=$(both_jobs) two=$(speed 2)
-    deep=${IN_FLIGHT:+$(speed deep)}
+    deep=${in_flight:+$(speed deep)}
     echo "$one $two $(over "$one" "$two") $both $(over "$one" "$both") $deep ${deep:+$(over "$one" "$deep")}"
     round=$((round + 1))
 done >"$work/rounds"
@@ -60,16 +61,21 @@ column() { cut -d' ' -f"$1" "$work/rounds" | sort -g; }
 echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $mini_batch in $micro_batches," \
     "$schedule, $weights, sgdm; $(machine), $(nproc) cores"
 calm() { sort -g "$work/calm$1" | tail -n 1; }
+fastest() { column "$1" | tail -n 1; }
+row() { # title, column, calm
+    printf '%-10s %12s %12s %12s\n' "$1" "$(column "$2" | median)" "$(fastest "$2")" "$3"
+}
+speed_up() { # column of ratios
+    echo "$(column "$1" | median) ($(column "$1" | tr '\n' ' '))"
+}
+undisturbed() { # column of speeds, plan
+    echo "of the fastest rounds $(over "$(fastest 1)" "$(fastest "$1")"), calm $(over "$(calm 1)" "$(calm "$2")")"
+}
 printf '%-10s %12s %12s %12s\n' workers samples/s fastest calm
-for workers in 1 2; do
-    printf '%-10d %12s %12s %12s\n' "$workers" "$(column "$workers" | median)" "$(column "$workers" | tail -n 1)" "$(calm "$workers")"
-done
-printf '%-10s %12s %12s\n' jobs "$(column 4 | median)" "$(column 4 | tail -n 1)"
-[ -z "${IN_FLIGHT:-}" ] ||
-    printf '%-10s %12s %12s %12s\n' "in flight" "$(column 6 | median)" "$(column 6 | tail -n 1)" "$(calm deep)"
-echo "speed-up $(column 3 | median) (median of $rounds rounds: $(column 3 | tr '\n' ' ')), of the fastest rounds" \
-    "$(over "$(column 1 | tail -n 1)" "$(column 2 | tail -n 1)"), calm $(over "$(calm 1)" "$(calm 2)");" \
-    "two jobs at once $(column 5 | median) ($(column 5 | tr '\n' ' ')); predicted $(over "$(predicted 1)" "$(predicted 2)")"
-[ -z "${IN_FLIGHT:-}" ] ||
-    echo "with $IN_FLIGHT in flight $(column 7 | median) ($(column 7 | tr '\n' ' ')), of the fastest rounds" \
-        "$(over "$(column 1 | tail -n 1)" "$(column 6 | tail -n 1)"), calm $(over "$(calm 1)" "$(calm deep)")"
+row 1 1 "$(calm 1)"
+row 2 2 "$(calm 2)"
+row jobs 4 -
+[ -z "$in_flight" ] || row "in flight" 6 "$(calm deep)"
+echo "medians of $rounds rounds: speed-up $(speed_up 3), $(undisturbed 2 2); two jobs at once $(speed_up 5);" \
+    "predicted $(over "$(predicted 1)" "$(predicted 2)")"
+[ -z "$in_flight" ] || echo "with $in_flight in flight $(speed_up 7), $(undisturbed 6 deep)"
