@@ -11,75 +11,32 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "plan/cluster.h"
+#include "search/search.h"
 
 enum { PATH_SIZE = 4096 };
 
 /* ---------------------------------------------------------------------- documents */
 
-void fields_add(json_t *document, const void *of, const struct field *fields, size_t count) {
-    for (size_t f = 0; f < count; f++) {
-        const char *at = (const char *)of + fields[f].offset, *text;
-        char digits[32];
-        int integer;
-        int64_t large;
-        uint64_t seed;
-        double number;
-        json_t *value = NULL;
-        switch (fields[f].kind) {
-        case FIELD_TEXT:
-            memcpy(&text, at, sizeof text);
-            if (text) value = json_string(text);
-            break;
-        case FIELD_INT:
-            memcpy(&integer, at, sizeof integer);
-            value = json_integer(integer);
-            break;
-        case FIELD_INT64:
-            memcpy(&large, at, sizeof large);
-            value = json_integer((json_int_t)large);
-            break;
-        case FIELD_UINT64: /* JSON integers end at 2^63 */
-            memcpy(&seed, at, sizeof seed);
-            snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
-            value = json_string(digits);
-            break;
-        case FIELD_BOOL:
-            value = json_boolean(*(const bool *)at);
-            break;
-        case FIELD_SWITCH:
-            memcpy(&integer, at, sizeof integer);
-            value = json_boolean(integer);
-            break;
-        case FIELD_DOUBLE:
-            memcpy(&number, at, sizeof number);
-            value = json_real(number); /* NULL: it is not finite */
-            break;
-        }
-        if (value) json_object_set_new(document, fields[f].name, value);
-    }
-}
-
-static const struct field planning_fields[] = {
-    FIELD(ps_plan_options, method, FIELD_TEXT),           FIELD(ps_plan_options, schedule, FIELD_TEXT),
-    FIELD(ps_plan_options, weights, FIELD_TEXT),          FIELD(ps_plan_options, micro_batch, FIELD_INT),
-    FIELD(ps_plan_options, micro_batches, FIELD_INT),     FIELD(ps_plan_options, batch, FIELD_INT),
-    FIELD(ps_plan_options, optimizer, FIELD_TEXT),        FIELD(ps_plan_options, recompute, FIELD_BOOL),
-    FIELD(ps_plan_options, paper_prediction, FIELD_BOOL), FIELD(ps_plan_options, replicate, FIELD_BOOL),
-    FIELD(ps_plan_options, paper_cost, FIELD_BOOL),       FIELD(ps_plan_options, wire, FIELD_TEXT),
-    FIELD(ps_plan_options, module_depth, FIELD_INT),
+/* Which a training says itself. */
+static const struct field batch_list[] = {
+    FIELD(ps_plan_options, batch, FIELD_INT),
+    FIELD(ps_plan_options, optimizer, FIELD_TEXT),
 };
-static const struct field machine_fields[] = {
+static const struct fields batch_fields = FIELDS(batch_list);
+/* The others are lists of the comparison. */
+static const struct field machine_list[] = {
     FIELD(ps_cluster_options, latency_s, FIELD_DOUBLE),
     FIELD(ps_cluster_options, no_overlap, FIELD_BOOL),
     FIELD(ps_cluster_options, streaming, FIELD_BOOL),
     FIELD(ps_cluster_options, cores, FIELD_INT),
 };
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+static const struct fields machine_fields = FIELDS(machine_list);
 
 static json_t *texts(const char *const *values, int count) {
     json_t *list = json_array();
@@ -91,8 +48,9 @@ json_t *compare_question(const struct ps_compare_options *lists, const char *kin
     json_t *planning = json_object(), *machines = json_object(), *workers = json_array(), *memory = json_array(),
            *bandwidth = json_array(), *seeds = json_array();
     char seed[32];
-    fields_add(planning, lists->planning, planning_fields, COUNT(planning_fields));
-    fields_add(machines, lists->machines, machine_fields, COUNT(machine_fields));
+    fields_add(planning, lists->planning, &search_option_fields);
+    fields_add(planning, lists->planning, &batch_fields);
+    fields_add(machines, lists->machines, &machine_fields);
     for (int i = 0; i < lists->worker_count; i++) json_array_append_new(workers, json_integer(lists->workers[i]));
     for (int i = 0; i < lists->memory_count; i++) json_array_append_new(memory, json_integer(lists->memory_bytes[i]));
     for (int i = 0; i < lists->bandwidth_count; i++)
@@ -237,7 +195,7 @@ enum ps_status compare_store_place(const char *directory, int number, struct com
 }
 
 /* What a plan came to; the words that were asked for follow from the comparison. */
-static const struct field row_fields[] = {
+static const struct field row_list[] = {
     FIELD(ps_comparison_row, simulated, FIELD_BOOL),
     FIELD(ps_comparison_row, period_s, FIELD_DOUBLE),
     FIELD(ps_comparison_row, throughput_samples_per_s, FIELD_DOUBLE),
@@ -255,6 +213,7 @@ static const struct field row_fields[] = {
     FIELD(ps_comparison_row, micro_batch, FIELD_INT),
     FIELD(ps_comparison_row, micro_batches, FIELD_INT),
 };
+static const struct fields row_fields = FIELDS(row_list);
 
 static const struct {
     const char *name;
@@ -269,9 +228,9 @@ static const struct {
 enum ps_status compare_store_write(const struct comparison_row *row, struct ps_error *error) {
     char path[PATH_SIZE];
     json_t *document = json_pack("{s:s, s:i, s:i}", "format", "penstock-row", "version", 1, "status", (int)row->row.status);
-    for (size_t t = 0; t < COUNT(row_texts); t++)
+    for (size_t t = 0; t < sizeof row_texts / sizeof *row_texts; t++)
         json_object_set_new(document, row_texts[t].name, json_string((const char *)row + row_texts[t].offset));
-    fields_add(document, &row->row, row_fields, COUNT(row_fields));
+    fields_add(document, &row->row, &row_fields);
     enum ps_status status = file_make_directory(row->directory, error);
     if (status != PS_OK) {
         json_decref(document);
@@ -280,40 +239,16 @@ enum ps_status compare_store_write(const struct comparison_row *row, struct ps_e
     return json_write_file(document, file_join(path, row->directory, "row.json"), error);
 }
 
-static enum ps_status read_field(const struct json_place *root, const struct field *field, char *at, struct ps_error *error) {
-    int integer = 0;
-    int64_t large = 0;
-    double number = NAN;
-    switch (field->kind) {
-    case FIELD_INT:
-        TRY(json_get_int(root, field->name, true, 0, INT32_MAX, &integer, error));
-        memcpy(at, &integer, sizeof integer);
-        return PS_OK;
-    case FIELD_INT64:
-        TRY(json_get_integer(root, field->name, true, 0, INT64_MAX, &large, error));
-        memcpy(at, &large, sizeof large);
-        return PS_OK;
-    case FIELD_BOOL:
-        return json_get_bool(root, field->name, true, (bool *)at, error);
-    default:
-        TRY(json_get_number(root, field->name, false, -INFINITY, INFINITY, &number, error));
-        memcpy(at, &number, sizeof number);
-        return PS_OK;
-    }
-}
-
 static enum ps_status take_row(const struct json_place *root, struct comparison_row *row, struct ps_error *error) {
     int status = 0;
     TRY(json_get_int(root, "status", true, 0, PS_STOPPED, &status, error));
     row->row.status = (enum ps_status)status;
-    for (size_t t = 0; t < COUNT(row_texts); t++) {
+    for (size_t t = 0; t < sizeof row_texts / sizeof *row_texts; t++) {
         const char *text = "";
         TRY(json_get_string(root, row_texts[t].name, true, &text, error));
         snprintf((char *)row + row_texts[t].offset, row_texts[t].size, "%s", text);
     }
-    for (size_t f = 0; f < COUNT(row_fields); f++)
-        TRY(read_field(root, &row_fields[f], (char *)&row->row + row_fields[f].offset, error));
-    return PS_OK;
+    return fields_read(root, &row_fields, true, &row->row, error);
 }
 
 enum ps_status compare_store_read(struct comparison_row *row, bool *done, struct ps_error *error) {

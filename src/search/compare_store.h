@@ -11,21 +11,6 @@
 
 #include "search/compare.h"
 
-/* FIELD_SWITCH: an int that is 0 or 1. */
-enum field_kind { FIELD_TEXT, FIELD_INT, FIELD_INT64, FIELD_UINT64, FIELD_BOOL, FIELD_SWITCH, FIELD_DOUBLE };
-
-/* A member of a struct, as it stands in a document. */
-struct field {
-    const char *name;
-    enum field_kind kind;
-    size_t offset;
-};
-#define FIELD(type, member, of_kind)                                                                                           \
-    { #member, of_kind, offsetof(struct type, member) }
-
-/* Adds the fields to a document; a text that is NULL and a number that is NaN are left out. */
-void fields_add(json_t *document, const void *of, const struct field *fields, size_t count);
-
 /* Makes the directory, or takes the one that is there, and locks it: *lock is to be closed (compare_store_close). Consumes
  * `question`. PS_USAGE: another comparison or something else is in it, or another process. */
 enum ps_status compare_store_open(const char *directory, json_t *question, int *lock, struct ps_error *error);

@@ -371,6 +371,16 @@ static enum ps_status find_plan(const struct ps_profile *profile, const struct p
     return status;
 }
 
+static const struct field option_list[] = {
+    FIELD(ps_plan_options, method, FIELD_TEXT),           FIELD(ps_plan_options, schedule, FIELD_TEXT),
+    FIELD(ps_plan_options, weights, FIELD_TEXT),          FIELD(ps_plan_options, micro_batch, FIELD_INT),
+    FIELD(ps_plan_options, micro_batches, FIELD_INT),     FIELD(ps_plan_options, recompute, FIELD_BOOL),
+    FIELD(ps_plan_options, paper_prediction, FIELD_BOOL), FIELD(ps_plan_options, replicate, FIELD_BOOL),
+    FIELD(ps_plan_options, paper_cost, FIELD_BOOL),       FIELD(ps_plan_options, wire, FIELD_TEXT),
+    FIELD(ps_plan_options, module_depth, FIELD_INT),
+};
+const struct fields search_option_fields = FIELDS(option_list);
+
 void ps_plan_options_init(struct ps_plan_options *options) {
     *options = (struct ps_plan_options){.struct_size = sizeof *options};
 }

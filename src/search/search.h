@@ -6,10 +6,15 @@
 #ifndef PENSTOCK_SEARCH_SEARCH_H
 #define PENSTOCK_SEARCH_SEARCH_H
 
+#include "base/fields.h"
 #include "plan/partitioner.h"
 #include "plan/planner.h"
 #include "program/lower.h"
 #include "simulate/simulate.h"
+
+/* The options of planning (struct ps_plan_options) as documents keep them, but for what a training says itself: mini-batch and
+ * optimizer. */
+extern const struct fields search_option_fields;
 
 struct search_choice {
     const struct schedule *schedule;

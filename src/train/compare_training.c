@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -281,7 +282,7 @@ static enum ps_status find_costs(const void *context, const struct ps_compare_op
 /* ------------------------------------------------------------------------- the question */
 
 /* What decides how a network is trained; its network, data and lists of the comparison stand beside. */
-static const struct field training_fields[] = {
+static const struct field training_list[] = {
     FIELD(ps_train_options, batch, FIELD_INT),
     FIELD(ps_train_options, epochs, FIELD_INT),
     FIELD(ps_train_options, steps, FIELD_INT),
@@ -311,13 +312,14 @@ static const struct field training_fields[] = {
     FIELD(ps_train_options, checkpoint_minutes, FIELD_DOUBLE),
     FIELD(ps_train_options, patience, FIELD_INT),
 };
-static const struct field said_fields[] = {
+static const struct fields training_fields = FIELDS(training_list);
+static const struct field said_list[] = {
     {"loss", FIELD_TEXT, offsetof(struct network_said, loss)},
     {"freeze", FIELD_TEXT, offsetof(struct network_said, freeze)},
     {"init", FIELD_TEXT, offsetof(struct network_said, init)},
     {"init_checksum", FIELD_TEXT, offsetof(struct network_said, init_checksum)},
 };
-#define COUNT(list) (sizeof(list) / sizeof *(list))
+static const struct fields said_fields = FIELDS(said_list);
 
 static void add_checksum(json_t *document, char *text) {
     char sum[16];
@@ -339,7 +341,7 @@ static json_t *work_question(const void *context, int network) {
     if (options->network) {
         network_hash_text(options->network->hash, hash);
         json_object_set_new(document, "network", json_string(hash));
-        fields_add(document, &options->network->said, said_fields, COUNT(said_fields));
+        fields_add(document, &options->network->said, &said_fields);
     }
     if (options->data) json_object_set_new(document, "data", json_string(options->data->name));
     if (options->valid) json_object_set_new(document, "valid", json_string(options->valid->name));
@@ -349,7 +351,7 @@ static json_t *work_question(const void *context, int network) {
         if (work_of(context, network)->checksums[d] != 0)
             json_object_set_new(document, d == 0 ? "data_checksum" : "valid_checksum", json_string(sum));
     }
-    fields_add(document, options, training_fields, COUNT(training_fields));
+    fields_add(document, options, &training_fields);
     if (options->profile) add_checksum(document, ps_profile_json(options->profile));
     return document;
 }

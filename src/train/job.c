@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "comm/launch.h"
+#include "search/search.h"
 #include "train/job_plan.h"
 
 enum { BATCH_MAX = 1 << 24 };
@@ -17,24 +19,9 @@ enum { BATCH_MAX = 1 << 24 };
 
 static enum ps_status check_options(const struct ps_train_options *options, struct ps_error *error) {
     const struct ps_plan_options *plan = options->planning;
-    const struct {
-        bool given;
-        const char *option;
-    } said_by_plan[] = {
-        {plan->method != NULL, "`method`"},
-        {plan->schedule != NULL, "`schedule`"},
-        {plan->weights != NULL, "`weights`"},
-        {plan->micro_batch != 0, "`micro_batch`"},
-        {plan->micro_batches != 0, "`micro_batches`"},
-        {plan->recompute, "`recompute`"},
-        {plan->paper_prediction, "`paper_prediction`"},
-        {plan->replicate, "`replicate`"},
-        {plan->paper_cost, "`paper_cost`"},
-        {plan->wire != NULL, "`wire`"},
-    };
-    for (size_t i = 0; options->plan && i < sizeof said_by_plan / sizeof *said_by_plan; i++)
-        if (said_by_plan[i].given)
-            return error_set(error, PS_USAGE, "%s: cannot be chosen beside a plan, which says it", said_by_plan[i].option);
+    const char *said_by_plan = fields_given(plan, &search_option_fields);
+    if (options->plan && said_by_plan)
+        return error_set(error, PS_USAGE, "`%s`: cannot be chosen beside a plan, which says it", said_by_plan);
     if (!options->plan && !options->network && !options->profile && launch_find().rank == 0)
         return error_set(error, PS_USAGE, "nothing to train: give a `network` or a `plan`");
     if (options->batch < 0 || options->batch > BATCH_MAX)

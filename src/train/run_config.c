@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fields.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -14,6 +15,7 @@
 #include "compute/device.h"
 #include "data/object.h"
 #include "graph/lora.h"
+#include "search/search.h"
 #include "train/predict_run.h"
 #include "train/run_result.h"
 
@@ -23,21 +25,6 @@
 
 static void set_integer(json_t *object, const char *field, int64_t number) {
     json_object_set_new(object, field, json_integer((json_int_t)number));
-}
-
-static json_t *plan_options(const struct ps_plan_options *options) {
-    json_t *plan = json_object();
-    json_set_text(plan, "method", options->method);
-    json_set_text(plan, "schedule", options->schedule);
-    json_set_text(plan, "weights", options->weights);
-    set_integer(plan, "micro_batch", options->micro_batch);
-    set_integer(plan, "micro_batches", options->micro_batches);
-    json_object_set_new(plan, "recompute", json_boolean(options->recompute));
-    json_object_set_new(plan, "paper_prediction", json_boolean(options->paper_prediction));
-    json_object_set_new(plan, "replicate", json_boolean(options->replicate));
-    json_object_set_new(plan, "paper_cost", json_boolean(options->paper_cost));
-    json_set_text(plan, "wire", options->wire);
-    return plan;
 }
 
 static json_t *cluster_options(const struct ps_cluster_options *options) {
@@ -165,6 +152,8 @@ static void set_class_names(json_t *config, const struct dataset *data) {
 static json_t *make_config(const struct job *job, const struct update_rule *rule, int64_t steps) {
     const struct ps_train_options *options = job->options;
     char seed[32];
+    json_t *planning = json_object();
+    fields_add(planning, options->planning, &search_option_fields);
     /* JSON integers end at 2^63. */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     json_t *config = json_pack("{s:s, s:i, s:s}", "format", "penstock-config", "version", 1, "penstock", ps_version());
@@ -172,7 +161,7 @@ static json_t *make_config(const struct job *job, const struct update_rule *rule
     json_set_text(config, "network", job->plan->network[0] ? job->plan->network : NULL);
     set_lora(config, job->network);
     if (options->cluster) json_set_text(config, "cluster", "cluster.json");
-    json_object_set_new(config, "plan_options", plan_options(options->planning));
+    json_object_set_new(config, "plan_options", planning);
     json_object_set_new(config, "cluster_options", cluster_options(options->machines));
     set_data(config, "data", options->data, job->checksums[0]);
     set_data(config, "valid", options->valid, job->checksums[1]);
@@ -308,16 +297,7 @@ static enum ps_status read_plan_options(const struct json_place *root, struct ps
                                         struct ps_error *error) {
     struct json_place place;
     TRY(json_field(root, "plan_options", true, &place, error));
-    TRY(json_get_string(&place, "method", false, &options->method, error));
-    TRY(json_get_string(&place, "schedule", false, &options->schedule, error));
-    TRY(json_get_string(&place, "weights", false, &options->weights, error));
-    TRY(json_get_int(&place, "micro_batch", false, 0, INT32_MAX, &options->micro_batch, error));
-    TRY(json_get_int(&place, "micro_batches", false, 0, INT32_MAX, &options->micro_batches, error));
-    TRY(json_get_bool(&place, "recompute", false, &options->recompute, error));
-    TRY(json_get_bool(&place, "paper_prediction", false, &options->paper_prediction, error));
-    TRY(json_get_bool(&place, "replicate", false, &options->replicate, error));
-    TRY(json_get_string(&place, "wire", false, &options->wire, error));
-    return json_get_bool(&place, "paper_cost", false, &options->paper_cost, error);
+    return fields_read(&place, &search_option_fields, false, options, error);
 }
 
 static enum ps_status read_cluster_options(const struct json_place *root, struct ps_cluster_options *options,
@@ -458,63 +438,29 @@ static void merge_options(const struct ps_train_options *requested, struct ps_tr
 }
 
 #undef TAKE
-#define TAKE(field)                                                                                                            \
-    if (from->field) to->field = from->field
+
+/* What a cluster's file would say. */
+static const struct field machine_list[] = {
+    FIELD(ps_cluster_options, memory_bytes, FIELD_INT64), FIELD(ps_cluster_options, bandwidth_bytes_per_s, FIELD_DOUBLE),
+    FIELD(ps_cluster_options, latency_s, FIELD_DOUBLE),   FIELD(ps_cluster_options, no_overlap, FIELD_BOOL),
+    FIELD(ps_cluster_options, streaming, FIELD_BOOL),     FIELD(ps_cluster_options, cores, FIELD_INT),
+};
+static const struct fields machine_fields = FIELDS(machine_list);
 
 static bool wants_planning(const struct ps_train_options *requested, int processes, int workers) {
-    const struct ps_plan_options *plan = requested->planning;
-    const struct ps_cluster_options *cluster = requested->machines;
-    return plan->method || plan->schedule || plan->weights || plan->micro_batch || plan->micro_batches || plan->recompute ||
-           plan->paper_prediction || plan->replicate || plan->paper_cost || plan->wire || requested->cluster ||
-           cluster->memory_bytes || cluster->bandwidth_bytes_per_s || cluster->latency_s || cluster->no_overlap ||
-           cluster->streaming || cluster->cores || (cluster->workers && cluster->workers != workers) ||
-           (processes > 1 && processes != workers);
+    const int said = requested->machines->workers;
+    return fields_given(requested->planning, &search_option_fields) || fields_given(requested->machines, &machine_fields) ||
+           requested->cluster || (said && said != workers) || (processes > 1 && processes != workers);
 }
-
-static void merge_plan_options(const struct ps_plan_options *from, struct ps_plan_options *to) {
-    TAKE(method);
-    TAKE(schedule);
-    TAKE(weights);
-    TAKE(micro_batch);
-    TAKE(micro_batches);
-    TAKE(recompute);
-    TAKE(paper_prediction);
-    TAKE(replicate);
-    TAKE(paper_cost);
-    TAKE(wire);
-}
-
-static void merge_machines(const struct ps_cluster_options *from, struct ps_cluster_options *to) {
-    TAKE(workers);
-    TAKE(memory_bytes);
-    TAKE(bandwidth_bytes_per_s);
-    TAKE(latency_s);
-    TAKE(no_overlap);
-    TAKE(streaming);
-    TAKE(cores);
-}
-
-#undef TAKE
 
 /* A run that was planned for a cluster's file has its limits and links from there. */
 static enum ps_status check_machines(const struct ps_cluster_options *said, struct ps_error *error) {
-    const struct {
-        const char *name;
-        bool said;
-    } options[] = {{"memory_bytes", said->memory_bytes != 0},
-                   {"bandwidth_bytes_per_s", said->bandwidth_bytes_per_s != 0},
-                   {"latency_s", said->latency_s != 0},
-                   {"no_overlap", said->no_overlap},
-                   {"streaming", said->streaming},
-                   {"cores", said->cores != 0}};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].said)
-            return error_set(
-                error, PS_USAGE,
-                "`%s`: the cluster that the run was planned for says it; give another by `cluster`, or `workers` for "
-                "ones that are alike",
-                options[i].name);
-    return PS_OK;
+    const char *name = fields_given(said, &machine_fields);
+    if (!name) return PS_OK;
+    return error_set(error, PS_USAGE,
+                     "`%s`: the cluster that the run was planned for says it; give another by `cluster`, or `workers` for ones "
+                     "that are alike",
+                     name);
 }
 
 /* A new plan is for what the old one was for, but for what is requested; it keeps to its schedule, policy and micro-batches, so
@@ -531,12 +477,13 @@ static void merge_planning(const struct ps_train_options *requested, int process
         planning->micro_batch = planning->micro_batches = 0;
         options->profile = requested->profile; /* the run's is of another size */
     }
-    merge_plan_options(requested->planning, planning);
+    fields_merge(requested->planning, &search_option_fields, planning);
     bool resized = requested->machines->workers || processes > 1;
     if (requested->cluster || resized) options->cluster = requested->cluster;
     if (requested->cluster) ps_cluster_options_init(&merged->machines);
     if (!options->cluster) merged->machines.workers = processes > 1 ? processes : plan->workers;
-    merge_machines(requested->machines, &merged->machines);
+    if (requested->machines->workers) merged->machines.workers = requested->machines->workers;
+    fields_merge(requested->machines, &machine_fields, &merged->machines);
 }
 
 /* The run's own plan, which says itself what `planning` and the network would. */
