@@ -171,7 +171,7 @@ static void open_played(struct played *p, const struct layout *layout, bool far)
     assert_ok(programs_set_instances(p->programs, layout->instances, layout->instance_count, &test_error));
     assert_ok(programs_set_groups(p->programs, layout->tied_count > 0 ? layout->head : (const int[]){0, 1, 2}, &test_error));
     for (int s = 0; s < layout->stages; s++) {
-        const struct wire wire = {layout->codec, 0};
+        const struct wire wire = {.codec = layout->codec};
         p->programs->sum_wire[s] = wire_of_sum(&wire, layout->instances[p->programs->first_instance[s]].replicas);
         sizes[s].parameter_bytes = (int64_t)(layout->gradients[s] / 2 * sizeof(float));
         sizes[s].repeated_gradient_bytes = (int64_t)(layout->gradients[s] * sizeof(float)) - sizes[s].parameter_bytes;

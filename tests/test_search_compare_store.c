@@ -72,6 +72,7 @@ enum change {
     REPLICATE,
     PAPER_COST,
     MODULE_DEPTH,
+    SLACK,
     LATENCY,
     NO_OVERLAP,
     STREAMING,
@@ -97,6 +98,7 @@ static const char *const differences[CHANGES] = {
     [REPLICATE] = "`replicate` is false there and true here",
     [PAPER_COST] = "`paper_cost` is false there and true here",
     [MODULE_DEPTH] = "`module_depth` is 0 there and 2 here",
+    [SLACK] = "`slack` is 0 there and 3 here",
     [LATENCY] = "`latency_s` is 0.0 there and 0.125 here",
     [NO_OVERLAP] = "`no_overlap` is false there and true here",
     [STREAMING] = "`streaming` is false there and true here",
@@ -156,6 +158,9 @@ static void change(struct asked *it, enum change what) {
     case MODULE_DEPTH:
         it->planning.module_depth = 2;
         break;
+    case SLACK:
+        it->planning.slack = 3;
+        break;
     case LATENCY:
         it->machines.latency_s = 0.125;
         break;
@@ -194,16 +199,18 @@ static void every_difference_is_told(void **state) {
         char name[16];
         snprintf(name, sizeof name, "own%d", (int)what);
         file_join(it.out, test_directory, name);
-        if (what == MODULE_DEPTH) continue; /* no layer of these is in a module */
+        /* No layer of these is in a module, and their schedule has no slack. */
+        if (what == MODULE_DEPTH || what == SLACK) continue;
         assert_ok(ps_compare(profile, &it.options, &comparison, &test_error));
         ps_comparison_destroy(comparison);
     }
-    /* Earlier versions said less of a network. */
+    /* Earlier versions said less of a network and of planning. */
     json_error_t error;
     char path[4096];
     ask(&it, "kept");
     json_t *document = json_load_file(file_join(path, it.out, "comparison.json"), 0, &error);
     assert_int_equal(json_object_del(json_array_get(json_object_get(document, "networks"), 0), "profile_checksum"), 0);
+    assert_int_equal(json_object_del(json_object_get(document, "planning"), "slack"), 0);
     ask(&it, "earlier");
     assert_int_equal(mkdir(it.out, 0755), 0);
     assert_int_equal(json_dump_file(document, file_join(path, it.out, "comparison.json"), 0), 0);

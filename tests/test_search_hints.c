@@ -10,10 +10,10 @@
 /* Under what a plan is found; and how often one was looked for. */
 static struct wanted {
     const char *method, *schedule, *optimizer; /* NULL: any, "auto": none is given */
-    bool recompute;
-    int micro_batch;   /* 0: any */
-    int64_t mib;       /* at least, for each worker */
-    double throughput; /* of the plan */
+    bool recompute, tight;                     /* tight: without slack */
+    int micro_batch;                           /* 0: any */
+    int64_t mib;                               /* at least, for each worker */
+    double throughput;                         /* of the plan */
     bool simulated;
 } wanted;
 static int tries;
@@ -30,7 +30,7 @@ static enum ps_status find(const struct ps_profile *profile, const struct ps_clu
     last_workers = cluster->workers;
     const bool sync = is(options->schedule, "1f1b") && is(options->weights, "sync");
     bool fits = is(options->method, wanted.method) && is(options->optimizer, wanted.optimizer) && (!wanted.schedule || sync) &&
-                options->recompute >= wanted.recompute &&
+                options->recompute >= wanted.recompute && (!wanted.tight || options->slack == 0) &&
                 (wanted.micro_batch == 0 || options->micro_batch == wanted.micro_batch);
     for (int w = 0; w < cluster->workers; w++) fits = fits && cluster->devices[w].memory_bytes >= wanted.mib << 20;
     if (!fits) return error_set(error, PS_NO_PLAN, "nothing fits");
@@ -95,6 +95,14 @@ static void test_changes(void **state) {
          {.method = "uniform", .optimizer = "adam"},
          "with `schedule` 1f1b, `weights` sync, `optimizer` sgd and no `method` a plan fits: 100 samples/s",
          6},
+        {{.tight = true},
+         {.method = "uniform", .schedule = "1f1b-star", .slack = 3},
+         "with no `slack` a plan fits: 100 samples/s",
+         2},
+        {{.tight = true, .schedule = "1f1b"},
+         {.method = "uniform", .schedule = "1f1b-star", .slack = 3},
+         "with `schedule` 1f1b and `weights` sync a plan fits: 100 samples/s",
+         4},
         /* What is given is not tried again: here `recompute`, no method, the flush of 1f1b, and sgd. */
         {{.micro_batch = 2}, {.method = "uniform", .recompute = true}, "with `micro_batch` 2 a plan fits: 100 samples/s", 6},
         {{.micro_batch = 1}, {.method = "auto"}, "with `micro_batch` 1 a plan fits: 100 samples/s", 4},

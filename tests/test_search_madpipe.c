@@ -215,8 +215,95 @@ static void test_lengthened(void **state) {
     assert_true(test_slow() || lengthened >= 5);
 }
 
+static struct ps_plan *plan_with_slack(const struct ps_profile *profile, const struct ps_cluster *cluster, int slack) {
+    const struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-star", .weights = "latest", .slack = slack};
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    return plan;
+}
+
+/* With slack all stages but the last hold more under the same cut, which without transfers is no slower; with transfers another
+ * may be faster. As much memory is planned as a run takes that lasts longer than anything is in flight. */
+static void test_slack(void **state) {
+    (void)state;
+    static const int slacks[] = {1, 5, 40};
+    enum { WORKERS = 4, ROUNDS = 6 };
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        struct ps_profile *profile = random_profile(test_key(300 + round), 12, 1e-5);
+        const bool transfers = round % 2 == 1;
+        const struct ps_cluster_options machines = {
+            .struct_size = sizeof machines, .workers = WORKERS, .bandwidth_bytes_per_s = transfers ? 1e9 : 0};
+        struct ps_cluster *cluster;
+        assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+        struct ps_plan *tight = plan_with_slack(profile, cluster, 0);
+        for (size_t c = 0; c < sizeof slacks / sizeof *slacks; c++) {
+            struct ps_plan *plan = plan_with_slack(profile, cluster, slacks[c]);
+            struct ps_simulation *usual, *longer;
+            for (int s = 0; s < plan->stage_count && !transfers; s++) {
+                assert_int_equal(plan->stages[s].last, tight->stages[s].last);
+                assert_int_equal(plan->stages[s].in_flight,
+                                 tight->stages[s].in_flight + (s < plan->stage_count - 1 ? slacks[c] : 0));
+            }
+            if (!transfers) assert_true(plan->predicted.period_s <= tight->predicted.period_s * (1 + 1e-6));
+            assert_true(plan->stage_count == 1 || plan->stages[plan->stage_count - 2].in_flight > slacks[c]);
+            assert_ok(ps_simulate(plan, profile, cluster, 0, &usual, &test_error));
+            assert_ok(ps_simulate(plan, profile, cluster, 400, &longer, &test_error));
+            for (int w = 0; w < plan_busy_workers(plan); w++) {
+                const int64_t needed = worker_memory_total(&longer->memory[w]);
+                assert_int_equal(worker_memory_total(&usual->memory[w]), needed);
+                assert_int_equal(worker_memory_total(&plan->predicted.memory[w]), needed);
+            }
+            ps_simulation_destroy(longer);
+            ps_simulation_destroy(usual);
+            ps_plan_destroy(plan);
+        }
+        ps_plan_destroy(tight);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
+/* Slack counts in the memory, and is refused where nothing would come of it. */
+static void test_slack_refused(void **state) {
+    (void)state;
+    static const struct {
+        struct ps_plan_options options;
+        const char *said;
+    } cases[] = {
+        {{.slack = 2}, "`slack`: schedule 1f1b-async says how many micro-batches are in flight; 1f1b-star can hold more"},
+        {{.slack = 2, .schedule = "gpipe"}, "`slack`: schedule gpipe says"},
+        {{.slack = 2, .method = "madpipe"}, "`slack`: method madpipe plans without it; pipedream without `replicate`"},
+        {{.slack = -1, .schedule = "1f1b-star"}, "`slack`: -1 is not from 0 to 32768"},
+    };
+    struct ps_profile *profile = random_profile(test_key(400), 12, 0);
+    struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 3};
+    struct ps_cluster *cluster;
+    struct ps_plan *plan, *tight;
+    assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_plan_options options = cases[c].options;
+        options.struct_size = sizeof options;
+        assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, cases[c].said);
+    }
+    tight = plan_with_slack(profile, cluster, 0);
+    for (int w = 0; w < 3; w++)
+        machines.memory_bytes = number_larger(machines.memory_bytes, worker_memory_total(&tight->predicted.memory[w]));
+    ps_plan_destroy(tight);
+    ps_cluster_destroy(cluster);
+    assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
+    const struct ps_plan_options many = {
+        .struct_size = sizeof many, .method = "pipedream", .schedule = "1f1b-star", .weights = "latest", .slack = 300};
+    struct ps_error refusal = {0};
+    assert_int_equal(ps_plan_find(profile, cluster, &many, &plan, &refusal), PS_NO_PLAN);
+    assert_non_null(strstr(refusal.hint, "with no `slack` a plan fits"));
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_run), cmocka_unit_test(test_schedule_is_its_own),
-                                       cmocka_unit_test(test_lengthened)};
+                                       cmocka_unit_test(test_lengthened), cmocka_unit_test(test_slack),
+                                       cmocka_unit_test(test_slack_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,7 @@ static const struct request requests[] = {
     {.title = "paper_prediction", .plan.schedule = "1f1b-async", .plan.weights = "spectrain", .plan.paper_prediction = true},
     {.title = "wire", .plan.wire = "bf16"},
     {.title = "module_depth", .plan.module_depth = 1},
+    {.title = "slack", .plan.schedule = "1f1b-star", .plan.weights = "stash", .plan.slack = 3},
     {.title = "memory", .machines.memory_bytes = 1 << 29},
     {.title = "bandwidth", .machines.bandwidth_bytes_per_s = 2e9},
     {.title = "latency", .machines.latency_s = 3e-5},
@@ -344,6 +345,7 @@ static void test_planned_anew(void **state) {
                   .wire = "int8"},
          .machines =
              {.memory_bytes = 1 << 30, .bandwidth_bytes_per_s = 1e9, .latency_s = 1e-5, .no_overlap = true, .cores = 2}},
+        {.title = "with slack", .plan = {.method = "pipedream", .schedule = "1f1b-star", .weights = "pipeoptim", .slack = 2}},
         {.title = "left to the search",
          .plan = {.method = "uniform", .schedule = "auto", .weights = "auto", .module_depth = 1}},
         {.title = "as published",

@@ -44,6 +44,11 @@ static const struct argument plan_rows[] = {
            .table = PS_TABLE_SCHEDULES, .also = "auto", .excludes = "plan"),
     OPTION("weights", 0, "NAME", name, weights, "which version of the weights each computation reads",
            .table = PS_TABLE_POLICIES, .also = "auto", .excludes = "plan"),
+    OPTION(
+        "slack", 0, "N", integer, slack,
+        "1f1b-star: micro-batches that each stage but the last holds beyond what the period needs; where workers are slow for "
+        "moments, others wait less for them",
+        RANGE(1, 1024), .excludes = "plan"),
     OPTION("micro-batch", 0, "N", integer, micro_batch,
            "samples in a micro-batch; a size that was profiled, without it the largest", RANGE(1, 1 << 20), .excludes = "plan"),
     OPTION("micro-batches", 'M', "M", integer, micro_batches,
@@ -67,8 +72,8 @@ static const struct argument plan_rows[] = {
          .excludes = "plan"),
 };
 const struct argument_group plan_group = ARGUMENT_GROUP("Planning", plan_rows);
-/* Without method, schedule and weights. */
-const struct argument_group work_group = {"Planning", plan_rows + 3, sizeof plan_rows / sizeof plan_rows[0] - 3};
+/* Without method, schedule, weights and slack. */
+const struct argument_group work_group = {"Planning", plan_rows + 4, sizeof plan_rows / sizeof plan_rows[0] - 4};
 
 static const struct argument method_rows[] = {
     OPTION("batch", 'b', "N", integer, batch,

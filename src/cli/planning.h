@@ -15,7 +15,7 @@ extern const struct argument_group memory_group; /* of cluster_group its workers
 extern const struct argument_group split_group;  /* of cluster_group the file, bandwidth and latency */
 extern const struct argument_group links_group;  /* of cluster_group what is not its workers' memory, bandwidth or file */
 extern const struct argument_group plan_group;   /* of a struct ps_plan_options */
-extern const struct argument_group work_group;   /* of plan_group what is not method, schedule or weights */
+extern const struct argument_group work_group;   /* of plan_group what is not method, schedule, weights or slack */
 extern const struct argument_group method_group; /* likewise: what only planning without training knows */
 
 /* The cluster that was described: from its file, or uniform of `workers` workers; where the profile is given (else NULL) and

@@ -41,7 +41,7 @@ static enum ps_status run_passes(struct ps_programs *programs, struct ps_error *
 struct lowering {
     const struct ps_plan *plan; /* may be NULL */
     const char *schedule, *policy;
-    int workers, stages, micro_batches, batches;
+    int workers, stages, micro_batches, batches, slack;
     const struct instance *instances;
     int instance_count;
     const bool *recompute; /* per stage */
@@ -78,6 +78,7 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->flush = programs->schedule->flush;
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
+    programs->slack = lowering->slack;
     for (int stage = 0; stage < lowering->stages; stage++) {
         programs->recompute[stage] = lowering->recompute[stage];
         if (!lowering->plan) continue;
@@ -145,7 +146,8 @@ enum ps_status lower_straight(const struct straight *wanted, struct ps_programs 
                                 .recompute = every,
                                 .tied = tied,
                                 .micro_batches = wanted->micro_batches,
-                                .batches = wanted->batches};
+                                .batches = wanted->batches,
+                                .slack = wanted->slack};
     enum ps_status status = lower(&lowering, programs, error);
     arena_release(&arena);
     return status;

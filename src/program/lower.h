@@ -126,6 +126,7 @@ enum ps_status lower_check(const char *schedule, const char *policy, int stages,
 struct straight {
     const char *schedule, *policy;
     int workers, micro_batches, batches;
+    int slack;      /* micro-batches that a schedule with `in_flight` holds beyond as many as it needs */
     bool recompute; /* in every stage */
     bool tied;      /* the network's first and last layer share a parameter */
 };

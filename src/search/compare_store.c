@@ -113,7 +113,8 @@ static enum ps_status find_difference(const char *directory, const char *name, c
     if (json_is_object(there) && json_is_object(here)) {
         json_object_foreach((json_t *)here, key, value) {
             const json_t *before = json_object_get(there, key);
-            if (!before && is_checksum(key)) continue; /* files of earlier versions lack some */
+            /* Files of earlier versions lack some. */
+            if (!before && (is_checksum(key) || (json_is_integer(value) && json_integer_value(value) == 0))) continue;
             TRY(find_difference(directory, key, before, value, error));
         }
         json_object_foreach((json_t *)there, key,

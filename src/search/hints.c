@@ -45,6 +45,7 @@ void search_say_one_worker(const struct ps_profile *profile, const struct ps_clu
     alone.batch = 0;
     alone.replicate = alone.paper_cost = false;
     alone.wire = NULL;
+    alone.slack = 0;
     one.workers = 1;
     double samples_per_s = try_options(&request, &one, &alone);
     if (samples_per_s > planned * 1.001)
@@ -54,9 +55,10 @@ void search_say_one_worker(const struct ps_profile *profile, const struct ps_clu
 /* Changes of the options, in the order in which they are tried. */
 static const struct change {
     const char *text;
-    bool method, recompute, flush, stateless; /* which options change */
+    bool method, recompute, slack, flush, stateless; /* which options change */
 } changes[] = {
     {"`recompute`", .recompute = true},
+    {"no `slack`", .slack = true},
     {"no `method`", .method = true},
     {"`schedule` 1f1b and `weights` sync", .flush = true},
     {"`schedule` 1f1b, `weights` sync and no `method`", .method = true, .flush = true},
@@ -69,11 +71,13 @@ static bool apply(const struct change *change, struct ps_plan_options *options) 
     const struct ps_plan_options before = *options;
     if (search_is_auto(before.method) ? change->method || change->recompute : change->recompute && before.recompute)
         return false;
+    if (change->slack && before.slack == 0) return false;
     const bool flushing = before.schedule && strcmp(before.schedule, "1f1b") == 0 && search_is_auto(before.weights);
     if (change->flush && flushing && !change->stateless) return false;
     if (change->stateless && before.optimizer && strcmp(before.optimizer, "sgd") == 0) return false;
     if (change->recompute) options->recompute = true;
     if (change->method) options->method = NULL;
+    if (change->slack || change->flush) options->slack = 0;
     if (change->flush) options->schedule = "1f1b", options->weights = "sync";
     if (change->stateless) options->optimizer = "sgd";
     return true;

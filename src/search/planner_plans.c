@@ -32,6 +32,9 @@ static enum ps_status check_options(const struct search *search, const struct pl
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
         return error_set(error, PS_USAGE, "`recompute`: method %s plans without recomputation", planner->name);
+    if (options->slack > 0)
+        return error_set(error, PS_USAGE, "`slack`: method %s plans without it; pipedream without `replicate` plans with it",
+                         planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);

@@ -39,6 +39,11 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     if (search_is_auto(options->weights) && made.schedule->flush) TRY(policy_find(POLICY_SYNCHRONOUS, &made.policy, error));
     if (search_is_auto(options->schedule) && made.policy->needs_flush)
         TRY(schedule_find(SCHEDULE_SYNCHRONOUS, &made.schedule, error));
+    made.slack = options->slack;
+    if (made.slack > 0 && !made.schedule->in_flight)
+        return error_set(error, PS_USAGE,
+                         "`slack`: schedule %s says how many micro-batches are in flight; 1f1b-star can hold more",
+                         made.schedule->name);
     int stages = schedule_stages(made.schedule, workers);
     made.micro_batches = options->micro_batches;
     if (made.micro_batches == 0) {
@@ -77,7 +82,9 @@ struct straight search_straight(const struct search_choice *choice, int workers)
                              .policy = choice->policy->name,
                              .workers = workers,
                              .micro_batches = choice->micro_batches,
-                             .batches = simulate_enough_batches(choice->schedule, workers, choice->micro_batches)};
+                             .slack = choice->slack,
+                             .batches =
+                                 simulate_enough_batches(choice->schedule, workers + choice->slack, choice->micro_batches)};
 }
 
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers) {
@@ -160,8 +167,10 @@ bool search_may_replicate(const char *method) {
 /* The best plan of one schedule, policy and size. The mini-batch is the same for every number of workers. */
 static enum ps_status try_pair(const struct search *search, const struct search_pair *pair, const struct search_size *size,
                                bool recompute, struct search_best *best, struct ps_error *error) {
-    struct ps_plan_options options = {
-        .schedule = pair->schedule->name, .weights = pair->policy->name, .micro_batches = size->micro_batches};
+    struct ps_plan_options options = {.schedule = pair->schedule->name,
+                                      .weights = pair->policy->name,
+                                      .micro_batches = size->micro_batches,
+                                      .slack = search->options->slack};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
     bool free_to = leaves_idle(search->options);
     if (search->near) tried.workers = plan_busy_workers(search->near);
@@ -377,7 +386,7 @@ static const struct field option_list[] = {
     FIELD(ps_plan_options, micro_batches, FIELD_INT),     FIELD(ps_plan_options, recompute, FIELD_BOOL),
     FIELD(ps_plan_options, paper_prediction, FIELD_BOOL), FIELD(ps_plan_options, replicate, FIELD_BOOL),
     FIELD(ps_plan_options, paper_cost, FIELD_BOOL),       FIELD(ps_plan_options, wire, FIELD_TEXT),
-    FIELD(ps_plan_options, module_depth, FIELD_INT),
+    FIELD(ps_plan_options, module_depth, FIELD_INT),      FIELD(ps_plan_options, slack, FIELD_INT),
 };
 const struct fields search_option_fields = FIELDS(option_list);
 
@@ -389,6 +398,8 @@ static enum ps_status take_options(const struct ps_plan_options *options, struct
     *own = (struct ps_plan_options){0};
     TRY(VERSIONED_TAKE(ps_plan_options, options, own, error));
     if (own->module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own->module_depth);
+    if (own->slack < 0 || own->slack > PLAN_MICRO_BATCHES_MAX / 2)
+        return error_set(error, PS_USAGE, "`slack`: %d is not from 0 to %d", own->slack, PLAN_MICRO_BATCHES_MAX / 2);
     return log_check(own->log, error);
 }
 

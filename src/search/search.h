@@ -19,7 +19,7 @@ extern const struct fields search_option_fields;
 struct search_choice {
     const struct schedule *schedule;
     const struct weight_policy *policy;
-    int micro_batches;
+    int micro_batches, slack;
 };
 
 /*

@@ -477,6 +477,7 @@ static void merge_planning(const struct ps_train_options *requested, int process
         planning->micro_batch = planning->micro_batches = 0;
         options->profile = requested->profile; /* the run's is of another size */
     }
+    if (requested->planning->schedule) planning->slack = 0; /* it was the other schedule's */
     fields_merge(requested->planning, &search_option_fields, planning);
     bool resized = requested->machines->workers || processes > 1;
     if (requested->cluster || resized) options->cluster = requested->cluster;

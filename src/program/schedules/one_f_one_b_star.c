@@ -9,7 +9,8 @@
 
 static int in_flight(const struct ps_programs *programs, int stage) {
     int planned = programs->plan ? programs->plan->stages[stage].in_flight : 0;
-    return planned > 0 ? planned : programs->stages - stage;
+    if (planned > 0) return planned;
+    return programs->stages - stage + (stage < programs->stages - 1 ? programs->slack : 0);
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
