@@ -1,10 +1,10 @@
 #!/bin/sh
 # Two workers of one thread each compared with one worker of one thread: VGG-16 (CIFAR form), mini-batches of 64 samples. The
-# two are run alternately, so that a busy machine slows both, and the median of the ratios is reported, beside what the
-# plans predict, from a profile that was measured before. Where others slow the machine's cores for
-# seconds at a time, each by itself, two workers are the slower one of two: `calm` is the fastest WINDOW (10) mini-batches in a row
-# of all rounds, by the trace of worker 0's updates, and its ratio is the speed-up while nobody disturbs. `two jobs` is what the cores
-# give at that time to two programs that have nothing to do with each other: the one worker, run twice at once.
+# two are run alternately, so that a busy machine slows both, and the median of the ratios is reported, beside what the plans
+# predict, from a profile that was measured before. Where others slow the machine's cores for seconds at a time, each by itself,
+# two workers are the slower one of two: `calm` is the fastest WINDOW (10) mini-batches in a row of all rounds, by the trace of
+# worker 0's updates, and its ratio is the speed-up while nobody disturbs. `two jobs` is what the cores give at that time to two
+# programs that have nothing to do with each other: the one worker, run twice at once.
 #   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers;
 #   SCHEDULE (1f1b-async), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
 #   SLACK="2 6": also two workers under 1f1b-star with so much slack; without, as many mini-batches are in flight as there are
@@ -57,6 +57,7 @@ done
 echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $mini_batch in $micro_batches," \
     "$schedule, $weights, sgdm; $(machine), $(nproc) cores; medians of $rounds rounds of $steps"
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f", two / one }'; }
+predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 most() { sort -g "$work/$1" | tail -n 1; }
 row() { # plan, title
     ratios=$(paste -d' ' "$work/speed1" "$work/speed$1" | awk '{ printf "%.3f\n", $2 / $1 }' | sort -g)
@@ -66,7 +67,6 @@ row() { # plan, title
     printf '%-10s %10s %9s %10s %9s %9s  %-8s (%s)\n' "$2" "$(sort -g "$work/speed$1" | median)" "$(most "speed$1")" "$calm" \
         "$calm_ratio" "$predicted" "$(echo "$ratios" | median)" "$(echo $ratios)"
 }
-predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 printf '%-10s %10s %9s %10s %9s %9s  %s\n' workers samples/s fastest calm "of calm" predicted "times one worker"
 row 1 1
 row jobs "two jobs"

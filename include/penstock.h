@@ -377,7 +377,7 @@ struct ps_plan_options {
      * "none". docs/methods.md says what each computes. */
     const char *wire;
     /* Micro-batches that every stage but the last holds beyond what the period needs, for schedule 1f1b-star: where workers are
-     * slow for moments, each by itself, the others wait less for them. It costs memory and older weights. */
+     * slow for moments, each by itself, the others wait less for them. It costs memory and older weights. 0: none. */
     int slack;
 };
 

@@ -65,6 +65,7 @@ class PlanOptions(ClusterOptions, total=False):
     batch: int
     module_depth: int
     wire: str
+    slack: int
 
 
 @dataclass(frozen=True)
