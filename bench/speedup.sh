@@ -72,4 +72,5 @@ row 1 1
 row jobs "two jobs"
 row 2 2
 for n in $slacks; do row "slack$n" "slack $n"; done
-made_with "MODEL=$model BATCH=$batch MICRO_BATCHES=$micro_batches ROUNDS=$rounds STEPS=$steps WINDOW=$window SLACK=\"$slacks\" bench/speedup.sh"
+made_with "MODEL=$model BATCH=$batch MICRO_BATCHES=$micro_batches SCHEDULE=$schedule WEIGHTS=$weights DATA=$data ROUNDS=$rounds \
+STEPS=$steps WINDOW=$window SLACK=\"$slacks\" ${SPLIT:+SPLIT=1 }bench/speedup.sh"
