@@ -77,9 +77,8 @@ static enum ps_status read_value(const struct json_place *place, const struct fi
     case FIELD_BOOL:
         return json_get_bool(place, field->name, required, &value->flag, error);
     case FIELD_SWITCH:
-        on = value->integer != 0;
         TRY(json_get_bool(place, field->name, required, &on, error));
-        value->integer = on;
+        if (json_object_get(place->value, field->name)) value->integer = on;
         return PS_OK;
     case FIELD_DOUBLE:
         value->number = NAN;

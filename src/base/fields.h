@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 
-/* FIELD_TEXT: borrowed; FIELD_SWITCH: an int that is 0 or 1. */
+/* FIELD_TEXT: borrowed; FIELD_SWITCH: an int that is 0 or 1, or something else where nothing is said. */
 enum field_kind { FIELD_TEXT, FIELD_INT, FIELD_INT64, FIELD_UINT64, FIELD_BOOL, FIELD_SWITCH, FIELD_DOUBLE };
 
 struct field {

@@ -327,13 +327,6 @@ static enum ps_status read_betas(const struct json_place *root, bool required, s
     return PS_OK;
 }
 
-static enum ps_status read_switch(const struct json_place *root, const char *field, int *value, struct ps_error *error) {
-    bool on = false;
-    TRY(json_get_bool(root, field, false, &on, error));
-    *value = on;
-    return PS_OK;
-}
-
 /* What the optimizer has is required: a default in place of a missing field would silently train otherwise. */
 static enum ps_status read_rule(const struct json_place *root, struct ps_train_options *options,
                                 struct ps_plan_options *planning, struct ps_error *error) {
@@ -357,12 +350,8 @@ static enum ps_status read_rule(const struct json_place *root, struct ps_train_o
         memcpy((char *)options + settings[i].offset, &value, sizeof value);
     }
     TRY(json_get_string(root, "lr_schedule", true, &options->lr_schedule, error));
-    TRY(json_get_int(root, "warmup_steps", true, 0, INT32_MAX, &options->warmup_steps, error));
-    TRY(read_switch(root, "lr_per_epoch", &options->lr_per_epoch, error));
     TRY(json_get_number(root, "clip", false, 0, INFINITY, &options->clip, error));
     TRY(json_get_number(root, "label_smoothing", false, 0, 1, &options->label_smoothing, error));
-    TRY(json_get_string(root, "decay_exclude", false, &options->decay_exclude, error));
-    TRY(json_get_string(root, "groups", false, &options->groups, error));
     return read_betas(root, optimizer->adam_settings, options, error);
 }
 
@@ -380,32 +369,38 @@ static enum ps_status read_data(const struct json_place *root, const char *field
     return spec ? ps_dataset_open(spec, &options, data, error) : PS_OK;
 }
 
+/* Those that any value suits, which every file has. */
+static const struct field present_list[] = {
+    FIELD(ps_train_options, epochs, FIELD_INT),           FIELD(ps_train_options, evaluate_every, FIELD_INT),
+    FIELD(ps_train_options, checkpoint_every, FIELD_INT), FIELD(ps_train_options, keep_checkpoints, FIELD_INT),
+    FIELD(ps_train_options, warmup_steps, FIELD_INT),     FIELD(ps_train_options, seed, FIELD_UINT64),
+};
+static const struct fields present_fields = FIELDS(present_list);
+/* Those that a file may lack. */
+static const struct field optional_list[] = {
+    FIELD(ps_train_options, valid_bleu, FIELD_INT),     FIELD(ps_train_options, lengths, FIELD_TEXT),
+    FIELD(ps_train_options, keep_best, FIELD_SWITCH),   FIELD(ps_train_options, best_by, FIELD_TEXT),
+    FIELD(ps_train_options, patience, FIELD_INT),       FIELD(ps_train_options, lr_per_epoch, FIELD_SWITCH),
+    FIELD(ps_train_options, decay_exclude, FIELD_TEXT), FIELD(ps_train_options, groups, FIELD_TEXT),
+    FIELD(ps_train_options, emulate, FIELD_SWITCH),
+};
+static const struct fields optional_fields = FIELDS(optional_list);
+
 /* All but plan and network. */
 static enum ps_status read_options(const struct json_place *root, struct resumption *resumption, struct ps_error *error) {
     struct ps_train_options *options = &resumption->request.options;
-    const char *seed;
     TRY(read_plan_options(root, &resumption->request.planning, error));
     TRY(read_cluster_options(root, &resumption->request.machines, error));
     TRY(read_rule(root, options, &resumption->request.planning, error));
     TRY(read_data(root, "data", &resumption->data, error));
     TRY(read_data(root, "valid", &resumption->valid, error));
     TRY(json_get_int(root, "batch", true, 1, INT32_MAX, &options->batch, error));
-    TRY(json_get_int(root, "epochs", true, 0, INT32_MAX, &options->epochs, error));
     TRY(json_get_int(root, "steps", true, 1, INT32_MAX, &options->steps, error));
-    TRY(json_get_int(root, "evaluate_every", true, 0, INT32_MAX, &options->evaluate_every, error));
-    TRY(json_get_int(root, "valid_bleu", false, 0, INT32_MAX, &options->valid_bleu, error));
-    TRY(json_get_string(root, "lengths", false, &options->lengths, error));
-    TRY(json_get_int(root, "checkpoint_every", true, 0, INT32_MAX, &options->checkpoint_every, error));
     TRY(json_get_number(root, "checkpoint_minutes", false, 0, INFINITY, &options->checkpoint_minutes, error));
-    TRY(read_switch(root, "keep_best", &options->keep_best, error));
-    TRY(json_get_string(root, "best_by", false, &options->best_by, error));
-    TRY(json_get_int(root, "patience", false, 0, INT32_MAX, &options->patience, error));
-    TRY(json_get_int(root, "keep_checkpoints", true, 0, INT32_MAX, &options->keep_checkpoints, error));
     TRY(json_get_string(root, "device", true, &options->device, error));
     TRY(json_get_int(root, "threads", true, 1, INT32_MAX, &options->threads, error));
-    TRY(read_switch(root, "emulate", &options->emulate, error));
-    TRY(json_get_string(root, "seed", true, &seed, error));
-    options->seed = strtoull(seed, NULL, 10);
+    TRY(fields_read(root, &present_fields, true, options, error));
+    TRY(fields_read(root, &optional_fields, false, options, error));
     options->data = resumption->data;
     options->valid = resumption->valid;
     return PS_OK;
