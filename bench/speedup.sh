@@ -6,16 +6,16 @@
 # worker 0's updates, and its ratio is the speed-up while nobody disturbs. `two jobs` is what the cores give at that time to two
 # programs that have nothing to do with each other: the one worker, run twice at once.
 #   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers;
-#   SCHEDULE (1f1b-async), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
-#   SLACK="2 6": also two workers under 1f1b-star with so much slack; without, as many mini-batches are in flight as there are
-#   workers, and each waits for the other whenever that is slow
+#   SCHEDULE (what the planner takes), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
+#   SLACK="1 4": also two workers with so much slack; without, as many mini-batches are in flight as there are workers, and each
+#   waits for the other whenever that is slow
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
 # The data holds more mini-batches than STEPS: a segment, at whose end the pipeline drains, is at most an epoch.
 rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64} micro_batches=${MICRO_BATCHES:-1}
 mini_batch=$((batch * micro_batches))
-schedule=${SCHEDULE:-1f1b-async} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10} slacks=${SLACK:-}
+schedule=${SCHEDULE:-} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10} slacks=${SLACK:-}
 data=${DATA:-synthetic:images,samples=$((8192 * micro_batches))}
 
 "$penstock" profile --model "$model" --micro-batch "$batch" ${SPLIT:+--split-for 2} --quiet -o "$work/profile.json" >/dev/null
@@ -23,11 +23,11 @@ plan() { # its name, workers, options
     name=$1 workers=$2
     shift 2
     "$penstock" plan --profile "$work/profile.json" --workers "$workers" --weights "$weights" --micro-batches "$micro_batches" \
-        --optimizer sgdm -o "$work/plan$name.json" --quiet "$@" >/dev/null
+        --optimizer sgdm --method auto ${schedule:+--schedule "$schedule"} -o "$work/plan$name.json" --quiet "$@" >/dev/null
 }
-plan 1 1 --schedule "$schedule" --method auto
-plan 2 2 --schedule "$schedule" --method auto
-for n in $slacks; do plan "slack$n" 2 --schedule 1f1b-star --method auto --slack "$n"; done
+plan 1 1
+plan 2 2
+for n in $slacks; do plan "slack$n" 2 --slack "$n"; done
 train() { # plan, its directory
     rm -rf "${work:?}/$2"
     "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/$2" |
@@ -54,8 +54,9 @@ while [ $round -lt "$rounds" ]; do
     for n in $slacks; do speed "slack$n"; done
     round=$((round + 1))
 done
-echo "$(sed -n 's/.*"model": "\(.*\)",/\1/p' "$work/plan2.json"), mini-batch $mini_batch in $micro_batches," \
-    "$schedule, $weights, sgdm; $(machine), $(nproc) cores; medians of $rounds rounds of $steps"
+said() { sed -n "s/.*\"$1\": \"\(.*\)\",/\1/p" "$work/plan2.json"; }
+echo "$(said model), mini-batch $mini_batch in $micro_batches, $(said schedule) cut by $(said method), $weights, sgdm;" \
+    "$(machine), $(nproc) cores; medians of $rounds rounds of $steps"
 over() { awk -v one="$1" -v two="$2" 'BEGIN { printf "%.3f", two / one }'; }
 predicted() { field throughput_samples_per_s <"$work/plan$1.json"; }
 most() { sort -g "$work/$1" | tail -n 1; }
@@ -72,5 +73,5 @@ row 1 1
 row jobs "two jobs"
 row 2 2
 for n in $slacks; do row "slack$n" "slack $n"; done
-made_with "MODEL=$model BATCH=$batch MICRO_BATCHES=$micro_batches SCHEDULE=$schedule WEIGHTS=$weights DATA=$data ROUNDS=$rounds \
+made_with "MODEL=$model BATCH=$batch MICRO_BATCHES=$micro_batches ${schedule:+SCHEDULE=$schedule }WEIGHTS=$weights DATA=$data ROUNDS=$rounds \
 STEPS=$steps WINDOW=$window SLACK=\"$slacks\" ${SPLIT:+SPLIT=1 }bench/speedup.sh"

@@ -376,8 +376,9 @@ struct ps_plan_options {
      * pipeline wait, and nothing that loses more; or each by its own, as "activation=int8+gradient=bf16+sum=int8". NULL:
      * "none". docs/methods.md says what each computes. */
     const char *wire;
-    /* Micro-batches that every stage but the last holds beyond what the period needs, for schedule 1f1b-star: where workers are
-     * slow for moments, each by itself, the others wait less for them. It costs memory and older weights. 0: none. */
+    /* Micro-batches that are under way between neighbouring workers beyond what the schedule needs, up to 1024, for schedules
+     * without a flush: where workers are slow for moments, each by itself, or mini-batches are of unequal length, the others
+     * wait less for them. It costs memory and older weights. 0: none. */
     int slack;
 };
 

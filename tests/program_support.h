@@ -25,6 +25,13 @@ static inline bool combination_possible(const struct schedule *schedule, const s
     return !policy->group_of_workers || micro_batches >= schedule_stages(schedule, workers);
 }
 
+/* A slack that the combination can have, from 0 to 3. */
+static inline int combination_slack(const struct schedule *schedule, const struct weight_policy *policy, int workers,
+                                    int micro_batches, int number) {
+    const bool enough = !policy->group_of_workers || micro_batches >= workers + 3 * (workers - 1);
+    return schedule->slack && enough ? number % 4 : 0;
+}
+
 static inline void check_round_trip(const struct ps_programs *programs) {
     struct ps_programs *again;
     char *text = ps_programs_print(programs);

@@ -24,13 +24,15 @@ static void test_every_combination_verifies(void **state) {
                     struct ps_programs *programs;
                     bool recompute = (m + stages) % 2;
                     int batches = 1 + (m * 7 + stages * 3) % 6;
-                    enum ps_status status = lower_straight(&(struct straight){.schedule = schedule_table[s]->name,
-                                                                              .policy = policy_table[p]->name,
-                                                                              .workers = stages,
-                                                                              .micro_batches = m,
-                                                                              .batches = batches,
-                                                                              .recompute = recompute},
-                                                           &programs, &test_error);
+                    enum ps_status status = lower_straight(
+                        &(struct straight){.schedule = schedule_table[s]->name,
+                                           .policy = policy_table[p]->name,
+                                           .workers = stages,
+                                           .micro_batches = m,
+                                           .batches = batches,
+                                           .slack = combination_slack(schedule_table[s], policy_table[p], stages, m, m),
+                                           .recompute = recompute},
+                        &programs, &test_error);
                     if (!combination_possible(schedule_table[s], policy_table[p], stages, m)) {
                         assert_int_equal(status, PS_USAGE);
                         refused++;

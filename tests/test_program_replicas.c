@@ -69,6 +69,7 @@ static void test_every_combination_verifies(void **state) {
                 struct ps_plan *plan =
                     make_plan(schedule_table[s]->name, policy_table[p]->name, replicas, stages, micro_batches);
                 for (int i = 0; i < stages; i++) plan->stages[i].recompute = trial % 3 == 0;
+                plan->slack = combination_slack(schedule_table[s], policy_table[p], stages, micro_batches, trial);
                 struct ps_programs *programs, *evaluation;
                 const char *reason = refusal(schedule_table[s], policy_table[p], replicas, stages, micro_batches);
                 if (reason) {

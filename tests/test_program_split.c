@@ -30,6 +30,8 @@ static void test_every_combination_verifies(void **state) {
                     split_plan(&split, schedule_table[s]->name, policy_table[p]->name, 1 + (int)random_below(key, drawn++, 12));
                 int batches = 1 + (int)random_below(key, drawn++, 9);
                 for (int i = 0; i < plan->stage_count; i++) plan->stages[i].recompute = trial % 3 == 0;
+                plan->slack =
+                    combination_slack(schedule_table[s], policy_table[p], plan->stage_count, plan->micro_batches, trial);
                 struct ps_programs *programs, *evaluation;
                 const char *reason = refusal(schedule_table[s], policy_table[p], plan);
                 if (!split_any(plan)) {
@@ -43,8 +45,8 @@ static void test_every_combination_verifies(void **state) {
                 } else {
                     if (status != PS_OK) {
                         for (int l = 0; l < split.layers; l++) print_message("%d/%d ", split.forward[l], split.backward[l]);
-                        print_message("%s %s M %d, %d batches: %s\n", plan->schedule, plan->weights, plan->micro_batches,
-                                      batches, test_error.message);
+                        print_message("%s %s M %d, slack %d, %d batches: %s\n", plan->schedule, plan->weights,
+                                      plan->micro_batches, plan->slack, batches, test_error.message);
                     }
                     assert_int_equal(status, PS_OK);
                     if (trial % 5 == 0) check_round_trip(programs);
@@ -73,6 +75,7 @@ static void test_weights_far_away(void **state) {
             for (int batches = 1; batches <= 40; batches += batches < 12 ? 1 : 14) {
                 struct ps_programs *programs;
                 struct ps_plan *plan = split_plan(&cases[c], "1f1b-async", policies[p], 1);
+                plan->slack = batches % 3;
                 assert_ok(lower_plan(plan, batches, &programs, &test_error));
                 ps_programs_destroy(programs);
                 ps_plan_destroy(plan);

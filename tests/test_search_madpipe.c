@@ -215,20 +215,25 @@ static void test_lengthened(void **state) {
     assert_true(test_slow() || lengthened >= 5);
 }
 
-static struct ps_plan *plan_with_slack(const struct ps_profile *profile, const struct ps_cluster *cluster, int slack) {
+static struct ps_plan *plan_with_slack(const struct ps_profile *profile, const struct ps_cluster *cluster, const char *method,
+                                       const char *schedule, int slack) {
     const struct ps_plan_options options = {
-        .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-star", .weights = "latest", .slack = slack};
+        .struct_size = sizeof options, .method = method, .schedule = schedule, .weights = "latest", .slack = slack};
     struct ps_plan *plan;
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
     return plan;
 }
 
-/* With slack all stages but the last hold more under the same cut, which without transfers is no slower; with transfers another
- * may be faster. As much memory is planned as a run takes that lasts longer than anything is in flight. */
+/* With slack plans are no slower without transfers, and as much memory is planned as a run takes that lasts longer than
+ * anything is in flight. */
 static void test_slack(void **state) {
     (void)state;
+    static const struct {
+        const char *method, *schedule;
+    } methods[] = {{"pipedream", "1f1b-star"}, {"pipedream", NULL}, {"madpipe", NULL}, {"bipartition", NULL}, {"auto", NULL}};
     static const int slacks[] = {1, 5, 40};
     enum { WORKERS = 4, ROUNDS = 6 };
+    int patterns = 0, splits = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
         struct ps_profile *profile = random_profile(test_key(300 + round), 12, 1e-5);
         const bool transfers = round % 2 == 1;
@@ -236,32 +241,33 @@ static void test_slack(void **state) {
             .struct_size = sizeof machines, .workers = WORKERS, .bandwidth_bytes_per_s = transfers ? 1e9 : 0};
         struct ps_cluster *cluster;
         assert_ok(ps_cluster_uniform(&machines, &cluster, &test_error));
-        struct ps_plan *tight = plan_with_slack(profile, cluster, 0);
-        for (size_t c = 0; c < sizeof slacks / sizeof *slacks; c++) {
-            struct ps_plan *plan = plan_with_slack(profile, cluster, slacks[c]);
-            struct ps_simulation *usual, *longer;
-            for (int s = 0; s < plan->stage_count && !transfers; s++) {
-                assert_int_equal(plan->stages[s].last, tight->stages[s].last);
-                assert_int_equal(plan->stages[s].in_flight,
-                                 tight->stages[s].in_flight + (s < plan->stage_count - 1 ? slacks[c] : 0));
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            struct ps_plan *tight = plan_with_slack(profile, cluster, methods[m].method, methods[m].schedule, 0);
+            for (size_t c = 0; c < sizeof slacks / sizeof *slacks; c++) {
+                struct ps_plan *plan = plan_with_slack(profile, cluster, methods[m].method, methods[m].schedule, slacks[c]);
+                struct ps_simulation *usual, *longer;
+                assert_int_equal(plan->slack, slacks[c]);
+                patterns += plan->pattern_count > 0;
+                splits += plan_is_split(plan);
+                if (!transfers) assert_true(plan->predicted.period_s <= tight->predicted.period_s * (1 + 1e-6));
+                assert_ok(ps_simulate(plan, profile, cluster, 0, &usual, &test_error));
+                assert_ok(ps_simulate(plan, profile, cluster, 800, &longer, &test_error));
+                for (int w = 0; w < plan_busy_workers(plan); w++) {
+                    const int64_t needed = worker_memory_total(&longer->memory[w]);
+                    assert_int_equal(worker_memory_total(&usual->memory[w]), needed);
+                    assert_int_equal(worker_memory_total(&plan->predicted.memory[w]), needed);
+                }
+                ps_simulation_destroy(longer);
+                ps_simulation_destroy(usual);
+                ps_plan_destroy(plan);
             }
-            if (!transfers) assert_true(plan->predicted.period_s <= tight->predicted.period_s * (1 + 1e-6));
-            assert_true(plan->stage_count == 1 || plan->stages[plan->stage_count - 2].in_flight > slacks[c]);
-            assert_ok(ps_simulate(plan, profile, cluster, 0, &usual, &test_error));
-            assert_ok(ps_simulate(plan, profile, cluster, 400, &longer, &test_error));
-            for (int w = 0; w < plan_busy_workers(plan); w++) {
-                const int64_t needed = worker_memory_total(&longer->memory[w]);
-                assert_int_equal(worker_memory_total(&usual->memory[w]), needed);
-                assert_int_equal(worker_memory_total(&plan->predicted.memory[w]), needed);
-            }
-            ps_simulation_destroy(longer);
-            ps_simulation_destroy(usual);
-            ps_plan_destroy(plan);
+            ps_plan_destroy(tight);
         }
-        ps_plan_destroy(tight);
         ps_cluster_destroy(cluster);
         ps_profile_destroy(profile);
     }
+    print_message("%d patterns, %d plans with split stages\n", patterns, splits);
+    assert_true(patterns > 0 && splits > 0);
 }
 
 /* Slack counts in the memory, and is refused where nothing would come of it. */
@@ -271,10 +277,10 @@ static void test_slack_refused(void **state) {
         struct ps_plan_options options;
         const char *said;
     } cases[] = {
-        {{.slack = 2}, "`slack`: schedule 1f1b-async says how many micro-batches are in flight; 1f1b-star can hold more"},
-        {{.slack = 2, .schedule = "gpipe"}, "`slack`: schedule gpipe says"},
-        {{.slack = 2, .method = "madpipe"}, "`slack`: method madpipe plans without it; pipedream without `replicate`"},
-        {{.slack = -1, .schedule = "1f1b-star"}, "`slack`: -1 is not from 0 to 32768"},
+        {{.slack = 2, .schedule = "gpipe"}, "`slack`: schedule gpipe can have none; these can: 1f1b-async, 1f1b-star, pattern"},
+        {{.slack = 2, .weights = "sync"}, "`slack`: schedule 1f1b can have none"},
+        {{.slack = -1}, "`slack`: -1 is not from 0 to 1024"},
+        {{.slack = 1025}, "`slack`: 1025 is not from 0 to 1024"},
     };
     struct ps_profile *profile = random_profile(test_key(400), 12, 0);
     struct ps_cluster_options machines = {.struct_size = sizeof machines, .workers = 3};
@@ -286,7 +292,7 @@ static void test_slack_refused(void **state) {
         options.struct_size = sizeof options;
         assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_USAGE, cases[c].said);
     }
-    tight = plan_with_slack(profile, cluster, 0);
+    tight = plan_with_slack(profile, cluster, "pipedream", "1f1b-star", 0);
     for (int w = 0; w < 3; w++)
         machines.memory_bytes = number_larger(machines.memory_bytes, worker_memory_total(&tight->predicted.memory[w]));
     ps_plan_destroy(tight);

@@ -1,6 +1,7 @@
 /*
- * Plans that come with a periodic pattern, from planner to trained weights: MadPipe's with several stages on a worker,
- * Bi-Partition's with the two directions of a stage on different workers and slow links. Threads give the bits of one thread.
+ * Plans that come with a periodic pattern, from planner to trained weights, with and without slack: MadPipe's with several
+ * stages on a worker, Bi-Partition's with the two directions of a stage on different workers and slow links. Threads give the
+ * bits of one thread.
  */
 #include "run_support.h"
 
@@ -8,8 +9,8 @@
 enum { LAYERS = 7 };
 
 struct planned {
-    const char *method, *weights;
-    int workers, stages;
+    const char *method, *weights, *schedule;
+    int workers, stages, slack;
     double forward_ms[LAYERS], backward_ms[LAYERS], latency_s, period_s;
 };
 
@@ -51,11 +52,13 @@ static void check_plan(const struct planned *planned) {
     struct ps_plan *plan;
     struct ps_cluster_options cluster_options = {
         .struct_size = sizeof cluster_options, .workers = planned->workers, .latency_s = planned->latency_s};
-    struct ps_plan_options options = {.struct_size = sizeof options, .method = planned->method, .weights = planned->weights};
+    struct ps_plan_options options = {
+        .struct_size = sizeof options, .method = planned->method, .weights = planned->weights, .slack = planned->slack};
     assert_ok(ps_cluster_uniform(&cluster_options, &cluster, &test_error));
     assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-    assert_string_equal(plan->schedule, "pattern");
+    if (planned->schedule) assert_string_equal(plan->schedule, planned->schedule);
     assert_int_equal(plan->stage_count, planned->stages);
+    assert_int_equal(plan->slack, planned->slack);
     assert_true(plan->predicted.simulated && fabs(plan->predicted.period_s - planned->period_s) < 1e-8);
     test_directory_make(test_directory);
     assert_ok(ps_plan_write(plan, file_join(path, test_directory, "plan.json"), &test_error));
@@ -72,23 +75,27 @@ static void check_plan(const struct planned *planned) {
 /* Two workers do best if one has both ends: a 2, 6 and 4 ms piece. */
 static void test_several_stages(void **state) {
     (void)state;
-    struct planned planned = {"madpipe", NULL, 2, 3, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, 0, 6e-3};
+    struct planned planned = {
+        "madpipe", NULL, "pattern", 2, 3, 0, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, {1, 0.6, 0.6, 0.6, 0.6, 0.6, 2}, 0, 6e-3};
     static const char *const policies[] = {"pipeoptim", "stash"};
     for (int p = 0; p < 2; p++) {
         planned.weights = policies[p];
+        planned.slack = 2 * p;
         check_plan(&planned);
     }
 }
 
 /* The paper's example of four layers, the first in four pieces: 9 ms where the directions are cut apart. 1F1B with three
- * micro-batches under way would wait for the links. */
+ * micro-batches under way would wait for the links; with slack it is as good. */
 static void test_split_stages(void **state) {
     (void)state;
-    struct planned planned = {"bipartition", NULL, 3, 4, {0.25, 0.25, 0.25, 0.25, 3, 2, 3}, {0.5, 0.5, 0.5, 0.5, 6, 4, 6},
-                              2e-3,          9e-3};
+    struct planned planned = {
+        "bipartition", NULL, NULL, 3, 4, 0, {0.25, 0.25, 0.25, 0.25, 3, 2, 3}, {0.5, 0.5, 0.5, 0.5, 6, 4, 6}, 2e-3, 9e-3};
     static const char *const policies[] = {"pipeoptim", "stash", "latest", "xpipe"};
     for (int p = 0; p < 4; p++) {
         planned.weights = policies[p];
+        planned.slack = p;
+        planned.schedule = p > 0 ? NULL : "pattern";
         check_plan(&planned);
     }
 }

@@ -46,8 +46,8 @@ static const struct argument plan_rows[] = {
            .table = PS_TABLE_POLICIES, .also = "auto", .excludes = "plan"),
     OPTION(
         "slack", 0, "N", integer, slack,
-        "1f1b-star: micro-batches that each stage but the last holds beyond what the period needs; where workers are slow for "
-        "moments, others wait less for them",
+        "micro-batches under way between neighbouring workers beyond what the schedule needs, so that others wait less for one "
+        "that is slow for a moment; for schedules without a flush",
         RANGE(1, 1024), .excludes = "plan"),
     OPTION("micro-batch", 0, "N", integer, micro_batch,
            "samples in a micro-batch; a size that was profiled, without it the largest", RANGE(1, 1 << 20), .excludes = "plan"),

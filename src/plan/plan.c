@@ -129,6 +129,21 @@ void plan_tied_stages(const struct ps_plan *plan, int *head) {
                  plan_stage_of(plan, plan->ties.list[t].layers[u]));
 }
 
+/* The worker of a micro-batch's c-th computation: forwards through the stages, then backwards. */
+static int worker_of(const struct ps_plan *plan, int computation) {
+    const bool forward = computation < plan->stage_count;
+    const struct plan_stage *stage = &plan->stages[forward ? computation : 2 * plan->stage_count - 1 - computation];
+    return forward ? stage->forward[0] : stage->backward[0];
+}
+
+int plan_shift(const struct ps_plan *plan, const struct plan_operation *operation) {
+    const int own = operation->backward ? 2 * plan->stage_count - 1 - operation->stage : operation->stage;
+    int shift = operation->shift;
+    for (int c = 1; c <= own && plan->slack > 0; c++)
+        if (worker_of(plan, c - 1) < worker_of(plan, c)) shift += plan->slack;
+    return shift;
+}
+
 enum ps_status plan_copy(const struct ps_plan *plan, struct ps_plan **copy, struct ps_error *error) {
     struct ps_plan *made;
     TRY(plan_create(plan->workers, plan->stage_count, &made, error));
@@ -201,6 +216,11 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
     if (plan->micro_batches > PLAN_OPERATIONS_MAX / plan->stage_count)
         return error_set(error, PS_BAD_INPUT, "micro_batches: %d for %d stages; their product may be %d at most",
                          plan->micro_batches, plan->stage_count, PLAN_OPERATIONS_MAX);
+    if (plan->slack < 0 || plan->slack > PLAN_SLACK_MAX)
+        return error_set(error, PS_BAD_INPUT, "slack: %d is not from 0 to %d", plan->slack, PLAN_SLACK_MAX);
+    if (plan->slack > PLAN_SHIFT_MAX / plan->stage_count)
+        return error_set(error, PS_BAD_INPUT, "slack: %d for %d stages; their product may be %d at most", plan->slack,
+                         plan->stage_count, PLAN_SHIFT_MAX);
     for (int s = 0; s < plan->stage_count; s++) TRY(check_stage(plan, s, layer_count, error));
     int last = plan->stages[plan->stage_count - 1].last;
     if (layer_count > 0 && last < layer_count - 1)

@@ -6,7 +6,7 @@
 #include "plan/cluster.h"
 #include "profile/profile.h"
 
-enum { PLAN_SHIFT_MAX = 1 << 16 };
+enum { PLAN_SHIFT_MAX = 1 << 16, PLAN_SLACK_MAX = 1 << 10 };
 enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 16, PLAN_OPERATIONS_MAX = 1 << 18 };
 
 struct plan_stage {
@@ -50,6 +50,9 @@ struct ps_plan {
     char network[17]; /* hash of the network that the plan is for; "": not known */
     char model[SPEC_SIZE], method[32], schedule[32], weights[32], optimizer[32];
     int workers, micro_batch, micro_batches;
+    /* Without a flush: micro-batches that are under way between neighbouring workers beyond what the schedule needs, so that one
+     * that is late for a moment does not hold up the other. */
+    int slack;
     struct plan_stage *stages;
     int stage_count;
     bool paper_prediction;
@@ -71,6 +74,9 @@ enum ps_status plan_stage_set(struct ps_plan *plan, int stage, int first, int la
 /* Gives a stage its workers (copied). */
 enum ps_status plan_stage_workers(struct ps_plan *plan, int stage, const int *forward, int forward_count, const int *backward,
                                   int backward_count, struct ps_error *error);
+/* The shift of one of the pattern's operations with slack: what a worker gets from one with a smaller number is `slack` periods
+ * older, and so every circle of workers that wait for each other has slack. */
+int plan_shift(const struct ps_plan *plan, const struct plan_operation *operation);
 /* Sets the plan's pattern (copied). */
 enum ps_status plan_pattern_set(struct ps_plan *plan, const struct plan_operation *pattern, int count, struct ps_error *error);
 /* Sets the plan's order of layers by their names (copied). */

@@ -225,6 +225,7 @@ static enum ps_status read_head(const struct json_place *root, struct ps_plan *p
     TRY(read_text(root, "optimizer", false, plan->optimizer, sizeof plan->optimizer, error));
     TRY(json_get_int(root, "micro_batch", true, 0, PROFILE_MICRO_BATCH_MAX, &plan->micro_batch, error));
     TRY(json_get_int(root, "micro_batches", true, 1, PLAN_MICRO_BATCHES_MAX, &plan->micro_batches, error));
+    TRY(json_get_int(root, "slack", false, 0, PLAN_SLACK_MAX, &plan->slack, error));
     TRY(json_get_string(root, "prediction", false, &prediction, error));
     plan->paper_prediction = strcmp(prediction, "paper") == 0;
     if (!plan->paper_prediction && strcmp(prediction, "exact") != 0)
@@ -260,7 +261,7 @@ out:
 static enum ps_status read_document(const struct json_place *root, struct ps_plan **plan, struct ps_error *error) {
     static const char *const fields[] = {"format", "version",   "model",      "workers",  "micro_batch", "micro_batches",
                                          "method", "optimizer", "prediction", "schedule", "weights",     "stages",
-                                         "order",  "pattern",   "predicted",  "tied",     "network"};
+                                         "order",  "pattern",   "predicted",  "tied",     "network",     "slack"};
     struct json_place stages;
     struct ps_plan *made;
     size_t stage_count;
@@ -354,11 +355,12 @@ static json_t *prediction_json(const struct ps_plan *plan) {
 }
 
 json_t *plan_document(const struct ps_plan *plan) {
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s*, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "format", "penstock-plan",
-                             "version", 1, "model", plan->model, "network", plan->network[0] ? plan->network : NULL, "method",
-                             plan->method, "schedule", plan->schedule, "weights", plan->weights, "optimizer", plan->optimizer,
-                             "prediction", plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch",
-                             plan->micro_batch, "micro_batches", plan->micro_batches, "stages", stages_json(plan));
+    json_t *root = json_pack(
+        "{s:s, s:i, s:s, s:s*, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:o*, s:o}", "format", "penstock-plan", "version", 1,
+        "model", plan->model, "network", plan->network[0] ? plan->network : NULL, "method", plan->method, "schedule",
+        plan->schedule, "weights", plan->weights, "optimizer", plan->optimizer, "prediction",
+        plan->paper_prediction ? "paper" : "exact", "workers", plan->workers, "micro_batch", plan->micro_batch, "micro_batches",
+        plan->micro_batches, "slack", plan->slack > 0 ? json_integer(plan->slack) : NULL, "stages", stages_json(plan));
     bool failed = !root;
     if (!failed && (plan->tied || plan->ties.count > 0))
         failed = json_object_set_new(root, "tied", plan->tied ? json_true() : ties_json(&plan->ties)) != 0;
@@ -534,6 +536,7 @@ char *ps_plan_table(const struct ps_plan *plan) {
              plan->workers, text_plural(plan->workers), plan->schedule);
     text_add(&out, ", weights %s, %d micro-batch%s", plan->weights, plan->micro_batches, plan->micro_batches == 1 ? "" : "es");
     if (plan->micro_batch > 0) text_add(&out, " of %d", plan->micro_batch);
+    if (plan->slack > 0) text_add(&out, ", slack %d", plan->slack);
     text_add(&out, "%s%s\n\n", plan->method[0] ? ", cut by " : "", plan->method);
     add_stages(&out, json_object_get(document, "stages"));
     if (plan->predicted.known) {

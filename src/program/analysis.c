@@ -144,15 +144,20 @@ enum { LEVELS_EACH = 16 };
 
 int program_levels_period(const struct ps_programs *programs) { return LEVELS_EACH * programs->plan->pattern_count; }
 
-/* The level that the plan's pattern gives the computation, or one period before the forward that weights are sent for; 0 if the
- * pattern specifies none. */
+int program_weights_periods(const struct ps_programs *programs, int stage) {
+    const struct plan_stage *from = &programs->plan->stages[stage];
+    return 1 + (from->backward[0] < from->forward[0] ? programs->slack : 0);
+}
+
+/* The level that the plan's pattern gives the computation, or so many periods before the forward that weights are sent for; 0
+ * if the pattern specifies none. */
 static int level_in_pattern(const struct ps_programs *programs, const struct instruction *instruction) {
     bool computes = instruction->op == OP_F || instruction->op == OP_B;
     if (!programs_has_pattern(programs) || (!computes && instruction->op != OP_SW)) return 0;
     const struct plan_operation *pattern = programs->plan->pattern;
-    int i = 0, micro_batch = instruction->micro_batch - !computes;
+    int i = 0, micro_batch = instruction->micro_batch - (computes ? 0 : program_weights_periods(programs, instruction->stage));
     while (pattern[i].stage != instruction->stage || pattern[i].backward != (instruction->op == OP_B)) i++;
-    return (micro_batch + pattern[i].shift) * program_levels_period(programs) + LEVELS_EACH * i;
+    return (micro_batch + plan_shift(programs->plan, &pattern[i])) * program_levels_period(programs) + LEVELS_EACH * i;
 }
 
 static int later(int a, int b) { return a > b ? a : b; }

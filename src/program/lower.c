@@ -79,6 +79,7 @@ static enum ps_status fill(const struct lowering *lowering, struct ps_programs *
     programs->micro_batches = lowering->micro_batches;
     programs->batches = lowering->batches;
     programs->slack = lowering->slack;
+    TRY(schedule_check_slack(programs->schedule, lowering->stages, lowering->slack, error));
     for (int stage = 0; stage < lowering->stages; stage++) {
         programs->recompute[stage] = lowering->recompute[stage];
         if (!lowering->plan) continue;
@@ -208,7 +209,8 @@ enum ps_status lower_plan(const struct ps_plan *plan, int batches, struct ps_pro
                                 .recompute = recompute,
                                 .tied = tied,
                                 .micro_batches = plan->micro_batches,
-                                .batches = batches};
+                                .batches = batches,
+                                .slack = plan->slack};
     plan_tied_stages(plan, tied);
     enum ps_status status = read_stages(plan, instances, &lowering.instance_count, recompute, error);
     if (status == PS_OK) status = lower(&lowering, programs, error);

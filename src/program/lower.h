@@ -39,6 +39,7 @@ struct schedule {
     bool bapipe;    /* one of those that BaPipe chooses among */
     bool lanes;     /* its workers run a forward and a backward concurrently, each with a share of the device */
     bool in_flight; /* the plan specifies how many micro-batches each stage holds */
+    bool slack;     /* it can have slack (struct ps_plan.slack) */
     const struct placement *placement; /* NULL: see struct placement */
     /* Default number of micro-batches per mini-batch for `workers`. */
     int (*micro_batches)(int workers);
@@ -74,6 +75,8 @@ enum ps_status program_levels_count(const struct ps_programs *programs, struct p
 void program_levels_free(struct program_levels *levels);
 /* With a pattern: levels per period. */
 int program_levels_period(const struct ps_programs *programs);
+/* With a pattern: periods between the updates of a split stage and the forward that reads them. */
+int program_weights_periods(const struct ps_programs *programs, int stage);
 /* The first instruction of a worker whose level is not below `level`; the number of instructions if there is none. */
 int program_levels_first(const struct program_levels *levels, const struct ps_programs *programs, int worker, int level);
 
@@ -118,6 +121,9 @@ struct pass {
 };
 extern const struct pass *const pass_table[]; /* NULL-terminated */
 
+/* PS_USAGE if the schedule cannot have that slack on so many stages. */
+enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error);
+
 /* Checks that schedule, policy, stages and micro-batches are possible together. PS_USAGE says what would be accepted. */
 enum ps_status lower_check(const char *schedule, const char *policy, int stages, int micro_batches, struct ps_error *error);
 
@@ -126,7 +132,7 @@ enum ps_status lower_check(const char *schedule, const char *policy, int stages,
 struct straight {
     const char *schedule, *policy;
     int workers, micro_batches, batches;
-    int slack;      /* micro-batches that a schedule with `in_flight` holds beyond as many as it needs */
+    int slack;      /* struct ps_plan.slack */
     bool recompute; /* in every stage */
     bool tied;      /* the network's first and last layer share a parameter */
 };

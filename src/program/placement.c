@@ -1,5 +1,7 @@
 /* Checks where a schedule places the stages. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "program/lower.h"
@@ -19,6 +21,20 @@ int schedule_replicas(const struct schedule *schedule) {
 int schedule_replica_worker(const struct schedule *schedule, int stage, int replica, int stages, int workers) {
     if (replica == 0) return schedule_worker_of(schedule, stage, stages, workers);
     return schedule->placement->replica_worker(stage, replica, stages, workers);
+}
+
+enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error) {
+    char names[128] = "";
+    if (slack == 0 || (schedule->slack && slack <= PLAN_SLACK_MAX && slack <= PLAN_SHIFT_MAX / stages)) return PS_OK;
+    if (schedule->slack)
+        return error_set(error, PS_USAGE, "`slack`: %d on %d workers; at most %d are accepted, and on all workers together %d",
+                         slack, stages, PLAN_SLACK_MAX, PLAN_SHIFT_MAX);
+    for (int s = 0; schedule_table[s]; s++) {
+        size_t used = strlen(names);
+        if (schedule_table[s]->slack)
+            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
+    }
+    return error_set(error, PS_USAGE, "`slack`: schedule %s can have none; these can: %s", schedule->name, names);
 }
 
 static enum ps_status check_count(const struct schedule *schedule, int stages, int workers, struct ps_error *error) {

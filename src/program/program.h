@@ -117,7 +117,7 @@ struct ps_programs {
     int workers, stages;
     int micro_batches;          /* per mini-batch */
     int batches;                /* mini-batches in the segment */
-    int slack;                  /* without a plan: struct straight.slack */
+    int slack;                  /* struct ps_plan.slack */
     bool flush;                 /* the schedule is synchronous; false in evaluation, where each micro-batch counts as a
                                  * mini-batch */
     struct instance *instances; /* by stage, then in the order of the plan's forward and backward workers; if every stage has

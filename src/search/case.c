@@ -106,13 +106,12 @@ static enum ps_status groups_open(const struct partition_problem *problem, const
 }
 
 /* Sets how many micro-batches the stages hold, for schedules that need it, at a period of `period_s`. */
-static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, double period_s, int slack,
+static enum ps_status set_in_flight(const struct partition_problem *problem, const int *last, double period_s,
                                     struct ps_plan *plan, struct ps_error *error) {
     struct groups groups;
     TRY(groups_open(problem, last, &groups, error));
     groups_find(groups.stages, groups.stage_s, groups.transfer_s, period_s, groups.in_flight);
-    for (int s = 0; s < groups.stages; s++)
-        plan->stages[s].in_flight = groups.in_flight[s] + (s < groups.stages - 1 ? slack : 0);
+    for (int s = 0; s < groups.stages; s++) plan->stages[s].in_flight = groups.in_flight[s];
     arena_release(&groups.arena);
     return PS_OK;
 }
@@ -137,8 +136,7 @@ static enum ps_status lower_cut(const struct trial *trial, const int *last, stru
     TRY(search_plan_create(trial->search, &trial->tried->choice, trial->tried->costs, "", trial->tried->workers,
                            trial->problem.stages, &plan, error));
     enum ps_status status = PS_OK;
-    if (trial->tried->choice.schedule->in_flight)
-        status = set_in_flight(&trial->problem, last, trial->groups_s, trial->tried->choice.slack, plan, error);
+    if (trial->tried->choice.schedule->in_flight) status = set_in_flight(&trial->problem, last, trial->groups_s, plan, error);
     for (int s = 0; s < trial->problem.stages && status == PS_OK; s++) {
         status = plan_stage_set(plan, s, partition_first(last, s), last[s], trial->problem.worker[s], error);
         plan->stages[s].recompute = trial->tried->recompute;
@@ -398,7 +396,7 @@ enum ps_status search_case_plan(const struct search *search, const struct search
     for (int s = 0; s < best->stages && status == PS_OK; s++) status = set_stage(best, s, made, error);
     if (status == PS_OK && chosen->choice.schedule->in_flight) {
         struct partition_problem problem = case_problem(search, best, 0);
-        status = set_in_flight(&problem, best->last, best->groups_s, chosen->choice.slack, made, error);
+        status = set_in_flight(&problem, best->last, best->groups_s, made, error);
     }
     if (status == PS_OK) status = plan_check(made, chosen->costs->layer_count, error);
     if (status != PS_OK) {

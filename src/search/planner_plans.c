@@ -32,9 +32,6 @@ static enum ps_status check_options(const struct search *search, const struct pl
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
         return error_set(error, PS_USAGE, "`recompute`: method %s plans without recomputation", planner->name);
-    if (options->slack > 0)
-        return error_set(error, PS_USAGE, "`slack`: method %s plans without it; pipedream without `replicate` plans with it",
-                         planner->name);
     if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
         return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);
@@ -495,7 +492,7 @@ static enum ps_status find_slots(const struct straight *straight, struct search_
                                  struct ps_error *error) {
     const struct straight *of = &notes->of;
     if (!notes->straight || strcmp(of->schedule, straight->schedule) != 0 || strcmp(of->policy, straight->policy) != 0 ||
-        of->workers != straight->workers || of->micro_batches != straight->micro_batches) {
+        of->workers != straight->workers || of->micro_batches != straight->micro_batches || of->slack != straight->slack) {
         ps_programs_destroy(notes->straight);
         notes->straight = NULL;
         TRY(lower_straight(straight, &notes->straight, error));

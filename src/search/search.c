@@ -40,15 +40,13 @@ enum ps_status search_choose(const struct ps_plan_options *options, int workers,
     if (search_is_auto(options->schedule) && made.policy->needs_flush)
         TRY(schedule_find(SCHEDULE_SYNCHRONOUS, &made.schedule, error));
     made.slack = options->slack;
-    if (made.slack > 0 && !made.schedule->in_flight)
-        return error_set(error, PS_USAGE,
-                         "`slack`: schedule %s says how many micro-batches are in flight; 1f1b-star can hold more",
-                         made.schedule->name);
     int stages = schedule_stages(made.schedule, workers);
+    TRY(schedule_check_slack(made.schedule, stages, made.slack, error));
     made.micro_batches = options->micro_batches;
     if (made.micro_batches == 0) {
         made.micro_batches = made.schedule->micro_batches(workers);
-        if (made.policy->group_of_workers && made.micro_batches < stages) made.micro_batches = stages;
+        const int held = stages + made.slack * (stages - 1);
+        if (made.policy->group_of_workers && made.micro_batches < held) made.micro_batches = held;
     }
     TRY(lower_check(made.schedule->name, made.policy->name, stages, made.micro_batches, error));
     *choice = made;
@@ -68,6 +66,7 @@ enum ps_status search_plan_create(const struct search *search, const struct sear
     snprintf(made->optimizer, sizeof made->optimizer, "%s", search->optimizer);
     made->micro_batch = costs->micro_batch;
     made->micro_batches = choice->micro_batches;
+    made->slack = choice->slack;
     made->paper_prediction = search->options->paper_prediction;
     enum ps_status status = plan_ties_set(made, cost_table_ends_tied(costs), costs->ties, error);
     if (status == PS_OK)
@@ -78,13 +77,13 @@ enum ps_status search_plan_create(const struct search *search, const struct sear
 }
 
 struct straight search_straight(const struct search_choice *choice, int workers) {
-    return (struct straight){.schedule = choice->schedule->name,
-                             .policy = choice->policy->name,
-                             .workers = workers,
-                             .micro_batches = choice->micro_batches,
-                             .slack = choice->slack,
-                             .batches =
-                                 simulate_enough_batches(choice->schedule, workers + choice->slack, choice->micro_batches)};
+    return (struct straight){
+        .schedule = choice->schedule->name,
+        .policy = choice->policy->name,
+        .workers = workers,
+        .micro_batches = choice->micro_batches,
+        .slack = choice->slack,
+        .batches = simulate_enough_batches(choice->schedule, workers + choice->slack * (workers - 1), choice->micro_batches)};
 }
 
 struct ps_plan_options search_tied(const struct ps_plan_options *options, bool tied, int workers) {
@@ -398,8 +397,8 @@ static enum ps_status take_options(const struct ps_plan_options *options, struct
     *own = (struct ps_plan_options){0};
     TRY(VERSIONED_TAKE(ps_plan_options, options, own, error));
     if (own->module_depth < 0) return error_set(error, PS_USAGE, "`module_depth`: %d is negative", own->module_depth);
-    if (own->slack < 0 || own->slack > PLAN_MICRO_BATCHES_MAX / 2)
-        return error_set(error, PS_USAGE, "`slack`: %d is not from 0 to %d", own->slack, PLAN_MICRO_BATCHES_MAX / 2);
+    if (own->slack < 0 || own->slack > PLAN_SLACK_MAX)
+        return error_set(error, PS_USAGE, "`slack`: %d is not from 0 to %d", own->slack, PLAN_SLACK_MAX);
     return log_check(own->log, error);
 }
 

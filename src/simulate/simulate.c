@@ -35,13 +35,13 @@ int simulate_enough_batches(const struct schedule *schedule, int workers, int mi
 
 int simulate_plan_batches(const struct ps_plan *plan) {
     const struct schedule *schedule;
-    int latest = 0, held = 0;
+    int latest = 0, held = 0, busy = plan_busy_workers(plan), slack = plan->slack * (busy - 1);
     if (schedule_find(plan->schedule, &schedule, NULL) != PS_OK) return 1;
-    for (int i = 0; i < plan->pattern_count; i++) latest = number_larger_int(latest, plan->pattern[i].shift);
+    for (int i = 0; i < plan->pattern_count; i++) latest = number_larger_int(latest, plan_shift(plan, &plan->pattern[i]));
     for (int s = 0; s < plan->stage_count; s++) held = number_larger_int(held, plan->stages[s].in_flight);
-    int batches = simulate_enough_batches(schedule, plan_busy_workers(plan), plan->micro_batches);
+    int batches = simulate_enough_batches(schedule, busy + slack, plan->micro_batches);
     if (!schedule->flush && plan_has_replicas(plan)) batches *= REPLICAS_LONGER;
-    return number_larger_int(batches, number_larger_int(4 * latest, 2 * held) / plan->micro_batches);
+    return number_larger_int(batches, number_larger_int(4 * latest, 2 * (held + slack)) / plan->micro_batches);
 }
 
 static double slope(const struct engine *engine, int from, int to) {

@@ -2,11 +2,12 @@
  * Decides what is transferred, and when. A result is sent right after the computation that makes it.
  *
  * Between two workers a receive is posted one computation of its kind ahead: before the forward (backward) that precedes the
- * one that needs it, so that the transfer overlaps with that computation. The first receives of a segment (of a mini-batch,
- * with a flush) are posted before the first forward. If that is too late the receive is posted earlier. A sender uses its
- * blocks cyclically (passes/allocate.c) and writes again to one that it has sent. It must not wait then for a receive that its
- * peer posts later, in any order in which the programs can run (program_levels_count). So no order of sends can deadlock, even
- * if a send waits for its receive; the verifier proves it.
+ * one that needs it, so that the transfer overlaps with that computation; with slack so many ahead, so that a sender whose peer
+ * is late has room for its results. The first receives of a segment (of a mini-batch, with a flush) are posted before the first
+ * forward. If that is too late the receive is posted earlier. A sender uses its blocks cyclically (passes/allocate.c) and
+ * writes again to one that it has sent. It must not wait then for a receive that its peer posts later, in any order in which
+ * the programs can run (program_levels_count). So no order of sends can deadlock, even if a send waits for its receive; the
+ * verifier proves it.
  *
  * In a split stage the stash (with recomputation: only the input) is sent right after the forward. Its receive is posted at the
  * latest at the level of that forward, so that it causes no delay. Weights are received as soon as the previous forward has
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "program/lower.h"
 
 /* A receive in a worker's program, by the instruction that it precedes. */
@@ -71,14 +73,16 @@ static void find_row(const struct ps_programs *programs, int instance, bool grad
     }
 }
 
-/* One computation ahead; the first gradients before the instance's first forward of the mini-batch or segment, if it has one.
- * Mini-batches follow each other in both sequences. */
+/* One computation ahead, or as many as the slack; the first gradients before the instance's first forward of the mini-batch or
+ * segment, if it has one. Mini-batches follow each other in both sequences. */
 static void post_ahead(const struct communicate_pass *pass, const struct ps_programs *programs, const struct sequence *sequence,
                        const struct sequence *forwards, int *at) {
     for (int j = 0, first = 0; j < sequence->count; j++) {
         int group = group_of(pass, programs, sequence->micro_batch[j]);
-        bool starts = j == 0 || group_of(pass, programs, sequence->micro_batch[j - 1]) != group;
-        at[j] = starts || programs->evaluation ? sequence->index[j] : sequence->index[j - 1];
+        int before = j - number_larger_int(1, programs->slack);
+        bool starts = before < 0 || group_of(pass, programs, sequence->micro_batch[before]) != group;
+        if (before < 0) before = 0;
+        at[j] = sequence->index[programs->evaluation || (starts && programs->flush) ? j : before];
         if (sequence == forwards || !starts) continue;
         while (first < forwards->count && group_of(pass, programs, forwards->micro_batch[first]) < group) first++;
         if (first < forwards->count && group_of(pass, programs, forwards->micro_batch[first]) == group)
@@ -189,7 +193,8 @@ static void plan_stashes(struct communicate_pass *pass, const struct ps_programs
     for (int j = scratch->sequence.count - 1; j >= 0; j--) {
         scratch->at[j] =
             program_levels_first(&pass->levels, programs, worker, pass->levels.worker[from][scratch->forwards.index[j]]);
-        int needed = scratch->sequence.index[programs_has_pattern(programs) && j > 0 ? j - 1 : j];
+        int ahead = number_larger_int(programs_has_pattern(programs), programs->slack);
+        int needed = scratch->sequence.index[number_larger_int(j - ahead, 0)];
         if (needed < scratch->at[j]) scratch->at[j] = needed;
         if (j + 1 < scratch->sequence.count && scratch->at[j + 1] < scratch->at[j]) scratch->at[j] = scratch->at[j + 1];
     }

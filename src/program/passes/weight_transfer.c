@@ -7,20 +7,21 @@
  * micro-batch m are sent, and `RW` m before that forward. The updates before SW are the version that the forward counts as the
  * newest (program/analysis.c).
  *   With a flush these are the updates of all earlier mini-batches.
- *   With a plan's pattern they are those made in the pattern up to one period before the forward.
- *   Otherwise they are those made SLACK units of time before the forward, if every computation took one unit, so that the
- *   transfer can overlap with computation; but at least those that 1F1B makes (this limits how far a worker that runs only
- *   forwards can get ahead). If the policy reads the weights of the mini-batch before, at least those.
- * A last pair at the segment's end transfers the newest weights. The weights pass drops pairs that would send the same weights
- * again.
+ *   With a plan's pattern they are those made in the pattern up to one period before the forward (program_weights_periods).
+ *   Otherwise they are those made APART units of time before the forward, if every computation took one unit, so that the
+ *   transfer can overlap with computation, with slack so many periods more; but at least those that 1F1B makes (this limits how
+ * far a worker that runs only forwards can get ahead). If the policy reads the weights of the mini-batch before, at least
+ * those. A last pair at the segment's end transfers the newest weights. The weights pass drops pairs that would send the same
+ * weights again.
  */
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "program/lower.h"
 
-/* Units of time between an update on the backward worker and the forward that reads its weights. */
-enum { SLACK = 2 };
+/* Units of time between an update on the backward worker and the forward that reads its weights, and in a period. */
+enum { APART = 2, PERIOD = 2 };
 
 struct split_stage {
     int *before; /* by micro-batch: SW precedes this instruction of the backward worker */
@@ -48,8 +49,9 @@ static int after_update(const struct program *program, int stage, int updates, i
  * which follow that forward on the forward worker. */
 static int updates_in_1f1b(const struct ps_programs *programs, int stage, int micro_batch) {
     int forward = programs_forward_instance(programs, stage, 0), backward = programs_backward_instance(programs, stage, 0);
-    int ahead = schedule_workers_behind(programs, forward), behind = ahead + schedule_workers_behind(programs, backward);
-    int lag = (behind + 3) / 2, over = micro_batch + 1 - (lag > ahead + 1 ? lag : ahead + 1);
+    int ahead = schedule_workers_behind(programs, forward), back = schedule_workers_behind(programs, backward);
+    int lag = number_larger_int((ahead + back + 3) / 2, ahead + 1) + programs->slack * number_larger_int(ahead, back);
+    int over = micro_batch + 1 - lag;
     return over > 0 ? over / programs->micro_batches : 0;
 }
 
@@ -60,7 +62,8 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
     const struct program *forwards = &programs->worker[from], *backwards = &programs->worker[to];
     size_t count = (size_t)programs_micro_batches(programs) + 1;
     int begun = 0, updated = 0, updates = 0; /* positions in `backwards`, and the updates before the second */
-    int slack = programs_has_pattern(programs) ? program_levels_period(programs) : SLACK;
+    int apart = programs_has_pattern(programs) ? program_weights_periods(programs, stage) * program_levels_period(programs)
+                                               : APART + PERIOD * programs->slack;
     split->before = arena_take(arena, count, sizeof *split->before);
     split->level = arena_take(arena, count, sizeof *split->level);
     TRY(arena_check(arena, "weight transfer pass", error));
@@ -68,7 +71,7 @@ static enum ps_status place(const struct ps_programs *programs, const struct pro
         const struct instruction *instruction = &forwards->code[i];
         if (instruction->op != OP_F || instruction->stage != stage) continue;
         int batch = programs_batch(programs, instruction->micro_batch), needed = programs->flush ? batch : 0;
-        if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - slack);
+        if (!programs->flush) begun = program_levels_first(levels, programs, to, levels->worker[from][i] - apart);
         if (!programs->flush && !programs_has_pattern(programs))
             needed = updates_in_1f1b(programs, stage, instruction->micro_batch);
         if (policy->group_of_workers && needed < batch - 1) needed = batch - 1;

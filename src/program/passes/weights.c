@@ -6,12 +6,13 @@
  * reads it, and takes a free slot otherwise. A prediction is made right before its reader; if an update directly precedes it,
  * the update makes it in the same pass over memory.
  *
- * Weights for a forward on another worker are made in the same way, in two slots of their own that are used alternately. They
- * are sent from these. Weights that are not predicted are copied, as a prediction by zero updates. The other worker holds one
- * copy. Nothing is sent if the forward reads the same weights as the one before it.
+ * Weights for a forward on another worker are made in the same way, in slots of their own that are used in turn: two, or with
+ * slack one more than that. They are sent from these. Weights that are not predicted are copied, as a prediction by zero
+ * updates. The other worker holds one copy. Nothing is sent if the forward reads the same weights as the one before it.
  */
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "program/lower.h"
 
 /* One instance's weight slots while its program is walked. */
@@ -19,7 +20,7 @@ struct instance_weights {
     int newest, newest_slot;
     int *version_slot;        /* by version; NO_SLOT: it has none */
     int *last_reader;         /* by version: position in the program of its last reader, -1: none */
-    int transfer_slot[2];     /* from which weights are sent, alternately; NO_SLOT: none yet */
+    int *transfer_slot;       /* from which weights are sent, in turn (transfer_slots); NO_SLOT: none yet */
     int transfers;            /* how many were sent */
     struct reading predicted; /* what the prediction slot holds */
     int predicted_slot;
@@ -33,7 +34,7 @@ struct weights_pass {
     bool flush;
     struct version_table versions;
     struct instance_weights *instances; /* by instance */
-    int slots_max;
+    int transfer_slots;
 };
 
 static struct reading reading_of(const struct weights_pass *pass, const struct ps_programs *programs,
@@ -112,10 +113,10 @@ static enum ps_status predict(struct instance_weights *weights, struct reading r
 }
 
 /* The slot that the instruction reads. The version or prediction in it is made first if necessary. */
-static enum ps_status find_slot(struct instance_weights *weights, struct reading reading, const struct instruction *reader,
-                                int *slot, struct program *out, struct ps_error *error) {
+static enum ps_status find_slot(const struct weights_pass *pass, struct instance_weights *weights, struct reading reading,
+                                const struct instruction *reader, int *slot, struct program *out, struct ps_error *error) {
     if (reader->op == OP_SW) {
-        int *slot_in_turn = &weights->transfer_slot[weights->transfers++ % 2];
+        int *slot_in_turn = &weights->transfer_slot[weights->transfers++ % pass->transfer_slots];
         if (*slot_in_turn == NO_SLOT) *slot_in_turn = take_slot(weights);
         *slot = *slot_in_turn;
         return make(weights, reading, *slot, reader, out, error);
@@ -135,7 +136,7 @@ static enum ps_status visit(void *context, const struct ps_programs *programs, i
     if (instruction_is_of_update(&instruction)) return program_append(out, &instruction, error);
     if (instruction_moves_weights(&instruction) && !needed(pass, programs, instruction)) return PS_OK;
     struct reading reading = reading_of(pass, programs, &instruction);
-    if (programs->instances[instance].backward) TRY(find_slot(weights, reading, &instruction, &slot, out, error));
+    if (programs->instances[instance].backward) TRY(find_slot(pass, weights, reading, &instruction, &slot, out, error));
     instruction.slot = (int16_t)slot;
     TRY(program_append(out, &instruction, error));
     bool last = programs->instances[instance].backward && weights->last_reader[reading.version] == index;
@@ -166,8 +167,9 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
             char text[96];
             if (reading.version < 0 || reading.version > newest || reading.ahead < 0)
                 return error_set(error, PS_USAGE,
-                                 "weights %s: %s would read version %d when only %d updates are done: use more micro-batches",
-                                 programs->policy->name, instruction_text(instruction, text), reading.version, newest);
+                                 "weights %s: %s would read version %d when only %d updates are done: use more micro-batches%s",
+                                 programs->policy->name, instruction_text(instruction, text), reading.version, newest,
+                                 programs->slack > 0 ? " or less slack" : "");
             pass->instances[instance].last_reader[reading.version] = i;
         }
     }
@@ -175,7 +177,8 @@ static enum ps_status find_readers(struct weights_pass *pass, const struct ps_pr
 }
 
 static enum ps_status weights_start(struct weights_pass *pass, const struct ps_programs *programs, struct ps_error *error) {
-    size_t versions = (size_t)programs->batches + 1, slots = versions + 3;
+    pass->transfer_slots = 1 + number_larger_int(1, programs->slack);
+    size_t versions = (size_t)programs->batches + 1, transfers = (size_t)pass->transfer_slots, slots = versions + 1 + transfers;
     struct arena *arena = &pass->arena;
     pass->instances = arena_take(arena, (size_t)programs->instance_count, sizeof *pass->instances);
     for (int instance = 0; pass->instances && instance < programs->instance_count; instance++) {
@@ -183,6 +186,7 @@ static enum ps_status weights_start(struct weights_pass *pass, const struct ps_p
         weights->version_slot = arena_take(arena, versions, sizeof *weights->version_slot);
         weights->last_reader = arena_take(arena, versions, sizeof *weights->last_reader);
         weights->used = arena_take(arena, slots, sizeof *weights->used);
+        weights->transfer_slot = arena_take(arena, transfers, sizeof *weights->transfer_slot);
     }
     TRY(arena_check(arena, "weights pass", error));
     for (int instance = 0; instance < programs->instance_count; instance++) {
@@ -191,7 +195,8 @@ static enum ps_status weights_start(struct weights_pass *pass, const struct ps_p
             weights->version_slot[version] = NO_SLOT;
             weights->last_reader[version] = -1;
         }
-        weights->predicted_slot = weights->transfer_slot[0] = weights->transfer_slot[1] = NO_SLOT;
+        for (size_t t = 0; t < transfers; t++) weights->transfer_slot[t] = NO_SLOT;
+        weights->predicted_slot = NO_SLOT;
         weights->newest_slot = weights->version_slot[0] = take_slot(weights);
     }
     TRY(version_table_count(programs, &pass->versions, error));

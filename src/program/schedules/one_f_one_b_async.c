@@ -17,6 +17,7 @@ const struct schedule schedule_1f1b_async = {
     .flush = false,
     .replicas = true,
     .split = true,
+    .slack = true,
     .micro_batches = straight_one_micro_batch,
     .write = write,
 };

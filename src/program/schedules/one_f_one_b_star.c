@@ -8,9 +8,8 @@
 #include "program/schedules/orders.h"
 
 static int in_flight(const struct ps_programs *programs, int stage) {
-    int planned = programs->plan ? programs->plan->stages[stage].in_flight : 0;
-    if (planned > 0) return planned;
-    return programs->stages - stage + (stage < programs->stages - 1 ? programs->slack : 0);
+    int planned = programs->plan ? programs->plan->stages[stage].in_flight : 0, behind = programs->stages - 1 - stage;
+    return (planned > 0 ? planned : 1 + behind) + programs->slack * behind;
 }
 
 static enum ps_status write(const struct ps_programs *programs, int worker, struct program *program, struct ps_error *error) {
@@ -29,6 +28,7 @@ const struct schedule schedule_1f1b_star = {
     .summary = "1f1b-async holding no more micro-batches than the period needs (MadPipe's 1F1B*)",
     .flush = false,
     .in_flight = true,
+    .slack = true,
     .micro_batches = straight_one_micro_batch,
     .write = write,
 };

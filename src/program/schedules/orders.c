@@ -27,14 +27,14 @@ static bool any_split(const struct ps_programs *programs) {
  * mini-batches from the last stage with replicas backwards. */
 int straight_ahead(const struct ps_programs *programs, int instance) {
     int stage = programs->instances[instance].stage, under_way = 0, held = 0, unit = 1;
-    if (any_split(programs)) return schedule_workers_behind(programs, instance);
+    if (any_split(programs)) return (1 + programs->slack) * schedule_workers_behind(programs, instance);
     for (int s = programs->stages - 1; s >= stage; s--) {
         int replicas = programs_replicas(programs, s);
         if (replicas > 1 && unit == 1 && !programs->flush) {
             unit = programs->micro_batches;
             under_way = (under_way + unit - 1) / unit;
         }
-        held = 1 + (under_way + replicas - 1) / replicas;
+        held = 1 + (s < programs->stages - 1 ? programs->slack : 0) + (under_way + replicas - 1) / replicas;
         under_way = held * replicas;
     }
     return unit * held - 1;

@@ -10,7 +10,8 @@ int straight_stage(const struct ps_programs *programs, int worker);
 int straight_instance(const struct ps_programs *programs, int worker);
 enum ps_status straight_compute(struct program *program, enum opcode op, int stage, int micro_batch, struct ps_error *error);
 /* The warm-up forwards of 1F1B on each instance of a stage: enough that all micro-batches which the later stages hold can come
- * from here while one more is available. On worker p of P workers with one stage each P-1-p, also with split stages. */
+ * from here while one more is available, and with slack so many more. On worker p of P workers with one stage each P-1-p times
+ * 1 plus the slack, also with split stages. */
 int straight_ahead(const struct ps_programs *programs, int instance);
 /* Appends one computation of the instance's n-th micro-batch; with split stages, of all stages whose forwards (backwards) its
  * worker runs, one after the other. */

@@ -4,6 +4,9 @@
  * The plan specifies the pattern (its field `pattern`) and may place the stages on workers in any way. The default is the
  * pattern of 1F1B: [F 0, B P-1-p] on worker p of P.
  */
+#include <stdlib.h>
+
+#include "base/memory.h"
 #include "program/schedules/orders.h"
 
 static int worker_of(int stage, int stages, int workers) {
@@ -29,11 +32,11 @@ static enum ps_status check(const struct ps_plan *plan, struct ps_error *error) 
 }
 
 /* Appends the worker's computations of one period. */
-static enum ps_status append_period(const struct ps_programs *programs, int worker, int period, struct program *program,
-                                    struct ps_error *error) {
+static enum ps_status append_period(const struct ps_programs *programs, const int *shift, int worker, int period,
+                                    struct program *program, struct ps_error *error) {
     for (int i = 0; i < programs->plan->pattern_count; i++) {
         const struct plan_operation *operation = &programs->plan->pattern[i];
-        int k = period - operation->shift, own = programs_instance(programs, worker, operation->stage);
+        int k = period - shift[i], own = programs_instance(programs, worker, operation->stage);
         if (own == NO_INSTANCE || k < 0 || k >= programs_micro_batches(programs)) continue;
         if (!(operation->backward ? programs->instances[own].backward : programs->instances[own].forward)) continue;
         TRY(straight_compute(program, operation->backward ? OP_B : OP_F, operation->stage, k, error));
@@ -53,10 +56,17 @@ static enum ps_status write(const struct ps_programs *programs, int worker, stru
                                                  error);
     }
     TRY(check(programs->plan, error));
-    for (int i = 0; i < programs->plan->pattern_count; i++)
-        if (programs->plan->pattern[i].shift > latest) latest = programs->plan->pattern[i].shift;
-    for (int period = 0; period < count + latest; period++) TRY(append_period(programs, worker, period, program, error));
-    return PS_OK;
+    int *shift;
+    TRY(memory_new(&shift, programs->plan->pattern_count, "schedule", error));
+    for (int i = 0; i < programs->plan->pattern_count; i++) {
+        shift[i] = plan_shift(programs->plan, &programs->plan->pattern[i]);
+        if (shift[i] > latest) latest = shift[i];
+    }
+    enum ps_status status = PS_OK;
+    for (int period = 0; status == PS_OK && period < count + latest; period++)
+        status = append_period(programs, shift, worker, period, program, error);
+    free(shift);
+    return status;
 }
 
 const struct schedule schedule_pattern = {
@@ -64,6 +74,7 @@ const struct schedule schedule_pattern = {
     .summary = "the plan's own periodic pattern, never drained within a segment (MadPipe)",
     .flush = false,
     .split = true,
+    .slack = true,
     .placement = &anywhere,
     .micro_batches = straight_one_micro_batch,
     .write = write,
