@@ -7,11 +7,13 @@
 # rounds' ratios; `others` is the number of cores that other programs kept busy meanwhile. Then the effect on learning: the
 # validation perplexity after an epoch of all pairs, for each of SEEDS (0 1 2; "": not measured).
 #
+#   SLACK="1 2": the asynchronous pipeline also with so much slack, which has workers wait less for each other
 #   bench/lengths.sh      ROWS: a directory that collects rounds and seeds over several calls; the tables cover all that it holds
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
 data=${PENSTOCK_DATA:?}/multi30k rounds=${ROUNDS:-3} lengths=${LENGTHS:-8,12,16} seeds=${SEEDS-0 1 2}
+slacks=${SLACK:-}
 model=${MODEL:-gnmt8,seq=24,target=24,vocab=2000,hidden=64} rows=${ROWS:-$work}
 cases='1f1b-async:pipeoptim:1 1f1b:sync:4'
 
@@ -45,6 +47,8 @@ while [ $round -lt "$rounds" ]; do
     for case in $cases; do
         speed "$case" whole
         speed "$case" lengths --lengths "$lengths"
+        [ "${case%%:*}" = 1f1b-async ] || continue
+        for n in $slacks; do speed "$case" "slack$n" --lengths "$lengths" --slack "$n"; done
     done
     round=$((round + 1))
 done
@@ -57,17 +61,19 @@ echo "$model, mini-batches of 64, adam, two workers of one thread; $(machine), $
 printf '%-12s %-10s %-16s %10s %10s %7s %7s\n' schedule weights lengths predicted samples/s error others
 for case in $cases; do
     [ -f "$rows/$case.lengths" ] || continue
-    for name in whole lengths; do
+    for name in whole lengths $(for n in $slacks; do echo "slack$n"; done); do
+        [ -f "$rows/$case.$name" ] || continue
         column() { awk "{ print $1 }" "$rows/$case.$name" | median; }
-        shown=whole weights=${case#*:}
-        [ $name = whole ] || shown=$lengths,whole
+        shown=$lengths,whole weights=${case#*:}
+        [ "$name" = lengths ] || shown=$name
         printf '%-12s %-10s %-16s' "${case%%:*}" "${weights%:*}" $shown
         echo "$(column '$1') $(column '$2') $(column '$1 / $2 - 1') $(column '$3')" |
             awk '{ printf " %10.1f %10.1f %+6.1f%% %7.2f\n", $1, $2, 100 * $3, $4 }'
+        [ "$name" != whole ] || continue
+        paste -d ' ' "$rows/$case.whole" "$rows/$case.$name" | awk '{ print $5 / $2 }' >"$work/ratios"
+        paste -d ' ' "$rows/$case.whole" "$rows/$case.$name" | awk '{ print $4 / $1 }' >"$work/promised"
+        echo "    $(median <"$work/ratios") times as fast ($(sort -g "$work/ratios" | tr '\n' ' ')), predicted $(median <"$work/promised")"
     done
-    paste -d ' ' "$rows/$case.whole" "$rows/$case.lengths" | awk '{ print $5 / $2 }' >"$work/ratios"
-    paste -d ' ' "$rows/$case.whole" "$rows/$case.lengths" | awk '{ print $4 / $1 }' >"$work/promised"
-    echo "    $(median <"$work/ratios") times as fast ($(sort -g "$work/ratios" | tr '\n' ' ')), predicted $(median <"$work/promised")"
 done
 [ -f "$rows/learned.lengths" ] || exit 0
 echo "validation perplexity after an epoch of all pairs, 1f1b-async, pipeoptim"

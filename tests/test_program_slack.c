@@ -148,9 +148,15 @@ static void test_refused(void **state) {
     snprintf(plan->weights, sizeof plan->weights, "sync");
     plan->slack = 1;
     assert_status(lower_plan(plan, 2, &programs, &test_error), PS_USAGE,
-                  "`slack`: schedule gpipe can have none; these can: 1f1b-async, 1f1b-star, pattern");
+                  "slack: schedule gpipe can have none; these can: 1f1b-async, 1f1b-star, pattern");
     plan->slack = 1025;
     assert_status(plan_check(plan, 2, &test_error), PS_BAD_INPUT, "slack: 1025 is not from 0 to 1024");
+    ps_plan_destroy(plan);
+    assert_ok(plan_create(1, 32, &plan, &test_error));
+    for (int s = 0; s < 32; s++) assert_ok(plan_stage_set(plan, s, s, s, 0, &test_error));
+    plan->slack = 513;
+    assert_status(plan_check(plan, 32, &test_error), PS_BAD_INPUT,
+                  "slack: 513 for 32 stages; their product may be 16384 at most");
     ps_plan_destroy(plan);
 }
 

@@ -277,8 +277,8 @@ static void test_slack_refused(void **state) {
         struct ps_plan_options options;
         const char *said;
     } cases[] = {
-        {{.slack = 2, .schedule = "gpipe"}, "`slack`: schedule gpipe can have none; these can: 1f1b-async, 1f1b-star, pattern"},
-        {{.slack = 2, .weights = "sync"}, "`slack`: schedule 1f1b can have none"},
+        {{.slack = 2, .schedule = "gpipe"}, "slack: schedule gpipe can have none; these can: 1f1b-async, 1f1b-star, pattern"},
+        {{.slack = 2, .weights = "sync"}, "slack: schedule 1f1b can have none"},
         {{.slack = -1}, "`slack`: -1 is not from 0 to 1024"},
         {{.slack = 1025}, "`slack`: 1025 is not from 0 to 1024"},
     };

@@ -218,9 +218,9 @@ enum ps_status plan_check(const struct ps_plan *plan, int layer_count, struct ps
                          plan->micro_batches, plan->stage_count, PLAN_OPERATIONS_MAX);
     if (plan->slack < 0 || plan->slack > PLAN_SLACK_MAX)
         return error_set(error, PS_BAD_INPUT, "slack: %d is not from 0 to %d", plan->slack, PLAN_SLACK_MAX);
-    if (plan->slack > PLAN_SHIFT_MAX / plan->stage_count)
+    if (plan->slack > PLAN_SLACKS_MAX / plan->stage_count)
         return error_set(error, PS_BAD_INPUT, "slack: %d for %d stages; their product may be %d at most", plan->slack,
-                         plan->stage_count, PLAN_SHIFT_MAX);
+                         plan->stage_count, PLAN_SLACKS_MAX);
     for (int s = 0; s < plan->stage_count; s++) TRY(check_stage(plan, s, layer_count, error));
     int last = plan->stages[plan->stage_count - 1].last;
     if (layer_count > 0 && last < layer_count - 1)

@@ -6,7 +6,7 @@
 #include "plan/cluster.h"
 #include "profile/profile.h"
 
-enum { PLAN_SHIFT_MAX = 1 << 16, PLAN_SLACK_MAX = 1 << 10 };
+enum { PLAN_SHIFT_MAX = 1 << 16, PLAN_SLACK_MAX = 1 << 10, PLAN_SLACKS_MAX = 1 << 14 /* of all stages */ };
 enum { PLAN_WORKERS_MAX = 4096, PLAN_MICRO_BATCHES_MAX = 1 << 16, PLAN_OPERATIONS_MAX = 1 << 18 };
 
 struct plan_stage {

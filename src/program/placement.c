@@ -25,16 +25,16 @@ int schedule_replica_worker(const struct schedule *schedule, int stage, int repl
 
 enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error) {
     char names[128] = "";
-    if (slack == 0 || (schedule->slack && slack <= PLAN_SLACK_MAX && slack <= PLAN_SHIFT_MAX / stages)) return PS_OK;
+    if (slack == 0 || (schedule->slack && slack <= PLAN_SLACK_MAX && slack <= PLAN_SLACKS_MAX / stages)) return PS_OK;
     if (schedule->slack)
-        return error_set(error, PS_USAGE, "`slack`: %d on %d workers; at most %d are accepted, and on all workers together %d",
-                         slack, stages, PLAN_SLACK_MAX, PLAN_SHIFT_MAX);
+        return error_set(error, PS_USAGE, "slack: %d for %d stages; at most %d, and their product at most %d", slack, stages,
+                         PLAN_SLACK_MAX, PLAN_SLACKS_MAX);
     for (int s = 0; schedule_table[s]; s++) {
         size_t used = strlen(names);
         if (schedule_table[s]->slack)
             snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
     }
-    return error_set(error, PS_USAGE, "`slack`: schedule %s can have none; these can: %s", schedule->name, names);
+    return error_set(error, PS_USAGE, "slack: schedule %s can have none; these can: %s", schedule->name, names);
 }
 
 static enum ps_status check_count(const struct schedule *schedule, int stages, int workers, struct ps_error *error) {
