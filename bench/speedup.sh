@@ -3,7 +3,7 @@
 # two are run alternately, so that a busy machine slows both, and the median of the ratios is reported, beside what the plans
 # predict, from a profile that was measured before. Where others slow the machine's cores for seconds at a time, each by itself,
 # two workers are the slower one of two: `calm` is the fastest WINDOW (10) mini-batches in a row of all rounds, by the trace of
-# worker 0's updates, and its ratio is the speed-up while nobody disturbs. `two jobs` is what the cores give at that time to two
+# the last update of each, and its ratio is the speed-up while nobody disturbs. `two jobs` is what the cores give at that time to two
 # programs that have nothing to do with each other: the one worker, run twice at once.
 #   ROUNDS (3) rounds of STEPS (60) mini-batches; MODEL (vgg16), BATCH (64), DATA; SPLIT=1: its layers split for two workers;
 #   SCHEDULE (what the planner takes), WEIGHTS (pipeoptim), MICRO_BATCHES (1) of BATCH samples each
@@ -35,8 +35,8 @@ train() { # plan, its directory
 }
 speed() { # plan
     train "$1" run >>"$work/speed$1"
-    sed -n 's/.*"name":"U\([0-9]*\)".*"pid":0,"tid":0,"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2 \3/p' "$work/run/trace.json" |
-        awk -v n="$window" -v batch="$mini_batch" '{ end[$1] = $2 + $3 }
+    sed -n 's/.*"name":"U\([0-9]*\)".*"pid":0,"tid":[0-9]*,"ts":\([0-9.]*\),"dur":\([0-9.]*\).*/\1 \2 \3/p' "$work/run/trace.json" |
+        awk -v n="$window" -v batch="$mini_batch" '$2 + $3 > end[$1] { end[$1] = $2 + $3 }
             END { for (i = 0; i + n in end; i++) print batch * n * 1e6 / (end[i + n] - end[i]) }' >>"$work/calm$1"
 }
 both_jobs() {
