@@ -1,7 +1,7 @@
 /*
  * Slack. Where mini-batches take unequal times (here: half, once or three times as long), the workers of a pipeline wait for
  * each other; every micro-batch of slack makes them wait less, under every schedule that can have some, and costs nothing where
- * times are equal. What a plan with slack needs is what a longer run needs, and schedules without slack refuse it.
+ * times are equal. A plan's file keeps it, and schedules without slack refuse it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +42,10 @@ static double simulated(const struct ps_plan *plan, const double *factors) {
     return period_s;
 }
 
-/* Of the time by which the workers' own lengths are exceeded, less than this share is left by each further slack. */
+/* Of the time by which the workers' own lengths are exceeded, less than a share is left by each further slack, or nothing that
+ * counts: the workers' lengths are not quite those of all mini-batches, since the pipeline fills and drains. */
 static void check_slack(const char *name, struct ps_plan *plan) {
-    static const double wait_share = 0.7;
+    static const double wait_share = 0.7, nothing = 0.005;
     double factors[BATCHES], ones[BATCHES], uneven[SLACKS], even[SLACKS], mean = 0;
     const struct random_key key = test_key(1);
     for (int b = 0; b < BATCHES; b++) {
@@ -62,7 +63,7 @@ static void check_slack(const char *name, struct ps_plan *plan) {
     print_message("%-25s uneven %.3f, %.3f, %.3f, %.3f s, at least %.3f; even %.3f, %.3f, %.3f, %.3f s\n", name, uneven[0],
                   uneven[1], uneven[2], uneven[3], least, even[0], even[1], even[2], even[3]);
     for (int i = 1; i < SLACKS; i++) {
-        assert_true(uneven[i] - least < wait_share * (uneven[i - 1] - least));
+        assert_true(uneven[i] - least < wait_share * (uneven[i - 1] - least) + nothing * least);
         assert_true(even[i] < 1.005 * even[0]);
     }
     ps_plan_destroy(plan);

@@ -10,9 +10,10 @@
  *   With a plan's pattern they are those made in the pattern up to one period before the forward (program_weights_periods).
  *   Otherwise they are those made APART units of time before the forward, if every computation took one unit, so that the
  *   transfer can overlap with computation, with slack so many periods more; but at least those that 1F1B makes (this limits how
- * far a worker that runs only forwards can get ahead). If the policy reads the weights of the mini-batch before, at least
- * those. A last pair at the segment's end transfers the newest weights. The weights pass drops pairs that would send the same
- * weights again.
+ *   far a worker that runs only forwards can get ahead). If the policy reads the weights of the mini-batch before, at least
+ *   those.
+ * A last pair at the segment's end transfers the newest weights. The weights pass drops pairs that would send the same weights
+ * again.
  */
 #include <limits.h>
 #include <stdlib.h>
