@@ -32,6 +32,24 @@ static inline int combination_slack(const struct schedule *schedule, const struc
     return schedule->slack && enough ? number % 4 : 0;
 }
 
+/* Stage s has one layer and replicas[s] workers (16 at most), in order. */
+static inline struct ps_plan *replicated_plan(const char *schedule, const char *policy, const int *replicas, int stages,
+                                              int micro_batches) {
+    int workers = 0, list[16];
+    struct ps_plan *plan;
+    for (int s = 0; s < stages; s++) workers += replicas[s];
+    assert_ok(plan_create(workers, stages, &plan, &test_error));
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", schedule);
+    snprintf(plan->weights, sizeof plan->weights, "%s", policy);
+    plan->micro_batches = micro_batches;
+    for (int s = 0, worker = 0; s < stages; s++) {
+        for (int r = 0; r < replicas[s]; r++) list[r] = worker++;
+        assert_ok(plan_stage_workers(plan, s, list, replicas[s], list, replicas[s], &test_error));
+        plan->stages[s].first = plan->stages[s].last = s;
+    }
+    return plan;
+}
+
 static inline void check_round_trip(const struct ps_programs *programs) {
     struct ps_programs *again;
     char *text = ps_programs_print(programs);

@@ -15,27 +15,10 @@
 
 enum { STAGES_MAX = 4, REPLICAS_MAX = 4 };
 
-/* Stage s has replicas[s] workers, in order. */
-static struct ps_plan *make_plan(const char *schedule, const char *policy, const int *replicas, int stages, int micro_batches) {
-    int workers = 0, list[REPLICAS_MAX];
-    struct ps_plan *plan;
-    for (int s = 0; s < stages; s++) workers += replicas[s];
-    assert_ok(plan_create(workers, stages, &plan, &test_error));
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", schedule);
-    snprintf(plan->weights, sizeof plan->weights, "%s", policy);
-    plan->micro_batches = micro_batches;
-    for (int s = 0, worker = 0; s < stages; s++) {
-        for (int r = 0; r < replicas[s]; r++) list[r] = worker++;
-        assert_ok(plan_stage_workers(plan, s, list, replicas[s], list, replicas[s], &test_error));
-        plan->stages[s].first = plan->stages[s].last = s;
-    }
-    return plan;
-}
-
 static struct ps_programs *lower_ok(const char *schedule, const char *policy, const int *replicas, int stages,
                                     int micro_batches, int batches) {
     struct ps_programs *programs;
-    struct ps_plan *plan = make_plan(schedule, policy, replicas, stages, micro_batches);
+    struct ps_plan *plan = replicated_plan(schedule, policy, replicas, stages, micro_batches);
     assert_ok(lower_plan(plan, batches, &programs, &test_error));
     ps_plan_destroy(plan);
     return programs;
@@ -67,7 +50,7 @@ static void test_every_combination_verifies(void **state) {
                 int micro_batches = 1 + (int)random_below(key, drawn++, 8), batches = 1 + (int)random_below(key, drawn++, 11);
                 if (schedule_table[s]->placement) continue;
                 struct ps_plan *plan =
-                    make_plan(schedule_table[s]->name, policy_table[p]->name, replicas, stages, micro_batches);
+                    replicated_plan(schedule_table[s]->name, policy_table[p]->name, replicas, stages, micro_batches);
                 for (int i = 0; i < stages; i++) plan->stages[i].recompute = trial % 3 == 0;
                 plan->slack = combination_slack(schedule_table[s], policy_table[p], stages, micro_batches, trial);
                 struct ps_programs *programs, *evaluation;
@@ -157,7 +140,7 @@ static void test_refusals(void **state) {
     (void)state;
     static const int replicas[2] = {2, 1};
     struct ps_programs *programs;
-    struct ps_plan *plan = make_plan("1f1b", "sync", replicas, 2, 4);
+    struct ps_plan *plan = replicated_plan("1f1b", "sync", replicas, 2, 4);
     int both[2] = {0, 2};
     assert_ok(plan_stage_workers(plan, 1, both, 2, both, 2, &test_error));
     assert_status(lower_plan(plan, 1, &programs, &test_error), PS_USAGE, "stages[1].forward: worker 0 holds stage 0 as well");

@@ -69,19 +69,9 @@ static void check_slack(const char *name, struct ps_plan *plan) {
     ps_plan_destroy(plan);
 }
 
-/* `replicas` of the first stage. */
+/* `replicas` of the first stage, of at most four. */
 static struct ps_plan *straight_plan(const char *schedule, int stages, int replicas) {
-    struct ps_plan *plan;
-    assert_ok(plan_create(stages + replicas - 1, stages, &plan, &test_error));
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", schedule);
-    snprintf(plan->weights, sizeof plan->weights, "latest");
-    for (int s = 0; s < stages; s++) {
-        static const int workers[] = {0, 1, 2, 3, 4, 5};
-        const int first = s > 0 ? s + replicas - 1 : 0, count = s > 0 ? 1 : replicas;
-        assert_ok(plan_stage_workers(plan, s, &workers[first], count, &workers[first], count, &test_error));
-        plan->stages[s].first = plan->stages[s].last = s;
-    }
-    return plan;
+    return replicated_plan(schedule, "latest", (const int[]){replicas, 1, 1, 1}, stages, 1);
 }
 
 /* With four workers as much as with two: every worker has slack, not the last two alone. */

@@ -249,9 +249,13 @@ static void test_slack(void **state) {
                 assert_int_equal(plan->slack, slacks[c]);
                 patterns += plan->pattern_count > 0;
                 splits += plan_is_split(plan);
+                for (int s = 0; s < plan->stage_count && m == 0 && !transfers; s++) {
+                    assert_int_equal(plan->stages[s].last, tight->stages[s].last);
+                    assert_int_equal(plan->stages[s].in_flight, tight->stages[s].in_flight);
+                }
                 if (!transfers) assert_true(plan->predicted.period_s <= tight->predicted.period_s * (1 + 1e-6));
                 assert_ok(ps_simulate(plan, profile, cluster, 0, &usual, &test_error));
-                assert_ok(ps_simulate(plan, profile, cluster, 400, &longer, &test_error));
+                assert_ok(ps_simulate(plan, profile, cluster, 800, &longer, &test_error));
                 for (int w = 0; w < plan_busy_workers(plan); w++) {
                     const int64_t needed = worker_memory_total(&longer->memory[w]);
                     assert_int_equal(worker_memory_total(&usual->memory[w]), needed);

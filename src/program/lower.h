@@ -121,6 +121,8 @@ struct pass {
 };
 extern const struct pass *const pass_table[]; /* NULL-terminated */
 
+/* The names of the schedules of which the flag at this offset of struct schedule is set, with commas; returns `names`. */
+const char *schedule_names(size_t flag, char names[128]);
 /* PS_USAGE if the schedule cannot have that slack on so many stages. */
 enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error);
 

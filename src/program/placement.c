@@ -1,4 +1,5 @@
 /* Checks where a schedule places the stages. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +24,24 @@ int schedule_replica_worker(const struct schedule *schedule, int stage, int repl
     return schedule->placement->replica_worker(stage, replica, stages, workers);
 }
 
-enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error) {
-    char names[128] = "";
-    if (slack == 0 || (schedule->slack && slack <= PLAN_SLACK_MAX && slack <= PLAN_SLACKS_MAX / stages)) return PS_OK;
-    if (schedule->slack)
-        return error_set(error, PS_USAGE, "slack: %d for %d stages; at most %d, and their product at most %d", slack, stages,
-                         PLAN_SLACK_MAX, PLAN_SLACKS_MAX);
+const char *schedule_names(size_t flag, char names[128]) {
+    names[0] = '\0';
     for (int s = 0; schedule_table[s]; s++) {
         size_t used = strlen(names);
-        if (schedule_table[s]->slack)
-            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
+        if (*(const bool *)((const char *)schedule_table[s] + flag))
+            snprintf(names + used, 128 - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
     }
-    return error_set(error, PS_USAGE, "slack: schedule %s can have none; these can: %s", schedule->name, names);
+    return names;
+}
+
+enum ps_status schedule_check_slack(const struct schedule *schedule, int stages, int slack, struct ps_error *error) {
+    char names[128];
+    if (slack == 0 || (schedule->slack && slack <= PLAN_SLACKS_MAX / stages)) return PS_OK;
+    if (schedule->slack)
+        return error_set(error, PS_USAGE, "slack: %d for %d stages; their product may be %d at most", slack, stages,
+                         PLAN_SLACKS_MAX);
+    return error_set(error, PS_USAGE, "slack: schedule %s can have none; these can: %s", schedule->name,
+                     schedule_names(offsetof(struct schedule, slack), names));
 }
 
 static enum ps_status check_count(const struct schedule *schedule, int stages, int workers, struct ps_error *error) {

@@ -3,6 +3,7 @@
  * worker, or cut along another order than the chain's. A plan whose stages, with or without replicas, each have workers of
  * their own is simulated. The others have only the method's objective.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -396,15 +397,10 @@ static enum ps_status solve_replicas(const struct search *search, const struct p
 
 /* Plans with replicas are only made for schedules and policies that can run them. */
 static enum ps_status check_replicas(const struct search_choice *choice, struct ps_error *error) {
-    char names[128] = "";
-    for (int s = 0; schedule_table[s] && !choice->schedule->replicas; s++) {
-        size_t used = strlen(names);
-        if (schedule_table[s]->replicas)
-            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", schedule_table[s]->name);
-    }
+    char names[128];
     if (!choice->schedule->replicas)
         return error_set(error, PS_USAGE, "`replicate`: schedule %s has no replicas; these have: %s", choice->schedule->name,
-                         names);
+                         schedule_names(offsetof(struct schedule, replicas), names));
     if (choice->policy->group_of_workers && !choice->schedule->flush)
         return error_set(error, PS_USAGE,
                          "`replicate`: weights %s keep two versions, which are too few for replicas; use another policy",
