@@ -29,93 +29,126 @@ static struct map map_of(const struct kernel *kernel, bool turned) {
     return map;
 }
 
-static const float *weight_at(const struct map *m, const float *w, int64_t o, int64_t c, int64_t kh, int64_t kw) {
-    return w + ((o * m->group_in + c) * m->window.kernel_h + kh) * m->window.kernel_w + kw;
+/* As many sums go on side by side: each addition waits for the one before it in the same sum. */
+#define SUMS 16
+
+/* How many sums go on from one of `channel`: up to the end of its group. */
+static int64_t sums_from(int64_t channel, int64_t group) {
+    const int64_t left = group - channel % group;
+    return left < SUMS ? left : SUMS;
 }
 
-static double spread_one(const struct map *m, const float *x, const float *w, int64_t n, int64_t row, int64_t column,
-                         int64_t o) {
+static int64_t weight_at(const struct map *m, int64_t o, int64_t c, int64_t kh, int64_t kw) {
+    return ((o * m->group_in + c) * m->window.kernel_h + kh) * m->window.kernel_w + kw;
+}
+
+/* The row or column of x that meets an element of the kernel at the row or column `at` of y; -1: none, it is padding. */
+static int64_t input_of(int64_t at, int64_t element, int64_t stride, int64_t pad, int64_t dilation, int64_t size) {
+    const int64_t i = at * stride - pad + element * dilation;
+    return i >= 0 && i < size ? i : -1;
+}
+
+/* The other way round. */
+static int64_t output_of(int64_t at, int64_t element, int64_t stride, int64_t pad, int64_t dilation, int64_t size) {
+    const int64_t i = at + pad - element * dilation;
+    return i >= 0 && i % stride == 0 && i / stride < size ? i / stride : -1;
+}
+
+/* Output channels o to o + count - 1 of one pixel. */
+static void spread_some(const struct map *m, const float *x, const float *w, int64_t n, int64_t row, int64_t column, int64_t o,
+                        int64_t count, double *sums) {
     const struct window *s = &m->window;
-    double sum = 0;
+    const int64_t next = weight_at(m, 1, 0, 0, 0);
     for (int64_t kh = 0; kh < s->kernel_h; kh++) {
-        int64_t h = row * s->stride_h - s->pad_h + kh * s->dilation_h;
+        const int64_t h = input_of(row, kh, s->stride_h, s->pad_h, s->dilation_h, s->height);
         for (int64_t kw = 0; kw < s->kernel_w; kw++) {
-            int64_t v = column * s->stride_w - s->pad_w + kw * s->dilation_w;
-            if (h < 0 || h >= s->height || v < 0 || v >= s->width) continue;
+            const int64_t v = input_of(column, kw, s->stride_w, s->pad_w, s->dilation_w, s->width);
+            if (h < 0 || v < 0) continue;
             const float *pixel = x + window_input(s, n, h, v) + o / m->group_out * m->group_in;
-            for (int64_t c = 0; c < m->group_in; c++) sum += (double)pixel[c] * (double)*weight_at(m, w, o, c, kh, kw);
+            for (int64_t c = 0; c < m->group_in; c++) {
+                const float *weights = w + weight_at(m, o, c, kh, kw);
+                for (int64_t i = 0; i < count; i++) sums[i] += (double)pixel[c] * (double)weights[i * next];
+            }
         }
     }
-    return sum;
 }
 
 static void spread(const struct map *m, const float *x, const float *w, const float *b, float *y) {
     const struct window *s = &m->window;
-    for (int64_t i = 0; i < s->samples * s->out_height * s->out_width; i++) {
-        int64_t n = i / (s->out_height * s->out_width), row = i / s->out_width % s->out_height, column = i % s->out_width;
-        for (int64_t o = 0; o < s->out_channels; o++) {
-            double bias = b != NULL ? (double)b[o] : 0;
-            y[i * s->out_channels + o] = (float)(bias + spread_one(m, x, w, n, row, column, o));
+    for (int64_t pixel = 0; pixel < s->samples * s->out_height * s->out_width; pixel++) {
+        const int64_t n = pixel / (s->out_height * s->out_width);
+        const int64_t row = pixel / s->out_width % s->out_height, column = pixel % s->out_width;
+        for (int64_t o = 0, count; o < s->out_channels; o += count) {
+            double sums[SUMS] = {0};
+            count = sums_from(o, m->group_out);
+            spread_some(m, x, w, n, row, column, o, count, sums);
+            for (int64_t i = 0; i < count; i++)
+                y[pixel * s->out_channels + o + i] = (float)((b != NULL ? (double)b[o + i] : 0) + sums[i]);
         }
     }
 }
 
-static double gather_one(const struct map *m, const float *y, const float *w, int64_t n, int64_t row, int64_t column,
-                         int64_t channel) {
+/* Input channels `channel` to channel + count - 1 of one pixel. */
+static void gather_some(const struct map *m, const float *y, const float *w, int64_t n, int64_t row, int64_t column,
+                        int64_t channel, int64_t count, double *sums) {
     const struct window *s = &m->window;
-    int64_t first = channel / m->group_in * m->group_out, c = channel % m->group_in;
-    double sum = 0;
+    const int64_t first = channel / m->group_in * m->group_out, next = weight_at(m, 0, 1, 0, 0);
     for (int64_t kh = 0; kh < s->kernel_h; kh++) {
-        int64_t h = row + s->pad_h - kh * s->dilation_h;
-        if (h < 0 || h % s->stride_h != 0 || h / s->stride_h >= s->out_height) continue;
+        const int64_t h = output_of(row, kh, s->stride_h, s->pad_h, s->dilation_h, s->out_height);
         for (int64_t kw = 0; kw < s->kernel_w; kw++) {
-            int64_t v = column + s->pad_w - kw * s->dilation_w;
-            if (v < 0 || v % s->stride_w != 0 || v / s->stride_w >= s->out_width) continue;
-            const float *pixel = y + window_output(s, n, h / s->stride_h, v / s->stride_w);
+            const int64_t v = output_of(column, kw, s->stride_w, s->pad_w, s->dilation_w, s->out_width);
+            if (h < 0 || v < 0) continue;
+            const float *pixel = y + window_output(s, n, h, v);
             for (int64_t o = first; o < first + m->group_out; o++) {
-                sum += (double)pixel[o] * (double)*weight_at(m, w, o, c, kh, kw);
+                const float *weights = w + weight_at(m, o, channel % m->group_in, kh, kw);
+                for (int64_t i = 0; i < count; i++) sums[i] += (double)pixel[o] * (double)weights[i * next];
             }
         }
     }
-    return sum;
 }
 
 static void gather(const struct map *m, const float *y, const float *w, const float *b, float *x) {
     const struct window *s = &m->window;
-    for (int64_t i = 0; i < s->samples * s->height * s->width; i++) {
-        int64_t n = i / (s->height * s->width), row = i / s->width % s->height, column = i % s->width;
-        for (int64_t c = 0; c < s->channels; c++) {
-            double bias = b != NULL ? (double)b[c] : 0;
-            x[i * s->channels + c] = (float)(bias + gather_one(m, y, w, n, row, column, c));
+    for (int64_t pixel = 0; pixel < s->samples * s->height * s->width; pixel++) {
+        const int64_t n = pixel / (s->height * s->width), row = pixel / s->width % s->height, column = pixel % s->width;
+        for (int64_t c = 0, count; c < s->channels; c += count) {
+            double sums[SUMS] = {0};
+            count = sums_from(c, m->group_in);
+            gather_some(m, y, w, n, row, column, c, count, sums);
+            for (int64_t i = 0; i < count; i++)
+                x[pixel * s->channels + c + i] = (float)((b != NULL ? (double)b[c + i] : 0) + sums[i]);
         }
     }
 }
 
-static double correlate_one(const struct map *m, const float *x, const float *y, int64_t o, int64_t c, int64_t kh, int64_t kw) {
+/* One element of the kernel, of output channels o to o + count - 1 from input channel c of their group. */
+static void correlate_some(const struct map *m, const float *x, const float *y, int64_t o, int64_t count, int64_t c, int64_t kh,
+                           int64_t kw, double *sums) {
     const struct window *s = &m->window;
-    int64_t channel = o / m->group_out * m->group_in + c;
-    double sum = 0;
+    const int64_t channel = o / m->group_out * m->group_in + c;
     for (int64_t n = 0; n < s->samples; n++) {
         for (int64_t row = 0; row < s->out_height; row++) {
-            int64_t h = row * s->stride_h - s->pad_h + kh * s->dilation_h;
-            if (h < 0 || h >= s->height) continue;
+            const int64_t h = input_of(row, kh, s->stride_h, s->pad_h, s->dilation_h, s->height);
             for (int64_t column = 0; column < s->out_width; column++) {
-                int64_t v = column * s->stride_w - s->pad_w + kw * s->dilation_w;
-                if (v < 0 || v >= s->width) continue;
-                sum += (double)y[window_output(s, n, row, column) + o] * (double)x[window_input(s, n, h, v) + channel];
+                const int64_t v = input_of(column, kw, s->stride_w, s->pad_w, s->dilation_w, s->width);
+                if (h < 0 || v < 0) continue;
+                const double value = (double)x[window_input(s, n, h, v) + channel];
+                const float *pixel = y + window_output(s, n, row, column) + o;
+                for (int64_t i = 0; i < count; i++) sums[i] += (double)pixel[i] * value;
             }
         }
     }
-    return sum;
 }
 
 static void correlate(const struct map *m, const float *x, const float *y, float *w) {
     const struct window *s = &m->window;
-    for (int64_t o = 0; o < s->out_channels; o++) {
-        for (int64_t c = 0; c < m->group_in; c++) {
-            for (int64_t kh = 0; kh < s->kernel_h; kh++) {
-                for (int64_t kw = 0; kw < s->kernel_w; kw++) *w++ = (float)correlate_one(m, x, y, o, c, kh, kw);
-            }
+    for (int64_t o = 0, count; o < s->out_channels; o += count) {
+        count = sums_from(o, m->group_out);
+        for (int64_t at = 0; at < weight_at(m, 1, 0, 0, 0); at++) {
+            const int64_t kw = at % s->kernel_w, kh = at / s->kernel_w % s->kernel_h, c = at / s->kernel_w / s->kernel_h;
+            double sums[SUMS] = {0};
+            correlate_some(m, x, y, o, count, c, kh, kw, sums);
+            for (int64_t i = 0; i < count; i++) w[weight_at(m, o + i, c, kh, kw)] = (float)sums[i];
         }
     }
 }
