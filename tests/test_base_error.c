@@ -228,6 +228,32 @@ static void waits_asleep(void **state) {
     assert_true(clock_of_thread() - used < 0.05);
 }
 
+static void *compute_until(void *stop) {
+    while (!atomic_load((atomic_bool *)stop)) continue;
+    return NULL;
+}
+
+/* On one processor with a thread that computes, it sees soon that they take turns. */
+static void spins_while_nobody_else_wants_the_processor(void **state) {
+    (void)state;
+    double start = clock_now();
+    assert_false(clock_spin(start - 1));
+    while (clock_spin(start + 1e-3)) continue;
+    cpu_set_t before, one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    atomic_bool stop = false;
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, compute_until, &stop), 0);
+    double until = clock_now() + 1e9;
+    while (clock_spin(until)) continue;
+    atomic_store(&stop, true);
+    pthread_join(other, NULL);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 static void elementwise(void **state) {
     (void)state;
     for (size_t count = 0; count < 70; count++) {
@@ -260,6 +286,7 @@ int main(void) {
         cmocka_unit_test(sinks_may_log),
         cmocka_unit_test(waits_until_the_time_has_come),
         cmocka_unit_test(waits_asleep),
+        cmocka_unit_test(spins_while_nobody_else_wants_the_processor),
         cmocka_unit_test(elementwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

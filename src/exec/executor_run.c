@@ -140,9 +140,9 @@ static enum step run_until_waiting(struct executor *executor, int number) {
 /* Spins for the block, up to a limit: a sleeping thread wakes up late, and usually the block arrives soon. */
 static void spin(const struct executor *executor, int instance, enum block_kind kind, int slot) {
     double until = clock_now() + SPIN_S;
-    while (!executor->transport_class->settled(executor->transport, instance, kind, slot) && clock_now() < until &&
-           !atomic_load_explicit(&executor->failed, memory_order_relaxed))
-        clock_pause();
+    while (!executor->transport_class->settled(executor->transport, instance, kind, slot) &&
+           !atomic_load_explicit(&executor->failed, memory_order_relaxed) && clock_spin(until))
+        continue;
 }
 
 /* The work of a thread in a segment with one thread per worker. */

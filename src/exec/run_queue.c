@@ -57,17 +57,17 @@ void run_queue_start(struct run_queue *turns, int first, int end) {
 
 int run_queue_take(struct run_queue *turns) {
     int worker = -1;
+    bool spins = true;
     double until = 0;
     pthread_mutex_lock(&turns->lock);
     while (turns->unfinished > 0 && !turns->stopped && turns->count == turns->waiting) {
-        double now = clock_now();
-        if (until == 0) until = now + SPIN_S;
-        if (now > until) {
-            pthread_cond_wait(&turns->changed, &turns->lock);
-        } else {
+        if (spins) {
             pthread_mutex_unlock(&turns->lock);
-            clock_pause();
+            if (until == 0) until = clock_now() + SPIN_S;
+            spins = clock_spin(until);
             pthread_mutex_lock(&turns->lock);
+        } else {
+            pthread_cond_wait(&turns->changed, &turns->lock);
         }
     }
     if (turns->unfinished > 0 && !turns->stopped) {

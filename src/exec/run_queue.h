@@ -15,7 +15,8 @@
 #include "base/error.h"
 
 /* A waiting thread spins this long before it sleeps. A thread that slept continues some 0.1 ms late on a virtual machine, and
- * the thread that wakes it loses half as much; layers may take no longer than that. Most waits are shorter than this. */
+ * the thread that wakes it loses half as much; layers may take no longer than that. Most waits are shorter than this. It sleeps
+ * earlier where another thread wants the core (clock_spin). */
 #define SPIN_S 5e-3
 
 struct run_queue;
