@@ -163,12 +163,15 @@ static inline struct optimizer_settings settings_of(json_t *run, const struct op
     return settings;
 }
 
-/* How far the followed parameters have gone: to a thousandth of the way, and what ten steps' rounding makes of the weights in
+/* How far the followed parameters have gone: to half a hundredth of the way, and what ten steps' rounding makes of the weights in
  * single precision, whoever computes them. Each rounds a weight by up to 2^-24 of it, either way: three to four of that after
  * ten steps. Where a weight moves by less than a thousandth of itself, that is the larger part. The weights themselves are held
- * closer yet. */
+ * closer yet. The half hundredth: where rounding puts the input of a ReLU on the other side of 0, one of some hundred positions
+ * more or less gives a gradient to its channel. Between oneDNN's own sets of instructions (3.7, SSE4.1 and AVX2) ten steps of adam
+ * leave most of the 192 weights of googlenet's inception3b.branch2.1.bn equal to the bit and a few apart, by 0.42 % of the way in
+ * all. */
 #define ROUNDING 2e-7
-#define MOVEMENT_TOLERANCE 1e-3
+#define MOVEMENT_TOLERANCE 5e-3
 #define WEIGHTS_TOLERANCE 1e-5
 
 static inline void check_movement(struct chain *chain, const float *start, json_t *moved) {

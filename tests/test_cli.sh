@@ -129,13 +129,13 @@ refused 2 "--lr: 'fast' is not understood; give RATE, as a decimal fraction or w
 refused 2 "--restarts: needs a run directory \(--out\) to resume from" train --restarts 3 --model lenet5 --data synthetic:images
 refused 2 "--launch: needs --restarts N: how often what is lost may be started again" train --launch 'mpirun -n %d'
 hinted "a launcher alone stands before the program, as in mpirun -n 4 penstock train"
-(ulimit -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err)
+(ulimit -s 64 && "$plain" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err)
 case $? in
 0) ;; # it may raise the limit
 2) grep -q 'the limit of the stack is 64 KiB; 256 KiB are needed' err && hinted "ulimit -s sets it" ;;
 *) complain "a small stack: ends badly" ;;
 esac
-(ulimit -S -s 64 && "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err) ||
+(ulimit -S -s 64 && "$plain" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o small.json >out 2>err) ||
     complain "a small stack that may be larger: ends with $?"
 said=$( (ulimit -f 0 && exec "$PENSTOCK" profile --model lenet5,input=16 --micro-batch 4 --repeats 1 -q -o limited.json) 2>&1)
 [ $? = 5 ] || complain "a limit of files' sizes: ends badly"
