@@ -54,7 +54,11 @@ static int64_t output_of(int64_t at, int64_t element, int64_t stride, int64_t pa
     return i >= 0 && i % stride == 0 && i / stride < size ? i / stride : -1;
 }
 
-/* Output channels o to o + count - 1 of one pixel. */
+/* Adds to the sums of channels `channel` to channel + count - 1 of one pixel, without the bias. */
+typedef void some_sums(const struct map *m, const float *from, const float *w, int64_t n, int64_t row, int64_t column,
+                       int64_t channel, int64_t count, double *sums);
+
+/* Output channels o to o + count - 1. */
 static void spread_some(const struct map *m, const float *x, const float *w, int64_t n, int64_t row, int64_t column, int64_t o,
                         int64_t count, double *sums) {
     const struct window *s = &m->window;
@@ -73,22 +77,7 @@ static void spread_some(const struct map *m, const float *x, const float *w, int
     }
 }
 
-static void spread(const struct map *m, const float *x, const float *w, const float *b, float *y) {
-    const struct window *s = &m->window;
-    for (int64_t pixel = 0; pixel < s->samples * s->out_height * s->out_width; pixel++) {
-        const int64_t n = pixel / (s->out_height * s->out_width);
-        const int64_t row = pixel / s->out_width % s->out_height, column = pixel % s->out_width;
-        for (int64_t o = 0, count; o < s->out_channels; o += count) {
-            double sums[SUMS] = {0};
-            count = sums_from(o, m->group_out);
-            spread_some(m, x, w, n, row, column, o, count, sums);
-            for (int64_t i = 0; i < count; i++)
-                y[pixel * s->out_channels + o + i] = (float)((b != NULL ? (double)b[o + i] : 0) + sums[i]);
-        }
-    }
-}
-
-/* Input channels `channel` to channel + count - 1 of one pixel. */
+/* Input channels. */
 static void gather_some(const struct map *m, const float *y, const float *w, int64_t n, int64_t row, int64_t column,
                         int64_t channel, int64_t count, double *sums) {
     const struct window *s = &m->window;
@@ -107,18 +96,29 @@ static void gather_some(const struct map *m, const float *y, const float *w, int
     }
 }
 
-static void gather(const struct map *m, const float *y, const float *w, const float *b, float *x) {
-    const struct window *s = &m->window;
-    for (int64_t pixel = 0; pixel < s->samples * s->height * s->width; pixel++) {
-        const int64_t n = pixel / (s->height * s->width), row = pixel / s->width % s->height, column = pixel % s->width;
-        for (int64_t c = 0, count; c < s->channels; c += count) {
+/* Every pixel of an image (height, width, channels) with groups of channels: the sums of each channel, and its bias. */
+static void each_pixel(const struct map *m, some_sums *some, int64_t height, int64_t width, int64_t channels, int64_t group,
+                       const float *from, const float *w, const float *bias, float *to) {
+    for (int64_t pixel = 0; pixel < m->window.samples * height * width; pixel++) {
+        const int64_t n = pixel / (height * width), row = pixel / width % height, column = pixel % width;
+        for (int64_t c = 0, count; c < channels; c += count) {
             double sums[SUMS] = {0};
-            count = sums_from(c, m->group_in);
-            gather_some(m, y, w, n, row, column, c, count, sums);
+            count = sums_from(c, group);
+            some(m, from, w, n, row, column, c, count, sums);
             for (int64_t i = 0; i < count; i++)
-                x[pixel * s->channels + c + i] = (float)((b != NULL ? (double)b[c + i] : 0) + sums[i]);
+                to[pixel * channels + c + i] = (float)((bias != NULL ? (double)bias[c + i] : 0) + sums[i]);
         }
     }
+}
+
+static void spread(const struct map *m, const float *x, const float *w, const float *b, float *y) {
+    const struct window *s = &m->window;
+    each_pixel(m, spread_some, s->out_height, s->out_width, s->out_channels, m->group_out, x, w, b, y);
+}
+
+static void gather(const struct map *m, const float *y, const float *w, const float *b, float *x) {
+    const struct window *s = &m->window;
+    each_pixel(m, gather_some, s->height, s->width, s->channels, m->group_in, y, w, b, x);
 }
 
 /* One element of the kernel, of output channels o to o + count - 1 from input channel c of their group. */
@@ -142,13 +142,14 @@ static void correlate_some(const struct map *m, const float *x, const float *y, 
 
 static void correlate(const struct map *m, const float *x, const float *y, float *w) {
     const struct window *s = &m->window;
+    const int64_t next = weight_at(m, 1, 0, 0, 0);
     for (int64_t o = 0, count; o < s->out_channels; o += count) {
         count = sums_from(o, m->group_out);
-        for (int64_t at = 0; at < weight_at(m, 1, 0, 0, 0); at++) {
+        for (int64_t at = 0; at < next; at++) {
             const int64_t kw = at % s->kernel_w, kh = at / s->kernel_w % s->kernel_h, c = at / s->kernel_w / s->kernel_h;
             double sums[SUMS] = {0};
             correlate_some(m, x, y, o, count, c, kh, kw, sums);
-            for (int64_t i = 0; i < count; i++) w[weight_at(m, o + i, c, kh, kw)] = (float)sums[i];
+            for (int64_t i = 0; i < count; i++) w[(o + i) * next + at] = (float)sums[i];
         }
     }
 }
