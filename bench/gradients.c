@@ -142,7 +142,6 @@ int main(int argc, char **argv) {
     struct device *device;
     check(ps_network_open(argv[1], &model, &error), &error);
     check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
-    device->type->attach(device);
     struct worker w = start(device, model, 0, model->graph->layer_count - 1, samples);
     if (strcmp(argv[3], "noise") != 0) read_batch(&w, model, argv[3]);
     int most = 4 + 2 * stage_parameter_count(w.stage) + w.stage->node_count;

@@ -247,7 +247,6 @@ int main(int count, char **arguments) {
     struct device *device;
     const int scale = count > 2 ? atoi(arguments[2]) : 1;
     check(device_open("cpu", &(struct device_options){.threads = count > 1 ? atoi(arguments[1]) : 1}, &device, &error), &error);
-    device->type->attach(device);
     printf("%-20s %28s   %28s   %s\n", "", "f32: ms, times a copy", "bf16: ms, times a copy", "f32 / bf16");
     printf("%-20s %14s %13s   %14s %13s\n", "operator", "forward", "backward", "forward", "backward");
     for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {

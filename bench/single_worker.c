@@ -201,7 +201,6 @@ int main(int argc, char **argv) {
     struct device *device;
     check(ps_network_open(spec, &model, &error), &error);
     check(device_open("cpu", &(struct device_options){.threads = threads}, &device, &error), &error);
-    device->type->attach(device);
     struct kind kinds[OPERATOR_COUNT];
     const bool layers = argc > 5 && strcmp(argv[5], "layers") == 0, roofline = argc > 5 && strcmp(argv[5], "roofline") == 0;
     const int kind_count = layers || roofline ? measure_layers(device, model, samples, steps, layers, kinds) : 0;

@@ -115,8 +115,6 @@ static void make_block(const struct bench *bench, int number) {
 static void *run(void *argument) {
     const struct turn *turn = argument;
     struct bench *bench = turn->bench;
-    struct device *device = bench->workers[turn->number].device;
-    device->type->attach(device);
     for (int round = -WARMUP; round < bench->rounds; round++) {
         double computed_s[2], whole_s[2];
         for (int i = 0; i < 2; i++) {

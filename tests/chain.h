@@ -47,7 +47,6 @@ static inline void *chain_take(struct chain *chain, int64_t bytes) {
 static inline struct device *chain_device(const char *name) {
     struct device *device = NULL;
     assert_ok(device_open(name, &(struct device_options){.threads = 1}, &device, &test_error));
-    if (device->type->attach != NULL) device->type->attach(device);
     return device;
 }
 

@@ -126,7 +126,6 @@ static void check_padding(struct chain *chain, const char *network) {
 static struct outcome run(const char *device_name, int threads, const struct network *network) {
     struct device *device = NULL;
     assert_ok(device_open(device_name, &(struct device_options){.threads = threads}, &device, &test_error));
-    if (device->type->attach != NULL) device->type->attach(device);
     struct graph *graph = make_graph(network);
     struct chain *chain = chain_create(device, graph, network->samples, 1, NULL, 0);
     for (int64_t i = 0; i < chain->sizes[0].input_bytes / 4; i++) {

@@ -202,7 +202,6 @@ static void test_skipped_pixels(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         struct device *device = NULL;
         assert_ok(device_open("cpu", &(struct device_options){.threads = threads}, &device, &test_error));
-        if (device->type->attach != NULL) device->type->attach(device);
         compare_case(device, reference, &skipped, 93000, 60);
         for (uint64_t r = 0; r < 60; r++) compare_bf16(device, reference, &skipped, 93000 + r);
         device_close(device);

@@ -279,7 +279,6 @@ static void test_threads(void **state) {
         cut.updated = block[6], cut.moment[0] = block[7], cut.moment[1] = block[8];
         if (rule->predict != NULL) direct.predicted = block[5], cut.predicted = block[9];
         rule->update(&settings, &direct);
-        device->type->attach(device);
         device->type->update(device, rule, &settings, &cut, false, 0);
         for (int i = 2; i < 6; i++) assert_memory_equal(block[i], block[i + 4], LARGE * sizeof(float));
         if (rule->predict == NULL) continue;

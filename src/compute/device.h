@@ -74,8 +74,6 @@ struct device_class {
     /* One device per worker; used by one thread at a time, not always the one that made it. `close` waits for its work. */
     enum ps_status (*open)(const struct device_options *options, struct device **device, struct ps_error *error);
     void (*close)(struct device *device);
-    /* Called by the worker's thread before it uses the device: sets how many threads compute. NULL: nothing to do. */
-    void (*attach)(struct device *device);
     /* Applies an optimizer to flat blocks: `predict_only` runs rule->predict. The structs are read before the call returns; the
      * blocks and `rule` must stay until the work is done. `seconds` is what a clock device takes. */
     void (*update)(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,

@@ -316,7 +316,6 @@ static void run_command(struct far_device *far, struct command *command) {
 
 static void *queue_main(void *argument) {
     struct far_device *far = argument;
-    if (far->inner->type->attach) far->inner->type->attach(far->inner);
     denormals_flush();
     pthread_mutex_lock(&far->lock);
     for (;;) {
@@ -602,11 +601,6 @@ static void close_device(struct device *device) {
     free(far);
 }
 
-static void attach(struct device *device) {
-    struct device *inner = far_of(device)->inner;
-    if (inner->type->attach) inner->type->attach(inner);
-}
-
 static const struct device_memory memory = {
     .take = take,
     .give = give,
@@ -631,7 +625,6 @@ const struct device_class device_far = {
     .memory = &memory,
     .open = open_device,
     .close = close_device,
-    .attach = attach,
     .update = update,
     .code = code,
     .mark = mark,

@@ -118,7 +118,6 @@ static enum ps_status run_open(const struct ps_network *network, const char *dev
         return error_set(error, PS_USAGE, "`workers`: %d; %s has %d layers", stages, network->name, graph->layer_count);
     TRY(device_open(device, &options, &run->device, error));
     TRY(device_check_real(run->device->type, error));
-    if (run->device->type->attach) run->device->type->attach(run->device);
     TRY(memory_new(&run->parts, stages, "stages", error));
     for (; run->count < stages; run->count++) {
         const int first = graph->layer_count * run->count / stages, last = graph->layer_count * (run->count + 1) / stages - 1;

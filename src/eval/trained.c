@@ -37,10 +37,7 @@ enum ps_status trained_open_device(struct trained *trained, const char *device, 
     const struct device_options options = {.threads = threads > 0 ? threads : 1};
     if (threads < 0) return error_set(error, PS_USAGE, "`threads`: %d is less than 1", threads);
     TRY(device_open(device ? device : "cpu", &options, &trained->device, error));
-    const struct device_class *class = trained->device->type;
-    TRY(device_check_real(class, error));
-    if (class->attach) class->attach(trained->device);
-    return PS_OK;
+    return device_check_real(trained->device->type, error);
 }
 
 enum ps_status trained_make_stage(struct trained *trained, const struct graph *graph, int samples, struct ps_error *error) {

@@ -190,8 +190,6 @@ static enum slice run_slice(struct executor *executor, int number) {
 /* The work of a thread in a segment with a run queue. */
 static void run_from_queue(struct executor *executor) {
     for (int number; (number = run_queue_take(executor->turns)) >= 0;) {
-        struct device *device = executor->workers[number].device;
-        if (device->type->attach) device->type->attach(device);
         run_queue_give(executor->turns, number, run_slice(executor, number));
     }
 }
@@ -199,8 +197,6 @@ static void run_from_queue(struct executor *executor) {
 void *executor_thread_main(void *argument) {
     const struct executor_thread *member = argument;
     struct executor *executor = member->executor;
-    struct device *device = executor->workers[member->number].device;
-    if (device->type->attach) device->type->attach(device);
     int64_t done = 0;
     pthread_mutex_lock(&executor->lock);
     for (;;) {

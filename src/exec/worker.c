@@ -154,8 +154,6 @@ enum ps_status worker_create(const struct worker_options *options, struct worker
     /* A clock keeps its own time. */
     worker.slower = options->device->real ? 1 / speed : 1;
     enum ps_status status = device_open(options->device->name, &device, &worker.device, error);
-    /* Kernels may be created for the number of threads of the device. */
-    if (status == PS_OK && options->device->attach) options->device->attach(worker.device);
     for (int instance = 0; status == PS_OK && instance < options->programs->instance_count; instance++)
         if (options->programs->instances[instance].worker == options->number)
             status = create_stage(options, &worker, instance, error);

@@ -43,7 +43,6 @@ static void report_ready(struct background_load *background_load) {
 static enum ps_status work(struct member *member) {
     struct bench *bench = &member->bench;
     struct ps_error *error = &member->error;
-    if (bench->device->type->attach) bench->device->type->attach(bench->device);
     TRY(bench_open(bench, error));
     TRY(bench_warm(bench, error));
     report_ready(member->background_load);

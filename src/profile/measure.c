@@ -340,7 +340,6 @@ static enum ps_status open_device(const char *name, int threads, struct device *
         device_close(device);
         return error_set(error, PS_USAGE, "device '%s' computes nothing that could be measured", name);
     }
-    if (device->type->attach) device->type->attach(device);
     *out = device;
     return PS_OK;
 }

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "compute/cpu/cpu.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include <dnnl_debug.h>
@@ -129,30 +128,6 @@ static enum ps_status open_device(const struct device_options *options, struct d
     return PS_OK;
 }
 
-/*
- * oneDNN's plain products allocate aligned memory in each call and free it. glibc before 2.38 cuts such memory out of a larger
- * chunk and puts the rests at both ends into a per-thread cache of small chunks, where they are never merged with adjacent
- * ones: the next call finds no chunk that is large enough and takes more memory, up to some 10 MiB that no plan counts
- * (bench/memory.sh). The cache holds a few chunks of each size, so it is filled beforehand; with other C libraries that does no
- * harm.
- */
-static void fill_small_pieces(void) {
-    enum { LEAST = 24, MOST = 400, STEP = 16, OF_EACH = 14 };
-    static _Thread_local bool filled;
-    if (filled) return;
-    filled = true;
-    for (size_t size = LEAST; size < MOST; size += STEP) {
-        void *volatile pieces[OF_EACH]; /* volatile: else a compiler may remove all of it */
-        for (int i = 0; i < OF_EACH; i++) pieces[i] = malloc(size);
-        for (int i = OF_EACH - 1; i >= 0; i--) free(pieces[i]);
-    }
-}
-
-static void attach(struct device *device) {
-    omp_set_num_threads(device->threads);
-    fill_small_pieces();
-}
-
 const struct device_class device_cpu = {
     .name = "cpu",
     .summary = "this machine's processor, by oneDNN",
@@ -166,6 +141,5 @@ const struct device_class device_cpu = {
         },
     .open = open_device,
     .close = close_device,
-    .attach = attach,
     .update = update,
 };

@@ -10,6 +10,36 @@
 #include "base/processor.h"
 #include "compute/cpu/dnnl_2.h"
 
+/* ----------------------------------------------------------------- threads */
+
+/*
+ * oneDNN's plain products allocate aligned memory in each call and free it. glibc before 2.38 cuts such memory out of a larger
+ * chunk and puts the rests at both ends into a per-thread cache of small chunks, where they are never merged with adjacent
+ * ones: the next call finds no chunk that is large enough and takes more memory, up to some 10 MiB that no plan counts
+ * (bench/memory.sh). The cache holds a few chunks of each size, so it is filled beforehand; with other C libraries that does no
+ * harm.
+ */
+static void fill_small_pieces(void) {
+    enum { LEAST = 24, MOST = 400, STEP = 16, OF_EACH = 14 };
+    static _Thread_local bool filled;
+    if (filled) return;
+    filled = true;
+    for (size_t size = LEAST; size < MOST; size += STEP) {
+        void *volatile pieces[OF_EACH]; /* volatile: else a compiler may remove all of it */
+        for (int i = 0; i < OF_EACH; i++) pieces[i] = malloc(size);
+        for (int i = OF_EACH - 1; i >= 0; i--) free(pieces[i]);
+    }
+}
+
+int cpu_enter(const struct cpu_device *device) {
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(device->device.threads);
+    fill_small_pieces();
+    return threads;
+}
+
+void cpu_leave(int threads) { omp_set_num_threads(threads); }
+
 /* ----------------------------------------------------------------- layouts */
 
 static const_dnnl_memory_desc_t descriptor(const struct layout *layout) {
@@ -30,6 +60,7 @@ enum ps_status layout_convert(struct cpu_device *device, const struct layout *fr
     dnnl_primitive_desc_t plan = NULL;
     dnnl_primitive_t reorder = NULL;
     dnnl_exec_arg_t arguments[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
+    const int threads = cpu_enter(device);
     dnnl_status_t status =
         dnnl_reorder_primitive_desc_create(&plan, descriptor(from), device->engine, descriptor(to), device->engine, NULL);
     if (status == dnnl_success) status = dnnl_primitive_create(&reorder, plan);
@@ -42,6 +73,7 @@ enum ps_status layout_convert(struct cpu_device *device, const struct layout *fr
     for (int i = 0; i < 2; i++) dnnl_memory_destroy(arguments[i].memory);
     dnnl_primitive_destroy(reorder);
     dnnl_primitive_desc_destroy(plan);
+    cpu_leave(threads);
     if (status == dnnl_success) return PS_OK;
     return error_set(error, PS_FAILED, "oneDNN could not change the layout of weights: %s", dnnl_status2str(status));
 }
@@ -62,6 +94,7 @@ bool cpu_has_tiles(void) {
 enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *device, const void *const *addresses,
                              void *scratchpad, struct ps_error *error) {
     dnnl_status_t status = dnnl_success;
+    const int threads = cpu_enter(device);
     for (int i = 0; i < primitive->argument_count && status == dnnl_success; i++) {
         status = dnnl_memory_set_data_handle(primitive->arguments[i].memory, (void *)addresses[i]);
     }
@@ -73,6 +106,7 @@ enum ps_status primitive_run(struct primitive *primitive, struct cpu_device *dev
         status = dnnl_primitive_execute(primitive->handle, device->stream, count, primitive->arguments);
     }
     if (status == dnnl_success) status = dnnl_stream_wait(device->stream);
+    cpu_leave(threads);
     if (status == dnnl_success) return PS_OK;
     return error_set(error, PS_FAILED, "%s of node '%s' (%s): oneDNN failed: %s", primitive->part, primitive->node->name,
                      operator_get(primitive->node->id)->name, dnnl_status2str(status));
@@ -91,10 +125,11 @@ void draft_start(struct draft *draft, struct device *device, const struct node *
     draft->device = (struct cpu_device *)device;
     draft->node = node;
     draft->type = TYPE_F32;
-    omp_set_num_threads(device->threads);
+    draft->threads = cpu_enter(draft->device);
 }
 
 enum ps_status draft_finish(struct draft *draft, struct ps_error *error) {
+    cpu_leave(draft->threads);
     for (int i = 0; i < draft->plan_count; i++) dnnl_primitive_desc_destroy(draft->plans[i]);
     for (int i = 0; i < draft->layout_count; i++) layout_release(&draft->layouts[i]);
     if (draft->status == dnnl_success) return PS_OK;

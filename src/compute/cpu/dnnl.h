@@ -19,6 +19,11 @@ struct cpu_device {
     dnnl_stream_t stream;
 };
 
+/* How many threads a call of oneDNN uses is a setting of the calling thread in OpenMP, which may be that of a program that uses
+ * the library. It is the device's between these two; the first returns what the second restores. */
+int cpu_enter(const struct cpu_device *device);
+void cpu_leave(int threads);
+
 /* Do the processor and oneDNN multiply bf16, and sum in f32, faster than f32? Where they do not, products are computed in f32,
  * unless ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 asks for the vectors of bf16. */
 bool cpu_multiplies_bf16(void);
@@ -61,9 +66,10 @@ struct draft {
     struct layout layouts[DRAFT_MAX];
     dnnl_primitive_desc_t plans[DRAFT_MAX];
     int layout_count, plan_count;
+    int threads; /* for cpu_leave */
 };
 
-/* Also sets the number of threads, which a primitive reads when it is created. */
+/* Until draft_finish this thread has the device's number of threads, which a primitive reads when it is created. */
 void draft_start(struct draft *draft, struct device *device, const struct node *node);
 /* Frees what the draft owns. PS_USAGE where oneDNN cannot do what was requested. */
 enum ps_status draft_finish(struct draft *draft, struct ps_error *error);

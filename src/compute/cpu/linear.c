@@ -188,8 +188,10 @@ static enum ps_status forward_in_pieces(const struct linear *linear, const struc
     for (int64_t first = 0; first < features; first += linear->piece) {
         const int64_t width = features - first < linear->piece ? features - first : linear->piece;
         const float *weights = call->weights[0] + (linear->by_columns ? first : first * d);
+        const int threads = cpu_enter(cpu_of(&linear->kernel));
         dnnl_status_t status = dnnl_sgemm('N', linear->by_columns ? 'N' : 'T', n, width, d, 1, call->input[0], d, weights,
                                           linear->by_columns ? features : d, 0, call->output + first, features);
+        cpu_leave(threads);
         if (status != dnnl_success)
             return error_set(call->error, PS_FAILED, "forward of node '%s' (linear): oneDNN failed: %s",
                              linear->kernel.node->name, dnnl_status2str(status));
