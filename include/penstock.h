@@ -22,6 +22,8 @@
  *   - Indices count from 0 and must be below the count that goes with them.
  *   - The library never prints and never exits. Log lines and progress go to the sink in the options, or to that of ps_log_to.
  *   - All functions may be called from several threads at once; an object may be read by several but changed by one at a time.
+ *     The calling thread's settings of OpenMP stay as they are. A process forked by a program that has used the library may use
+ *     it with 1 thread per worker; with more it waits for threads of OpenMP that a fork does not copy.
  *     What is said to be once per process is not to be called by two at the same time: what starts or joins the processes of
  *     mpirun (ps_train and ps_trainer_create with the transport "mpi", ps_cluster_measure).
  *
@@ -548,7 +550,7 @@ struct ps_dataset_source {
      * numbers (float), in the order of an input. Called from threads of the library, ahead of training and in any
      * order, in each process that runs a worker of the first or the last stage; before a training also in the calling thread,
      * until a label counts. The same sample must always be the same. A status other than PS_OK ends the training or evaluation
-     * with it and with what was written into error->message. */
+     * with it and with what was written into error->message. It may wait as long as it likes: that is no lost worker. */
     enum ps_status (*read)(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error);
     /* What a sample is where it has several inputs, or one of another rank: those of the network that is to take it, in its
      * order, as ps_network_input says them; copied. NULL: one, of input_shape and vocabulary above. */
@@ -561,8 +563,8 @@ struct ps_dataset_source {
 
 /* All fields zero but for the size. */
 void ps_dataset_source_init(struct ps_dataset_source *source);
-/* The struct is copied; context and functions must stay until the dataset is destroyed. PS_USAGE names the field that is
- * wrong. */
+/* The struct is copied; context and functions must stay until the dataset is destroyed, and after PS_WORKER_LOST until a read that
+ * has begun is over. PS_USAGE names the field that is wrong. */
 enum ps_status ps_dataset_create(const struct ps_dataset_source *source, struct ps_dataset **dataset, struct ps_error *error);
 /* Of the caller's data, and of those that were opened for a network; else -1. */
 int64_t ps_dataset_samples(const struct ps_dataset *dataset);

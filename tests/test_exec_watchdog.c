@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "descriptors.h"
 #include "exec/watchdog.h"
 #include "run_support.h"
@@ -83,9 +84,17 @@ static void *move(void *argument) {
     return argument;
 }
 
+/* In a function of the program's, which does not return for now. */
+static void *wait_in_given(void *argument) {
+    thread_enter_given();
+    while (!atomic_load(&over)) clock_sleep(PATIENCE_S / 4);
+    thread_leave_given();
+    return argument;
+}
+
 static void test_busy(void **state) {
     (void)state;
-    void *(*const busy[])(void *) = {compute, read_slowly, move};
+    void *(*const busy[])(void *) = {compute, read_slowly, move, wait_in_given};
     for (size_t i = 0; i < sizeof busy / sizeof *busy; i++) {
         pthread_t thread;
         place_all(PROGRESS_WORKING, PROGRESS_WAITING);
@@ -198,10 +207,52 @@ static void test_slow_layers(void **state) {
     test_directory_remove(directory);
 }
 
+static enum ps_status read_late(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error) {
+    (void)context, (void)error;
+    clock_sleep(PATIENCE_S);
+    if (input) memset(input, 0, 16 * 16 * sizeof(float));
+    *labels = (int32_t)(sample % 4);
+    return PS_OK;
+}
+
+/* A mini-batch of a dataset of the program's that takes several times the patience, and neither computes nor reads a file. */
+static void test_slow_dataset(void **state) {
+    (void)state;
+    struct ps_dataset_source source;
+    struct ps_cluster_options one;
+    struct ps_train_options options;
+    struct ps_network *network;
+    struct ps_dataset *data;
+    struct ps_trainer *trainer;
+    ps_dataset_source_init(&source);
+    source.name = "late";
+    source.samples = 32;
+    source.input_shape[0] = 1;
+    source.input_shape[1] = source.input_shape[2] = 16;
+    source.classes = 4;
+    source.read = read_late;
+    ps_cluster_options_init(&one);
+    ps_train_options_init(&options);
+    assert_ok(ps_network_open("lenet5,input=16,classes=4", &network, &test_error));
+    assert_ok(ps_dataset_create(&source, &data, &test_error));
+    options.network = network;
+    options.machines = &one;
+    options.data = data;
+    options.batch = 8;
+    options.steps = 4;
+    assert_ok(ps_trainer_create(&options, &trainer, &test_error));
+    trainer->executor->watchdog.patience_s = PATIENCE_S;
+    assert_ok(ps_trainer_step(trainer, 4, &test_error));
+    ps_trainer_destroy(trainer);
+    ps_dataset_destroy(data);
+    ps_network_destroy(network);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hanging),         cmocka_unit_test(test_busy),           cmocka_unit_test(test_effort),
         cmocka_unit_test(test_each_that_moves), cmocka_unit_test(test_stopped_itself), cmocka_unit_test(test_slow_layers),
+        cmocka_unit_test(test_slow_dataset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -38,3 +39,11 @@ int thread_start(pthread_t *thread, void *(*function)(void *argument), void *arg
     if (code) free(start);
     return code;
 }
+
+static atomic_int in_given;
+
+void thread_enter_given(void) { atomic_fetch_add(&in_given, 1); }
+
+void thread_leave_given(void) { atomic_fetch_sub(&in_given, 1); }
+
+int threads_in_given(void) { return atomic_load(&in_given); }

@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ struct loader {
     enum ps_status failure, status; /* of that sample; of mini-batch `read` */
     struct ps_error error;
 
-    bool stop;
+    atomic_bool stop;
     int threads; /* running; 0: the caller reads */
     pthread_t thread[THREADS_MAX];
     pthread_mutex_t lock;
@@ -95,6 +96,7 @@ static enum ps_status read_samples(struct loader *loader, int64_t number, int fi
         if (!is_needed(&loader->options, i)) continue;
         const int64_t index = loader->order.at ? loader->order.at[start + i] : start + i;
         *failed_at = i;
+        if (atomic_load(&loader->stop)) return error_set(error, PS_STOPPED, "no more data are read");
         TRY(read_sample(loader, slot, i, epoch, loader->options.samples->first + index, error));
     }
     return PS_OK;
@@ -330,12 +332,17 @@ enum ps_status loader_create(const struct loader_options *options, struct loader
     return PS_OK;
 }
 
-void loader_destroy(struct loader *loader) {
+void loader_stop(struct loader *loader) {
     if (!loader) return;
     pthread_mutex_lock(&loader->lock);
     loader->stop = true;
     pthread_cond_broadcast(&loader->room);
     pthread_mutex_unlock(&loader->lock);
+}
+
+void loader_destroy(struct loader *loader) {
+    if (!loader) return;
+    loader_stop(loader);
     for (int t = 0; t < loader->threads; t++) pthread_join(loader->thread[t], NULL);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->room);

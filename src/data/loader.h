@@ -38,6 +38,8 @@ struct loaded_batch {
 
 /* PS_USAGE if the samples do not fill one mini-batch of training. Takes all memory. */
 enum ps_status loader_create(const struct loader_options *options, struct loader **loader, struct ps_error *error);
+/* No thread of it begins to read another sample. NULL is fine. */
+void loader_stop(struct loader *loader);
 /* May be called at any time; waits at most for the samples that are being read. NULL is fine. */
 void loader_destroy(struct loader *loader);
 /* Memory of the mini-batches and the order. NULL: 0. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "base/versioned.h"
 #include "graph/network.h"
 
@@ -32,7 +33,9 @@ static enum ps_status read_given(const struct dataset *dataset, int64_t index, v
     struct ps_dataset *object = object_of(dataset);
     struct ps_error trouble = {0};
     if (!object->source.several_readers) pthread_mutex_lock(&object->reading);
+    thread_enter_given();
     enum ps_status status = object->source.read(object->source.context, index, input, target, &trouble);
+    thread_leave_given();
     if (!object->source.several_readers) pthread_mutex_unlock(&object->reading);
     if (status == PS_OK) return check_labels(object, index, target, error);
     error_set(error, status, "data '%s': sample %lld: %s", object->name, (long long)index,

@@ -201,7 +201,9 @@ enum ps_status executor_start(struct executor *executor, const struct worker_opt
 }
 
 void executor_destroy(struct executor *executor) {
-    if (!executor || executor->abandoned) return;
+    if (!executor) return;
+    for (int number = 0; number < executor->worker_count; number++) worker_stop_reading(&executor->workers[number]);
+    if (executor->abandoned) return;
     pthread_mutex_lock(&executor->lock);
     executor->leave = true;
     pthread_cond_broadcast(&executor->begin);

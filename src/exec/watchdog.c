@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/thread.h"
 
 /* A poll that comes later than this shows that the watcher itself did not run; only this much of the time counts. */
 #define LOOK_MOST_S 0.25
@@ -93,7 +94,7 @@ static bool has_done_something(const struct watchdog *watchdog, const struct eff
     const struct effort *then = &watchdog->effort;
     return now->computed_s - then->computed_s > COMPUTING_SHARE * watchdog->still_s ||
            2 * watchdog->ready > watchdog->samples || now->page_faults > then->page_faults ||
-           now->read_bytes - then->read_bytes > READING_BYTES;
+           now->read_bytes - then->read_bytes > READING_BYTES || threads_in_given() > 0;
 }
 
 /* The first whose progress is `kind`, or -1. */

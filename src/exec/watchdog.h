@@ -3,9 +3,9 @@
  *
  * A worker is stalled when for some seconds no worker of this process has executed an instruction, none waits only for another
  * process, and meanwhile the process has neither computed nor read: it hangs in a call that does not return. A slow layer
- * computes (or waits for a processor), slow data are read, a machine with too little memory pages: none of these ever counts as
- * a stall, however long it lasts. Nor does an endless loop, which cannot be distinguished from a slow layer. Time in which this
- * process itself was stopped does not count.
+ * computes (or waits for a processor), slow data are read, a dataset of the program's waits for whatever it likes, a machine
+ * with too little memory pages: none of these ever counts as a stall, however long it lasts. Nor does an endless loop, which
+ * cannot be distinguished from a slow layer. Time in which this process itself was stopped does not count.
  */
 #ifndef PENSTOCK_EXEC_WATCHDOG_H
 #define PENSTOCK_EXEC_WATCHDOG_H

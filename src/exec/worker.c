@@ -343,6 +343,13 @@ enum ps_status worker_take_memory(struct worker *worker, const struct worker_opt
     return PS_OK;
 }
 
+void worker_stop_reading(struct worker *worker) {
+    for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
+        loader_stop(worker->inputs[kind].loader);
+        loader_stop(worker->targets[kind].loader);
+    }
+}
+
 void worker_destroy(struct worker *worker) {
     for (int kind = 0; kind < WORKER_DATA_KINDS; kind++) {
         loader_destroy(worker->inputs[kind].loader);

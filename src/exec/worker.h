@@ -145,6 +145,8 @@ struct worker_memory worker_memory_needed(const struct worker *worker, int momen
  */
 enum ps_status worker_take_memory(struct worker *worker, const struct worker_options *options, struct ps_error *error);
 /* Frees everything, the loaders included; a zeroed worker is fine. */
+/* Its loaders begin to read no other sample. */
+void worker_stop_reading(struct worker *worker);
 void worker_destroy(struct worker *worker);
 
 /* Bytes that it has taken and carved. */

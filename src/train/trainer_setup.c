@@ -657,8 +657,9 @@ void trainer_free(struct ps_trainer *trainer) {
     run_directory_close(&trainer->directory);
     ps_run_destroy(trainer->run);
     /* A thread that could not be ended may go on, and what it works with must stay. */
-    if (trainer->executor && trainer->executor->abandoned) return;
+    const bool abandoned = trainer->executor && trainer->executor->abandoned;
     executor_destroy(trainer->executor);
+    if (abandoned) return;
     ps_programs_destroy(trainer->other_evaluation);
     program_set_free(&trainer->programs);
     trainer_close_data(trainer);
