@@ -171,6 +171,14 @@ __attribute__((constructor)) static void watch_memory(void) {
     json_set_alloc_funcs(allocate, release);
 }
 
+/* A program that closes the library (dlclose) may go on with jansson. */
+__attribute__((destructor)) static void leave_memory(void) {
+    json_malloc_t now;
+    json_free_t free_now;
+    json_get_alloc_funcs(&now, &free_now);
+    if (now == allocate) json_set_alloc_funcs(allocate_plain, release_plain);
+}
+
 bool json_memory_failed(void) {
     const bool failed = error_memory_untold;
     error_memory_untold = false;
