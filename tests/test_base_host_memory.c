@@ -1,10 +1,12 @@
 /* The limits of control groups, in trees of files as both versions of cgroups have them. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/host_memory.h"
+#include "base/processor.h"
 #include "descriptors.h"
 #include "support.h"
 
@@ -92,6 +94,29 @@ static void test_container(void **state) {
     assert_memory(2000000, 2000000);
 }
 
+static void test_quota(void **state) {
+    (void)state;
+    begin("quota 2", "0::/job/step\n", V2);
+    assert_int_equal(cores_quota_under(root), INT_MAX);
+    put(GROUP "job/step/cpu.max", "max 100000\n");
+    assert_int_equal(cores_quota_under(root), INT_MAX);
+    put(GROUP "job/cpu.max", "200000 100000\n");
+    assert_int_equal(cores_quota_under(root), 2);
+    put(GROUP "job/step/cpu.max", "150000 100000\n"); /* a part of a core counts as one */
+    put(GROUP "job/cpu.max", "300000 100000\n");
+    assert_int_equal(cores_quota_under(root), 2);
+    put(GROUP "job/step/cpu.max", "1000 100000\n");
+    assert_int_equal(cores_quota_under(root), 1);
+    begin("quota 1", "5:cpu,cpuacct:/a/b\n4:memory:/other\n0::/\n", V1);
+    put(GROUP "cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n");
+    put(GROUP "cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cores_quota_under(root), INT_MAX);
+    put(GROUP "cpu,cpuacct/a/cpu.cfs_quota_us", "350000\n");
+    put(GROUP "cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cores_quota_under(root), 4);
+    assert_true(cores_usable() >= 1 && cores_usable() <= cores_quota());
+}
+
 static void test_without(void **state) {
     (void)state;
     begin("without", "", DISK);
@@ -141,8 +166,8 @@ static void test_closed(void **state) {
 int main(void) {
     descriptors_at_first = open_descriptors();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_version_2), cmocka_unit_test(test_version_1),
-                                       cmocka_unit_test(test_container), cmocka_unit_test(test_without),
-                                       cmocka_unit_test(test_here),      cmocka_unit_test(test_warning),
-                                       cmocka_unit_test(test_closed)};
+                                       cmocka_unit_test(test_container), cmocka_unit_test(test_quota),
+                                       cmocka_unit_test(test_without),   cmocka_unit_test(test_here),
+                                       cmocka_unit_test(test_warning),   cmocka_unit_test(test_closed)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -1,9 +1,11 @@
 /*
- * Cores: what the process is bound to counts, not what the machine has. Denormal numbers: the control words of x86-64 and
- * 64-bit Arm; on other processors nothing changes.
+ * Cores: what the process is bound to and what its control groups allow counts, not what the machine has. Denormal numbers: the
+ * control words of x86-64 and 64-bit Arm; on other processors nothing changes.
  */
 #include "base/processor.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +16,8 @@
 #include <cpuid.h>
 #include <xmmintrin.h>
 #endif
+
+#include "base/control_group.h"
 
 struct core_set core_set_usable(void) {
     struct core_set made = {0};
@@ -35,9 +39,36 @@ int core_set_count(const struct core_set *set) {
     return count > 0 ? count : 1;
 }
 
+/* A group may compute for `quota` microseconds in each `period`. */
+static void take_quota(void *context, const char *directory, int version) {
+    int *least = context, fields = 0;
+    int64_t quota = 0, period = 0;
+    char path[PATH_MAX];
+    if (version == 1) {
+        fields = control_group_number(directory, "cpu.cfs_quota_us", "", &quota) +
+                 control_group_number(directory, "cpu.cfs_period_us", "", &period);
+    } else if (snprintf(path, sizeof path, "%s/cpu.max", directory) < (int)sizeof path) {
+        FILE *file = fopen(path, "re");
+        if (file) fields = fscanf(file, "%" SCNd64 " %" SCNd64, &quota, &period);
+        if (file) fclose(file);
+    }
+    if (fields != 2 || quota <= 0 || period <= 0) return;
+    const int64_t cores = quota / period + (quota % period > 0);
+    if (cores < *least) *least = (int)cores;
+}
+
+int cores_quota_under(const char *root) {
+    int least = INT_MAX;
+    control_groups_visit(root, "cpu", take_quota, &least);
+    return least;
+}
+
+int cores_quota(void) { return cores_quota_under(""); }
+
 int cores_usable(void) {
     const struct core_set set = core_set_usable();
-    return core_set_count(&set);
+    const int bound = core_set_count(&set), quota = cores_quota();
+    return bound < quota ? bound : quota;
 }
 
 /* The text after the colon in the first line of a file that begins with `field`. */

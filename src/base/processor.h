@@ -6,11 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At least 1. */
+/* At least 1: those that it is bound to, or fewer where a control group (cgroup) limits its time, as containers are limited. */
 int cores_usable(void);
-/* Does it multiply bf16 faster than f32: in tiles (AMX), or in vectors (AVX-512 BF16)? The vectors are faster on AMD's processors
- * and Intel's Cooper Lake. Intel's later ones, which have tiles, take twice as long for a vector of pairs as for one of f32: where
- * a virtual machine hides the tiles, bf16 is no faster than f32. */
+/* That limit, in cores, rounded up; INT_MAX: none. */
+int cores_quota(void);
+/* The same with all files under `root`, for tests. */
+int cores_quota_under(const char *root);
+/* Does it multiply bf16 faster than f32: in tiles (AMX), or in vectors (AVX-512 BF16)? The vectors are faster on AMD's
+ * processors and Intel's Cooper Lake. Intel's later ones, which have tiles, take twice as long for a vector of pairs as for one
+ * of f32: where a virtual machine hides the tiles, bf16 is no faster than f32. */
 bool processor_has_fast_bf16(void);
 bool processor_has_fast_bf16_vectors(void);
 
@@ -18,8 +22,8 @@ bool processor_has_fast_bf16_vectors(void);
 enum { PROCESSOR_FEATURES_MAX = 8 };
 size_t processor_features(const char *features[PROCESSOR_FEATURES_MAX]);
 
-/* The same as a set, of as many cores as it has bits. Processes of one host may use all cores of their sets together: launchers
- * bind each to a core of its own. */
+/* The cores that the process is bound to, as a set of as many as it has bits. Processes of one host may use all cores of their
+ * sets together: launchers bind each to a core of its own. */
 enum { CORE_SET_WORDS = 16 };
 struct core_set {
     uint64_t word[CORE_SET_WORDS];

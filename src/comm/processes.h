@@ -58,6 +58,7 @@ struct process_info {
     char host[64], cpu[64];
     int32_t process;          /* its process number (PID) on its host */
     struct core_set core_set; /* cores that it may use */
+    int32_t quota;            /* cores_quota */
     int32_t cores;            /* cores that the processes of its host may use */
     struct host_memory memory;
     uint64_t machine;    /* processes with the same number share a host */

@@ -32,7 +32,8 @@ static uint64_t number_of_machine(const char *host) {
 }
 
 static struct process_info this_machine(void) {
-    struct process_info info = {.process = (int32_t)getpid(), .core_set = core_set_usable(), .cores = cores_usable()};
+    struct process_info info = {
+        .process = (int32_t)getpid(), .core_set = core_set_usable(), .quota = cores_quota(), .cores = cores_usable()};
     if (gethostname(info.host, sizeof info.host - 1) != 0) snprintf(info.host, sizeof info.host, "unknown");
     processor_name(info.cpu, sizeof info.cpu);
     info.memory = host_memory_read();
@@ -72,7 +73,8 @@ static void count_cores(struct processes *processes) {
         for (int other = 0; other < processes->count; other++)
             if (processes->info[other].machine == processes->info[rank].machine)
                 core_set_add(&all, &processes->info[other].core_set);
-        processes->info[rank].cores = core_set_count(&all);
+        const int bound = core_set_count(&all), quota = processes->info[rank].quota;
+        processes->info[rank].cores = bound < quota ? bound : quota;
     }
 }
 
