@@ -787,8 +787,8 @@ static inline enum ps_status ps_trainer_evaluate(struct ps_trainer *trainer, con
 /* Leaves a checkpoint of this step in `run_dir`, durable when it returns: the training's own directory (or NULL), or another,
  * which becomes a run directory that can be resumed. That must not hold a run yet. */
 enum ps_status ps_trainer_save(struct ps_trainer *trainer, const char *run_dir, struct ps_error *error);
-/* What the training came to so far, and the files that a run directory gets at the end. The trainer can only be destroyed
- * then. */
+/* What the training came to so far, and the files that a run directory gets at the end: a checkpoint of this step, too, which
+ * may be before the last and from which the run can be resumed. The trainer can only be destroyed then. */
 enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run, struct ps_error *error);
 /* At any time; NULL is fine. Over MPI, before ps_trainer_finish, it ends the training for all with PS_STOPPED. */
 void ps_trainer_destroy(struct ps_trainer *trainer);

@@ -358,6 +358,41 @@ static void test_save(void **state) {
     free_job(&job);
 }
 
+/* What a training that ends before its last step came to is kept, and it can go on from there. */
+static void test_finish_early(void **state) {
+    (void)state;
+    char place[4096];
+    struct job_objects job;
+    struct ps_trainer *trainer;
+    struct ps_run *run;
+    size_t size, other_size;
+    make_job("1f1b", "sync", 2, &job);
+    float *whole = train_in(&job, 1000, &size);
+    job.options.out = file_join(place, test_directory, "early");
+    assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+    assert_ok(ps_trainer_step(trainer, 5, &test_error));
+    assert_ok(ps_trainer_finish(trainer, &run, &test_error));
+    assert_int_equal(ps_run_info(run).steps, 5);
+    ps_run_destroy(run);
+    ps_trainer_destroy(trainer);
+
+    struct ps_train_options resume;
+    ps_train_options_init(&resume);
+    resume.resume = place;
+    resume.data = job.data;
+    resume.network = job.network;
+    assert_ok(ps_trainer_create(&resume, &trainer, &test_error));
+    assert_int_equal(ps_trainer_info(trainer).step, 5);
+    assert_ok(ps_trainer_step(trainer, 100, &test_error));
+    float *other = read_all(trainer, &other_size);
+    assert_int_equal(size, other_size);
+    assert_memory_equal(whole, other, size * sizeof *whole);
+    ps_trainer_destroy(trainer);
+    free(whole);
+    free(other);
+    free_job(&job);
+}
+
 /* ------------------------------------------------------------------------- observers */
 
 struct seen {
@@ -700,7 +735,7 @@ int main(void) {
         cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
         cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
         cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
-        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),       cmocka_unit_test(test_finish_early),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -214,6 +214,7 @@ static enum ps_status finish(struct ps_trainer *trainer, struct ps_error *error)
     note_workers(trainer);
     trainer->run->info.checkpoint_stall_s = trainer->writer.stall_s;
     TRY(trainer_gather_totals(trainer, error));
+    TRY(trainer_keep_step(trainer, error));
     TRY(trainer_gather_figures(trainer, error));
     if (!trainer_coordinates(trainer)) return PS_OK;
     note_figures(trainer);

@@ -104,6 +104,9 @@ enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_e
 enum ps_status trainer_next(struct ps_trainer *trainer, int64_t most, int64_t *steps, struct ps_error *error);
 /* At the end of a segment, unless the caller cut it short. */
 enum ps_status trainer_checkpoint(struct ps_trainer *trainer, struct ps_error *error);
+/* A checkpoint of this step in the training's own directory, if it has one: written, unless that is the newest already. The
+ * figures of all workers have been gathered. */
+enum ps_status trainer_keep_step(struct ps_trainer *trainer, struct ps_error *error);
 /* Where there is a run directory: waits until what was taken is written, and looks whether what the run has kept is still
  * there: the newest checkpoint, the log, the configuration. PS_IO: not all of it. */
 enum ps_status trainer_check_kept(struct ps_trainer *trainer, struct ps_error *error);

@@ -192,9 +192,9 @@ enum ps_status trainer_checkpoints_start(struct ps_trainer *trainer, struct ps_e
 
 /* ------------------------------------------------------------------- where the caller says */
 
-/* In the training's own directory. */
-static enum ps_status save_here(struct ps_trainer *trainer, struct ps_error *error) {
-    bool there = trainer->kept_step == trainer->step;
+enum ps_status trainer_keep_step(struct ps_trainer *trainer, struct ps_error *error) {
+    const bool there = trainer->kept_step == trainer->step;
+    if (!trainer->options.out) return PS_OK;
     if (!trainer_coordinates(trainer)) return there ? PS_OK : send_stages(trainer, error);
     if (!there) TRY(take_state(trainer, &trainer->writer, error));
     return checkpoint_writer_wait(&trainer->writer, error);
@@ -236,7 +236,7 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
     TRY(trainer_gather_totals(trainer, error));
     if (!run_dir || (own && strcmp(run_dir, own) == 0)) {
         *fatal = true;
-        return save_here(trainer, error);
+        return trainer_keep_step(trainer, error);
     }
     if (trainer_coordinates(trainer)) return save_there(trainer, run_dir, error);
     int64_t kept = trainer->kept_step;
