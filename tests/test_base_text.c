@@ -1,6 +1,7 @@
 /* The growing string, tables and UTF-8. */
 #include "support.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,14 @@ static void utf8(void **state) {
     assert_non_null(utf8_invalid("a\0b", 3));
     const char later[] = "na\xc3\xafve \xe2\x82\xac, then \xff";
     assert_ptr_equal(utf8_invalid(later, sizeof later - 1), strchr(later, '\xff'));
+    for (size_t i = 1; i < sizeof right / sizeof *right; i++) { /* cut between characters, wherever that is */
+        char text[16];
+        const size_t length = (size_t)snprintf(text, sizeof text, "a%s", right[i]);
+        for (size_t cut = 1; cut <= length; cut++) assert_int_equal(utf8_whole(text, cut), i == 1 || cut == length ? cut : 1);
+    }
+    char repaired[] = "\xff na\xc3\xafve \xc3";
+    utf8_repair(repaired, '?');
+    assert_string_equal(repaired, "? na\xc3\xafve ?");
     /* The mark that some programs begin files with. */
     static const char *const marked[][2] = {
         {"\xef\xbb\xbfname", "name"}, {"\xef\xbb\xbf", ""}, {"name", "name"}, {"\xef\xbb", "\xef\xbb"}};

@@ -393,6 +393,31 @@ static void test_finish_early(void **state) {
     free_job(&job);
 }
 
+/* A name of characters of two bytes, longer than a picture's title has room for: it is cut between two of them. */
+static void test_long_name(void **state) {
+    (void)state;
+    char out[4096];
+    struct job_objects job;
+    struct ps_run *run;
+    make_job("1f1b", "sync", 2, &job);
+    job.network->name[0] = '\0';
+    for (int c = 0; c < 150; c++) strcat(job.network->name, "\xc3\xa9");
+    strcpy(job.plan->model, job.network->name);
+    job.options.out = file_join(out, test_directory, "long");
+    job.options.trace = true;
+    assert_ok(ps_train(&job.options, &run, &test_error));
+    ps_run_destroy(run);
+    static const char *const names[] = {"trace.json", "timeline.svg"};
+    for (int n = 0; n < 2; n++) {
+        char path[4096], *text;
+        size_t length;
+        assert_ok(file_read(file_join(path, out, names[n]), SIZE_MAX, &text, &length, &test_error));
+        assert_null(utf8_invalid(text, length));
+        free(text);
+    }
+    free_job(&job);
+}
+
 /* ------------------------------------------------------------------------- observers */
 
 struct seen {
@@ -736,6 +761,7 @@ int main(void) {
         cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
         cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
         cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),       cmocka_unit_test(test_finish_early),
+        cmocka_unit_test(test_long_name),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

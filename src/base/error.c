@@ -32,8 +32,7 @@ static void one_line(char *text) {
     for (char *c = text; *c != '\0'; c++) {
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = ' ';
     }
-    size_t length = strlen(text);
-    for (const char *c = text; (c = utf8_invalid(c, length - (size_t)(c - text))) != NULL;) text[c - text] = '?';
+    utf8_repair(text, '?');
 }
 
 _Thread_local bool error_memory_untold;

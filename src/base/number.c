@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static locale_t c_locale;
 
 static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -37,6 +39,7 @@ int number_vprint(char *out, size_t size, const char *format, va_list arguments)
     const locale_t before = number_locale_enter();
     const int length = vsnprintf(out, size, format, arguments);
     number_locale_leave(before);
+    if (length > 0 && size > 0 && (size_t)length >= size) out[utf8_whole(out, size - 1)] = '\0';
     return length;
 }
 

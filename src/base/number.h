@@ -11,7 +11,7 @@
 
 /* strtod (of decimal numbers alone: "0x2" is 0, and "x2" the rest), snprintf and vsnprintf as in the C locale: "1.5" in every
  * locale of the program, never "1,5". The library reads and writes numbers with a fraction only by these functions (text_add,
- * error_set and log_line use them). */
+ * error_set and log_line use them). What `out` has no room for is cut off between two characters of UTF-8. */
 double number_read(const char *text, char **rest);
 int number_print(char *out, size_t size, const char *format, ...) PS_PRINTF(3, 4);
 int number_vprint(char *out, size_t size, const char *format, va_list arguments);

@@ -123,6 +123,20 @@ const char *utf8_invalid(const char *text, size_t length) {
     return NULL;
 }
 
+void utf8_repair(char *text, char with) {
+    const char *end = text + strlen(text);
+    for (const char *bad = text; (bad = utf8_invalid(bad, (size_t)(end - bad))) != NULL;) text[bad - text] = with;
+}
+
+size_t utf8_whole(const char *text, size_t length) {
+    size_t rest = 0; /* bytes that go on with a character */
+    while (rest < 3 && rest < length && ((unsigned char)text[length - 1 - rest] & 0xc0) == 0x80) rest++;
+    if (rest == length) return length;
+    const unsigned char first = (unsigned char)text[length - 1 - rest];
+    const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+    return rest + 1 < bytes ? length - 1 - rest : length;
+}
+
 size_t utf8_mark(const char *text, size_t length) { return length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
 
 size_t utf8_drop_mark(char *text, size_t length) {

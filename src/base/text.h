@@ -27,6 +27,10 @@ static inline const char *text_plural(int64_t count) { return count == 1 ? "" : 
 
 /* The first byte of `text` that is not part of valid UTF-8, or NULL. */
 const char *utf8_invalid(const char *text, size_t length);
+/* Puts `with` in place of every byte that is not part of valid UTF-8. */
+void utf8_repair(char *text, char with);
+/* `length`, or less where the character at the end of these bytes is not all there: so texts are cut between characters. */
+size_t utf8_whole(const char *text, size_t length);
 /* The length of the byte order mark that some programs write at the beginning of UTF-8 files: 3, or 0 where there is none. */
 size_t utf8_mark(const char *text, size_t length);
 /* Removes it; returns the remaining length. */

@@ -157,7 +157,9 @@ static enum ps_status parse(const char *text, struct wanted *wanted, struct spec
 /* The node's name with something behind it; of a long one the end counts. */
 static const char *part_name(const struct node *node, const char *part, char name[64]) {
     const size_t length = strlen(node->name), room = 63 - strlen(part);
-    snprintf(name, 64, "%s%s", node->name + (length > room ? length - room : 0), part);
+    const char *end = node->name + (length > room ? length - room : 0);
+    while (((unsigned char)*end & 0xc0) == 0x80) end++; /* the rest of a character */
+    snprintf(name, 64, "%s%s", end, part);
     return name;
 }
 

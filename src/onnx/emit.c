@@ -39,7 +39,9 @@ static void make_name(struct emitting *e, const char *base, const char *what, ch
     snprintf(name, 64, "%.48s%s%.8s", tail, what[0] != '\0' ? "/" : "", what);
     for (char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f || *c == ',' || *c == '"') *c = '_';
-    while (!take_name(e, name)) snprintf(name + (strlen(name) > 55 ? 55 : strcspn(name, "~")), 9, "~%d", ++e->names);
+    utf8_repair(name, '_');
+    while (!take_name(e, name))
+        snprintf(name + (strlen(name) > 55 ? utf8_whole(name, 55) : strcspn(name, "~")), 9, "~%d", ++e->names);
 }
 
 /* The name of what the step is: its first parameter's module, else the node's. */

@@ -105,7 +105,8 @@ static enum ps_status read_network(const char *path, const struct onnx_bytes *by
         status = values_keep_mapping(graph->values, mapping, error);
     char name[NETWORK_NAME_SIZE];
     const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
-    snprintf(name, sizeof name, "%.100s", base);
+    snprintf(name, sizeof name, "%.*s", (int)utf8_whole(base, strnlen(base, 100)), base);
+    utf8_repair(name, '_');
     char *dot = strrchr(name, '.');
     if (dot != NULL && dot != name) *dot = '\0';
     arena_release(&l.arena);

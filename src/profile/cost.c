@@ -163,7 +163,7 @@ enum ps_status profile_graph(const struct cost_table *table, const struct layer_
     for (int l = 0; l < table->layer_count && node >= 0; l++) {
         /* Names of layers may repeat in a profile, names of nodes may not. */
         char name[64];
-        snprintf(name, sizeof name, "%d %.50s", l + 1, table->layers[l].name);
+        number_print(name, sizeof name, "%d %s", l + 1, table->layers[l].name);
         struct attributes attributes = layer_attributes(table, l, places ? &places[l] : &nowhere);
         node = graph_add(made, OPERATOR_OPAQUE, name, &attributes, &node, 1, error);
     }

@@ -1,14 +1,20 @@
 /* Profiles whose layers are groups of another profile's neighbouring layers; see profile.h. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "profile/profile.h"
 
 /* The layers first..last as one. What a stage of groups costs is what the stage of their layers costs: of sums but for
  * rounding, of sizes exactly. */
 static struct layer_cost join(const struct layer_cost *layers, int first, int last) {
     struct layer_cost group = layers[last];
-    if (first < last) snprintf(group.name, sizeof group.name, "%.29s .. %.29s", layers[first].name, layers[last].name);
+    if (first < last) {
+        const char *from = layers[first].name, *to = layers[last].name;
+        snprintf(group.name, sizeof group.name, "%.*s .. %.*s", (int)utf8_whole(from, strnlen(from, 29)), from,
+                 (int)utf8_whole(to, strnlen(to, 29)), to);
+    }
     for (int l = last - 1; l >= first; l--) {
         const struct layer_cost *layer = &layers[l];
         layer_times_add(&group.time, &layer->time);

@@ -78,6 +78,7 @@ static void add_heading(const struct section *section, struct text *out, double 
         if (length > TITLE_CHARACTERS) {
             for (length = TITLE_CHARACTERS; length > TITLE_CHARACTERS / 2 && line[length] != ' ';) length--;
         }
+        length = utf8_whole(line, length);
         char part[TITLE_CHARACTERS + 8];
         snprintf(part, sizeof part, "%.*s", (int)length, line);
         add_words(out, MARGIN, *y, "font-weight=\"600\"", part);

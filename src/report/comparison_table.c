@@ -106,7 +106,7 @@ static void sheet_fit(struct sheet *sheet, struct text *left_out) {
 static void add_cell(struct text *out, const char *cell, const struct sheet_column *column) {
     const size_t points = points_in(cell);
     if (points > column->width) { /* a name: its beginning */
-        text_add(out, "%.*s..", (int)column->width - 2, cell);
+        text_add(out, "%.*s..", (int)utf8_whole(cell, column->width - 2), cell);
         return;
     }
     const int pad = (int)(column->width - points);

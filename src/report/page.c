@@ -69,11 +69,9 @@ static json_t *safe_string(const char *text) {
     char copy[STRING_MAX + 8];
     size_t length = strlen(text);
     const bool cut = length > STRING_MAX;
-    if (cut) length = STRING_MAX;
-    while (cut && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) length--;
-    memcpy(copy, text, length);
-    for (const char *bad; (bad = utf8_invalid(copy, length)) != NULL;) copy[bad - copy] = '?';
-    snprintf(copy + length, sizeof copy - length, "%s", cut ? "\xe2\x80\xa6" : "");
+    if (cut) length = utf8_whole(text, STRING_MAX);
+    snprintf(copy, sizeof copy, "%.*s%s", (int)length, text, cut ? "\xe2\x80\xa6" : "");
+    utf8_repair(copy, '?');
     return json_string(copy);
 }
 

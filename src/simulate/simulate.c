@@ -298,8 +298,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
         ps_simulation_destroy(made);
         return status;
     }
-    snprintf(made->title, sizeof made->title, "%s: %s, %s, %d worker%s", plan->model, plan->schedule, plan->weights,
-             plan->workers, text_plural(plan->workers));
+    number_print(made->title, sizeof made->title, "%s: %s, %s, %d worker%s", plan->model, plan->schedule, plan->weights,
+                 plan->workers, text_plural(plan->workers));
     *simulation = made;
     return PS_OK;
 }

@@ -128,8 +128,9 @@ static enum ps_status write_traces(const struct ps_trainer *trainer, struct ps_e
     const struct ps_programs *programs = trainer->programs.entries[0].programs;
     struct timeline trace = {0}, picture = {0};
     char title[256];
-    snprintf(title, sizeof title, "%s: %s, %s, %d worker%s, measured", trainer->job.plan->model, trainer->job.plan->schedule,
-             trainer->job.plan->weights, trainer->job.plan->workers, text_plural(trainer->job.plan->workers));
+    number_print(title, sizeof title, "%s: %s, %s, %d worker%s, measured", trainer->job.plan->model,
+                 trainer->job.plan->schedule, trainer->job.plan->weights, trainer->job.plan->workers,
+                 text_plural(trainer->job.plan->workers));
     enum ps_status status = trace_collect(trainer->executor, programs, trainer->run->worker, TRACE_COMPUTATIONS, &trace, error);
     if (status == PS_OK)
         status = trace_collect(trainer->executor, programs, trainer->run->worker, PICTURE_COMPUTATIONS, &picture, error);
