@@ -228,6 +228,9 @@ static void writes_files(void **state) {
     assert_int_equal(json_integer_value(json_object_get(root, "n")), INT64_MIN);
     json_decref(root);
     assert_status(json_write_file(json_real(NAN), path, &test_error), PS_FAILED, "not finite");
+    root = json_pack("{s:{}}", "options"); /* nothing is left out where a text is not UTF-8 */
+    json_set_text(json_object_get(root, "options"), "data", "idx:d\xff");
+    assert_status(json_write_file(root, path, &test_error), PS_USAGE, "`data`: 'idx:d?' is not UTF-8");
     assert_ok(json_read_file(path, "penstock-x", &root, &test_error));
     json_decref(root);
 }

@@ -115,6 +115,9 @@ static void utf8(void **state) {
     char repaired[] = "\xff na\xc3\xafve \xc3";
     utf8_repair(repaired, '?');
     assert_string_equal(repaired, "? na\xc3\xafve ?");
+    assert_ok(utf8_check("`data`", "na\xc3\xafve", &test_error));
+    assert_ok(utf8_check("`data`", NULL, &test_error));
+    assert_status(utf8_check("`data`", "idx:d\xff", &test_error), PS_USAGE, "`data`: 'idx:d?' is not UTF-8");
     /* The mark that some programs begin files with. */
     static const char *const marked[][2] = {
         {"\xef\xbb\xbfname", "name"}, {"\xef\xbb\xbf", ""}, {"name", "name"}, {"\xef\xbb", "\xef\xbb"}};

@@ -407,7 +407,7 @@ static void test_refused(void **state) {
         {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": [1, -2]}"), "weight -2 of class 1"},
         {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": [0, 0]}"), "the weights of all classes are 0"},
         {TARGETS("{\"name\": \"a\", \"shape\": [1], \"class_weights\": [1, \"x\"]}"), "must be a number"},
-        {TARGETS("{\"name\": \"/\", \"shape\": [1]}"), "a name has 1 to 63 characters"},
+        {TARGETS("{\"name\": \"/\", \"shape\": [1]}"), "a name has 1 to 63 bytes of UTF-8"},
         {HEAD "\"predicts\": \"token\", " INPUT "\"nodes\": [" CONV "]}", "did you mean 'tokens'"},
         {LINES("{\"name\": \"a\", \"operator\": \"relu\", \"inputs\": []}"), "nodes[0].inputs: 0 names; 1 to 64 are accepted"},
         {LINES("{\"name\": \"a\", \"operator\": \"view\", \"sides\": []}"), "nodes[0].sides: 0 numbers; 1 to 6 are accepted"},
@@ -630,7 +630,7 @@ static void test_names(void **state) {
         struct ps_network_builder *builder = begin();
         ps_network_builder_node(builder, wrong[w], "flatten", NULL, 0);
         assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
-                      "node 1: a name must have letters, and may not begin with '/'");
+                      "node 1: a name must be UTF-8 with letters, and may not begin with '/'");
     }
     /* The network's own. */
     for (int over = 0; over < 2; over++) {

@@ -203,6 +203,44 @@ static void test_trainer(void **state) {
     training_close(&objects);
 }
 
+/* What a run directory could not keep is refused before there is one, and trained without one. */
+static void test_not_utf8(void **state) {
+    (void)state;
+    static float numbers[SAMPLES * SIDE * SIDE];
+    static const int32_t labels[SAMPLES] = {0, 1, 2, 3};
+    const struct array arrays[] = {
+        {.name = "data", .type = ARRAY_F32, .rank = 4, .shape = {SAMPLES, 1, SIDE, SIDE}, .data = numbers},
+        {.name = "labels", .type = ARRAY_I32, .rank = 1, .shape = {SAMPLES}, .data = labels}};
+    char path[4096], out[4096], place[4096], spec[4200];
+    struct training training;
+    struct ps_run *run;
+    assert_ok(npz_write(file_join(place, test_directory, "d\xff\xe9.npz"), arrays, 2, &test_error));
+    snprintf(spec, sizeof spec, "npz:%s", place);
+    file_join(out, test_directory, "kept");
+    for (int what = 0; what < 3; what++) {
+        training_init(&training);
+        training.plan_path = put("plan.json", PLAN(SIZES), path);
+        training.data = what == 0 ? spec : "synthetic:images,samples=8";
+        training.valid = what == 1 ? spec : NULL;
+        training.o.groups = what == 2 ? "conv\xff*:lr=2" : NULL;
+        training.o.device = "reference";
+        training.o.steps = 1;
+        training.o.out = out;
+        char said[4300];
+        snprintf(said, sizeof said, "`%s`: '%s%s%s' is not UTF-8",
+                 what == 0   ? "data"
+                 : what == 1 ? "valid"
+                             : "groups",
+                 what < 2 ? "npz:" : "", what < 2 ? test_directory : "", what < 2 ? "/d?\?.npz" : "conv?*:lr=2");
+        assert_status(training_run(&training, &run, &test_error), PS_USAGE, said);
+        assert_false(file_exists(out));
+        if (what == 2) continue;
+        training.o.out = NULL;
+        assert_ok(training_run(&training, &run, &test_error));
+        ps_run_destroy(run);
+    }
+}
+
 /* Whether one worker evaluates or several. */
 static void test_unusable(void **state) {
     (void)state;
@@ -299,9 +337,9 @@ static void test_comparisons(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),    cmocka_unit_test(test_types),
-                                       cmocka_unit_test(test_memory),   cmocka_unit_test(test_trainer),
-                                       cmocka_unit_test(test_unusable), cmocka_unit_test(test_comparisons),
-                                       cmocka_unit_test(test_survey)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),       cmocka_unit_test(test_types),
+                                       cmocka_unit_test(test_memory),      cmocka_unit_test(test_trainer),
+                                       cmocka_unit_test(test_not_utf8),    cmocka_unit_test(test_unusable),
+                                       cmocka_unit_test(test_comparisons), cmocka_unit_test(test_survey)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

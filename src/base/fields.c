@@ -33,7 +33,7 @@ static json_t *value_json(enum field_kind kind, const union value *value) {
     char digits[32];
     switch (kind) {
     case FIELD_TEXT:
-        return value->text ? json_string(value->text) : NULL;
+        return value->text ? json_string_nocheck(value->text) : NULL; /* see json_set_text */
     case FIELD_INT:
         return json_integer(value->integer);
     case FIELD_INT64:

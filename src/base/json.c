@@ -298,7 +298,7 @@ char *json_text(json_t *root) {
 }
 
 void json_set_text(json_t *object, const char *field, const char *text) {
-    if (text != NULL) json_object_set_new(object, field, json_string(text));
+    if (text != NULL) json_object_set_new(object, field, json_string_nocheck(text));
 }
 
 json_t *json_whole(json_t *array, int count) {
@@ -307,8 +307,26 @@ json_t *json_whole(json_t *array, int count) {
     return NULL;
 }
 
+/* Whether all texts below a field are UTF-8. */
+static enum ps_status check_texts(const char *field, const json_t *value, const char *path, struct ps_error *error) {
+    const char *key;
+    size_t index;
+    json_t *item;
+    const char *text = json_string_value(value);
+    if (text != NULL && utf8_invalid(text, strlen(text)) != NULL)
+        return error_set(error, PS_USAGE, "%.800s: `%s`: '%s' is not UTF-8, and cannot be kept there", path, field, text);
+    json_array_foreach(value, index, item) TRY(check_texts(field, item, path, error));
+    json_object_foreach((json_t *)(uintptr_t)value, key, item) TRY(check_texts(key, item, path, error));
+    return PS_OK;
+}
+
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error) {
     const bool wrong = root == NULL && !error_memory_untold;
+    enum ps_status told = check_texts("", root, path, error);
+    if (told != PS_OK) {
+        json_decref(root);
+        return told;
+    }
     char *text = json_text(root);
     if (wrong) return error_set(error, PS_FAILED, "%s: a number in it is not finite, or a text not UTF-8", path);
     TRY(memory_check(text, path, error));

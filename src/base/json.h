@@ -36,13 +36,14 @@ enum ps_status json_tell_line(const char *path, enum ps_status status, struct ps
 /* The document as text with an indentation of two spaces and a final newline (free()); consumes the reference `root`. Reading a
  * number back gives the same double. */
 char *json_text(json_t *root);
-/* Sets the field of an object; `text` NULL: it stays without. */
+/* Sets the field of an object; `text` NULL: it stays without. One that is not UTF-8 is set, too, so that no file is written
+ * without it: neither as text nor by json_write_file can such a document be written. */
 void json_set_text(json_t *object, const char *field, const char *text);
 /* Returns `array` if it has `count` items; else, since memory ran out, frees it and returns NULL, so that json_pack fails and
  * no incomplete file is written. */
 json_t *json_whole(json_t *array, int count);
 /* Writes the text of json_text to a file by file_write. Consumes `root`; PS_FAILED: NULL though there was memory, since a
- * number is not finite or a text not UTF-8. */
+ * number is not finite or a text not UTF-8; PS_USAGE: a text that json_set_text set is not. */
 enum ps_status json_write_file(json_t *root, const char *path, struct ps_error *error);
 
 /* A place in a document: the value, and the path that messages name. */

@@ -123,6 +123,11 @@ const char *utf8_invalid(const char *text, size_t length) {
     return NULL;
 }
 
+enum ps_status utf8_check(const char *what, const char *text, struct ps_error *error) {
+    if (text == NULL || utf8_invalid(text, strlen(text)) == NULL) return PS_OK;
+    return error_set(error, PS_USAGE, "%s: '%s' is not UTF-8, and could not be kept in the files; rename it", what, text);
+}
+
 void utf8_repair(char *text, char with) {
     const char *end = text + strlen(text);
     for (const char *bad = text; (bad = utf8_invalid(bad, (size_t)(end - bad))) != NULL;) text[bad - text] = with;

@@ -27,6 +27,8 @@ static inline const char *text_plural(int64_t count) { return count == 1 ? "" : 
 
 /* The first byte of `text` that is not part of valid UTF-8, or NULL. */
 const char *utf8_invalid(const char *text, size_t length);
+/* PS_USAGE: what the user calls so ("`data`") is not UTF-8, as the files have to be that keep it. NULL is fine. */
+enum ps_status utf8_check(const char *what, const char *text, struct ps_error *error);
 /* Puts `with` in place of every byte that is not part of valid UTF-8. */
 void utf8_repair(char *text, char with);
 /* `length`, or less where the character at the end of these bytes is not all there: so texts are cut between characters. */

@@ -178,7 +178,7 @@ static const char *const tokenizers[2] = {"tokenizer", "target_tokenizer"};
 
 enum ps_status vocabulary_write(const char *path, const struct vocabulary *const vocabularies[2], struct ps_error *error) {
     json_t *root = json_pack("{s:s, s:i}", "format", "penstock-vocabulary", "version", 1);
-    if (*vocabularies[0]->data) json_object_set_new(root, "data", json_string(vocabularies[0]->data));
+    if (*vocabularies[0]->data) json_set_text(root, "data", vocabularies[0]->data);
     for (int v = 0; v < 2 && vocabularies[v]; v++) {
         if (vocabularies[v]->tokenizer) {
             json_object_set_new(root, "first_token", json_integer(vocabularies[v]->first));

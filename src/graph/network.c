@@ -189,6 +189,7 @@ enum ps_status network_create(const char *name, struct graph *graph, enum networ
     made->predicts = predicts;
     if (strlen(name) >= sizeof made->name)
         TRY_OUT(error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", name, sizeof made->name - 1));
+    TRY_OUT(utf8_check("model", name, error));
     for (const char *c = name; *c != '\0'; c++)
         if ((unsigned char)*c < ' ') TRY_OUT(error_set(error, PS_USAGE, "model: a name has a control character"));
     memcpy(made->name, name, strlen(name) + 1);

@@ -155,6 +155,7 @@ static enum ps_status lock_directory(const char *directory, int *lock, struct ps
 enum ps_status compare_store_open(const char *directory, json_t *question, int *lock, struct ps_error *error) {
     char path[PATH_SIZE], rows[PATH_SIZE];
     enum ps_status status = memory_check(question, "a comparison", error);
+    if (status == PS_OK) status = utf8_check("`out`", directory, error);
     if (status == PS_OK) status = file_make_directory(file_join(rows, directory, "rows"), error);
     if (status == PS_OK) status = lock_directory(directory, lock, error);
     if (status == PS_OK && file_exists(file_join(path, directory, "config.json")))

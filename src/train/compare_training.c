@@ -343,8 +343,8 @@ static json_t *work_question(const void *context, int network) {
         json_object_set_new(document, "network", json_string(hash));
         fields_add(document, &options->network->said, &said_fields);
     }
-    if (options->data) json_object_set_new(document, "data", json_string(options->data->name));
-    if (options->valid) json_object_set_new(document, "valid", json_string(options->valid->name));
+    if (options->data) json_set_text(document, "data", options->data->name);
+    if (options->valid) json_set_text(document, "valid", options->valid->name);
     for (int d = 0; d < 2; d++) {
         char sum[20];
         snprintf(sum, sizeof sum, "%016llx", (unsigned long long)work_of(context, network)->checksums[d]);

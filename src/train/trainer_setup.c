@@ -453,10 +453,23 @@ static enum ps_status agree_survey(const struct ps_trainer *trainer, bool *surve
     return PS_OK;
 }
 
+/* What the configuration of a run directory keeps as text. */
+static enum ps_status check_kept_texts(const struct ps_train_options *options, struct ps_error *error) {
+    const struct network_said *said = options->network ? &options->network->said : NULL;
+    if (!options->out && !options->resume) return PS_OK;
+    TRY(utf8_check("`data`", options->data ? options->data->name : NULL, error));
+    TRY(utf8_check("`valid`", options->valid ? options->valid->name : NULL, error));
+    TRY(utf8_check("`decay_exclude`", options->decay_exclude, error));
+    TRY(utf8_check("`groups`", options->groups, error));
+    TRY(utf8_check("`init`", said ? said->init : NULL, error));
+    return utf8_check("`freeze`", said ? said->freeze : NULL, error);
+}
+
 /* What is wrong with the options of a new run is found before the processes meet. */
 static enum ps_status check_job(struct ps_trainer *trainer, const struct transport_class **transport, struct ps_error *error) {
     const struct ps_train_options *requested = &trainer->request.options;
     TRY(check_requested(requested, error));
+    TRY(check_kept_texts(requested, error));
     TRY(transport_find(requested->transport, transport, error));
     return requested->resume ? PS_OK : job_begin(requested, &trainer->job, error);
 }
