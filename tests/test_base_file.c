@@ -57,6 +57,53 @@ static void writes_and_reads(void **state) {
     assert_int_equal(lstat(link_path, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
     assert_holds(path, "third");
+
+    /* Links to what is not there yet, one by another: the file is made where the last one points. */
+    char far[4096], place[4096];
+    assert_int_equal(symlink("far", file_join(link_path, test_directory, "dangling")), 0);
+    assert_int_equal(symlink(file_join(place, test_directory, "new"), file_join(far, test_directory, "far")), 0);
+    assert_true(file_can_be_written(link_path));
+    assert_ok(file_write(link_path, "fourth", 6, &test_error));
+    assert_true(lstat(link_path, &status) == 0 && S_ISLNK(status.st_mode));
+    assert_true(lstat(far, &status) == 0 && S_ISLNK(status.st_mode));
+    assert_true(lstat(place, &status) == 0 && S_ISREG(status.st_mode));
+    assert_holds(place, "fourth");
+}
+
+/* As long as the file system takes it; one that is longer is told before any work. */
+static void writes_long_names(void **state) {
+    (void)state;
+    char path[4096], name[300];
+    for (int length = 240; length <= 256; length++) {
+        memset(name, 'n', (size_t)length);
+        name[length] = '\0';
+        file_join(path, test_directory, name);
+        assert_true(file_can_be_written(path) == (length < 256));
+        if (length < 256)
+            assert_ok(file_write(path, "x", 1, &test_error));
+        else
+            assert_status(file_write(path, "x", 1, &test_error), PS_IO, "File name too long");
+        unlink(path);
+    }
+}
+
+/* In a directory that one may write, but not list. */
+static void writes_where_it_cannot_list(void **state) {
+    (void)state;
+    char path[4096];
+    int status;
+    assert_int_equal(mkdir(file_join(path, test_directory, "drop"), 0700), 0);
+    assert_int_equal(chmod(path, 01733), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(path) != 0 || (geteuid() == 0 && setuid(65534) != 0)) _exit(2);
+        if (geteuid() != 65534 && chmod(".", 0333) != 0) _exit(3);
+        _exit(!file_can_be_written("dropped") || file_write("dropped", "x", 1, NULL) != PS_OK);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_ok(file_remove_directory(path, &test_error));
 }
 
 /* The file-size limit makes write() fail with EFBIG, for root too. */
@@ -146,6 +193,14 @@ static void gives_the_usual_permissions(void **state) {
             assert_int_equal(stat(path[p], &status), 0);
             assert_int_equal(status.st_mode & 0777, (p < 2 ? 0666 : 0777) & ~masks[m]);
         }
+        /* Those of a file that is replaced stay. */
+        assert_int_equal(chmod(path[0], 0640), 0);
+        umask(077);
+        const enum ps_status again = file_write(path[0], "y", 1, &test_error);
+        umask(before);
+        assert_ok(again);
+        assert_int_equal(stat(path[0], &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0640);
     }
 }
 
@@ -387,6 +442,8 @@ int main(void) {
     descriptors_at_first = count_descriptors();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_reads),
+        cmocka_unit_test(writes_long_names),
+        cmocka_unit_test(writes_where_it_cannot_list),
         cmocka_unit_test(failing_write_leaves_the_old_file),
         cmocka_unit_test(creates_whole_files),
         cmocka_unit_test(passes_over_names_that_are_taken),

@@ -185,15 +185,18 @@ static bool fill(int descriptor, const struct file_piece *pieces, size_t count) 
     return written;
 }
 
-/* Creates a new file in the directory of `path`; -1 if that fails. */
-static int open_temporary(const char *path, char name[PATH_SIZE]) {
+/* Creates a new file in the directory of `path`; -1 if that fails. Its name begins as the file's does, and is not too long
+ * where that is not. */
+static int open_temporary(const char *path, mode_t mode, char name[PATH_SIZE]) {
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
     for (int attempt = 0; attempt < 100; attempt++) {
-        int length = snprintf(name, PATH_SIZE, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
+        int length =
+            snprintf(name, PATH_SIZE, "%.*s%.200s.%ld-%d.tmp", (int)(base - path), path, base, (long)getpid(), attempt);
         if (length >= PATH_SIZE) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }
     return -1;
@@ -220,8 +223,12 @@ static enum ps_status write_in_place(const char *path, const struct file_piece *
 
 static enum ps_status replace(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error) {
     char name[PATH_SIZE];
-    int descriptor = open_temporary(path, name);
+    struct stat old;
+    const bool replaces = stat(path, &old) == 0; /* a file, whose permissions stay */
+    int descriptor = open_temporary(path, replaces ? old.st_mode & 0777 : 0666, name);
     if (descriptor < 0) return cannot(error, PS_IO, path, "write");
+    /* Past the program's mask; where a file system has no permissions, there are none to keep. */
+    if (replaces) (void)!fchmod(descriptor, old.st_mode & 0777);
     if (fill(descriptor, pieces, count) && rename(name, path) == 0) return PS_OK;
     enum ps_status status = cannot(error, PS_IO, path, "write");
     unlink(name);
@@ -242,14 +249,36 @@ bool file_is_stream(const char *path) {
     return named_descriptor(path) >= 0 || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
 }
 
-/* The file that is replaced, and its directory: a symbolic link is kept; the file that it points to is replaced. False: errno
- * says why there is none. */
-static bool place_of(const char *path, char target[PATH_SIZE], char parent[PATH_SIZE]) {
-    char *real = realpath(path, NULL);
-    if (real == NULL && errno == ENOMEM) return false;
-    const bool fits = snprintf(target, PATH_SIZE, "%s", real != NULL ? real : path) < PATH_SIZE;
-    free(real);
+static bool copy_path(char out[PATH_SIZE], const char *path) {
+    const bool fits = snprintf(out, PATH_SIZE, "%s", path) < PATH_SIZE;
     if (!fits) errno = ENAMETOOLONG;
+    return fits;
+}
+
+/* The file that is replaced or made, and its directory: a symbolic link is kept; the file that it points to is written. False:
+ * errno says why there is none. */
+static bool place_of(const char *path, char target[PATH_SIZE], char parent[PATH_SIZE]) {
+    enum { LINKS = 40 };
+    char link[PATH_SIZE];
+    bool fits = copy_path(target, path);
+    for (int links = 0; fits && links < LINKS; links++) {
+        char *real = realpath(target, NULL);
+        if (real != NULL) {
+            fits = copy_path(target, real);
+            free(real);
+            break;
+        }
+        if (errno == ENOMEM || errno == ENAMETOOLONG || errno == ELOOP) return false;
+        /* It is not there yet; of a link, what it points to is not. */
+        const ssize_t length = readlink(target, link, sizeof link - 1);
+        if (length < 0) break;
+        link[length] = '\0';
+        file_parent(target, parent);
+        if (link[0] == '/')
+            memcpy(target, link, (size_t)length + 1);
+        else
+            file_join(target, parent, link);
+    }
     file_parent(target, parent);
     return fits;
 }
@@ -332,6 +361,8 @@ enum ps_status file_make_directory(const char *path, struct ps_error *error) {
 
 enum ps_status file_sync_directory(const char *path, struct ps_error *error) {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* One may write in a directory whose names one may not list, and there it cannot be done. */
+    if (descriptor < 0 && errno == EACCES) return PS_OK;
     if (descriptor < 0) return cannot(error, PS_IO, path, "sync the directory");
     /* Some file systems cannot sync directories; they return EINVAL. */
     bool synced = fsync(descriptor) == 0 || errno == EINVAL;

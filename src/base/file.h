@@ -20,7 +20,8 @@ struct file_map {
 /* Missing, unreadable or no regular file: PS_BAD_INPUT. */
 enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error);
 void file_unmap(struct file_map *map);
-/* Writes and renames; a failure is PS_IO and leaves an old file unchanged. */
+/* Writes and renames; a failure is PS_IO and leaves an old file unchanged. The permissions of an old file stay, and so do symbolic
+ * links: what they point to is written. */
 enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error);
 /* As file_write; of a text that memory ran out for nothing, which is text_status(). */
 enum ps_status file_write_text(const char *path, const struct text *text, const char *what, struct ps_error *error);
