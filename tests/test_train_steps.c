@@ -348,6 +348,13 @@ static void test_save(void **state) {
     ps_trainer_destroy(again);
     assert_ok(ps_trainer_create(&resume, &again, &test_error));
     assert_int_equal(ps_trainer_info(again).step, 8);
+    assert_ok(ps_trainer_step(again, 1, &test_error));
+    char same[4200];
+    snprintf(same, sizeof same, "%s/../saved/", place); /* the same by another path */
+    assert_ok(ps_trainer_save(again, same, &test_error));
+    ps_trainer_destroy(again);
+    assert_ok(ps_trainer_create(&resume, &again, &test_error));
+    assert_int_equal(ps_trainer_info(again).step, 9);
     assert_ok(ps_trainer_step(again, 100, &test_error));
     float *other = read_all(again, &other_size);
     assert_int_equal(size, other_size);

@@ -81,6 +81,14 @@ enum ps_status run_directory_open(const char *path, const struct resumption *bef
     return file_sync_directory(file_join(place, path, ".."), error);
 }
 
+bool run_directory_is(const struct run_directory *directory, const char *path) {
+    struct stat own, other;
+    if (!directory->path) return false;
+    if (strcmp(path, directory->path) == 0) return true;
+    return directory->lock > 0 && fstat(directory->lock - 1, &own) == 0 && stat(path, &other) == 0 &&
+           own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
 /* *size: of the lines that are whole and of no later step. */
 static enum ps_status lines_up_to(const char *path, const char *text, int64_t step, size_t *size, struct ps_error *error) {
     const char *line = text, *end;

@@ -31,6 +31,8 @@ enum ps_status run_directory_check(const char *path, struct ps_error *error);
 /* Makes it (or takes that of a run that goes on, `before`) and locks it. PS_USAGE: it is being trained in, or not free. */
 enum ps_status run_directory_open(const char *path, const struct resumption *before, struct run_directory *directory,
                                   struct ps_error *error);
+/* Is this the directory, by whatever path? */
+bool run_directory_is(const struct run_directory *directory, const char *path);
 /* Writes plan and profile and opens the log, of which the lines up to `step` stay. */
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error);

@@ -234,7 +234,9 @@ enum ps_status trainer_save(struct ps_trainer *trainer, const char *run_dir, boo
     /* The others send what they have while rank 0 finds out whether it can write. */
     *fatal = trainer->processes->count > 1;
     TRY(trainer_gather_totals(trainer, error));
-    if (!run_dir || (own && strcmp(run_dir, own) == 0)) {
+    bool here = !run_dir || run_directory_is(&trainer->directory, run_dir);
+    TRY(trainer_agree(trainer, &here, sizeof here, error)); /* rank 0 has the directory */
+    if (here) {
         *fatal = true;
         return trainer_keep_step(trainer, error);
     }
