@@ -3,8 +3,11 @@
  * configuration. Each is refused in one line that names the field, and without a change each is read. The files are those of
  * tests/fixtures.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -483,6 +486,50 @@ static void test_choice(void **state) {
     assert_int_equal(rename(path, checkpoint_directory), 0);
 }
 
+/*
+ * A run that trains prunes checkpoints while others read them. Here the only one is away from the n-th opening of one of its
+ * files on until the checkpoints are listed again, as if a newer one had taken its place.
+ */
+static const char *pruned_at; /* NULL: nothing is pruned */
+static int openings;
+static char pruned[4096], pruned_parent[4096];
+
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    if (pruned_at && strstr(path, pruned_at) && --openings == 0) assert_int_equal(rename(checkpoint_directory, pruned), 0);
+    return openat(AT_FDCWD, path, flags, mode);
+}
+
+DIR *opendir(const char *path) {
+    if (strcmp(path, pruned_parent) == 0) rename(pruned, checkpoint_directory);
+    const int descriptor = openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return descriptor < 0 ? NULL : fdopendir(descriptor);
+}
+
+static void test_pruned(void **state) {
+    (void)state;
+    static const struct {
+        const char *at;
+        int opening;
+    } cases[] = {{"manifest.txt", 1}, {"model.safetensors.index.json", 1}, {"model.safetensors.index.json", 2}};
+    struct weight_files weights;
+    file_join(pruned, run, "pruned");
+    file_join(pruned_parent, run, "checkpoints");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        pruned_at = cases[c].at;
+        openings = cases[c].opening;
+        assert_ok(weight_files_open_run(run, NULL, &weights, &test_error));
+        assert_true(openings < 0);
+        weight_files_close(&weights);
+    }
+    pruned_at = NULL;
+    pruned_parent[0] = '\0';
+    assert_true(file_exists(checkpoint_directory));
+}
+
 /* Weights that are not the network's. */
 static void test_weights(void **state) {
     (void)state;
@@ -608,9 +655,9 @@ static void test_manifest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),   cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_choice),   cmocka_unit_test(test_weights),
-                                       cmocka_unit_test(test_state),    cmocka_unit_test(test_feedback_names),
-                                       cmocka_unit_test(test_manifest), cmocka_unit_test(test_required)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fields),   cmocka_unit_test(test_names),    cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_weights),  cmocka_unit_test(test_state),    cmocka_unit_test(test_feedback_names),
+        cmocka_unit_test(test_manifest), cmocka_unit_test(test_required), cmocka_unit_test(test_pruned)};
     return cmocka_run_group_tests(tests, set_up, test_directory_tear_down);
 }

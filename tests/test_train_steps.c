@@ -2,6 +2,8 @@
  * Training as a program of its own goes about it: with data of its own, step by step, watched, asked for figures and weights
  * between two steps, saved and gone on with.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -365,6 +367,15 @@ static void test_save(void **state) {
     free_job(&job);
 }
 
+static int count_entries(const char *path) {
+    DIR *entries = opendir(path);
+    int count = 0;
+    assert_non_null(entries);
+    while (readdir(entries)) count++;
+    closedir(entries);
+    return count - 2; /* itself, and the one above */
+}
+
 /* What a training that ends before its last step came to is kept, and it can go on from there. */
 static void test_finish_early(void **state) {
     (void)state;
@@ -398,6 +409,81 @@ static void test_finish_early(void **state) {
     free(whole);
     free(other);
     free_job(&job);
+}
+
+/* A checkpoint that is replaced stays until the other is in its place: whoever is killed in between has one of them. */
+static const char *replaced; /* the end of its path */
+static int was_there = -1;   /* when something first took its name */
+
+int rename(const char *from, const char *to) {
+    const size_t length = strlen(to), end = replaced ? strlen(replaced) : 0;
+    if (replaced && length > end && strcmp(to + length - end, replaced) == 0 && was_there < 0) was_there = file_exists(to);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static void test_replaced(void **state) {
+    (void)state;
+    static const char *const names[] = {"checkpoints/000012/manifest.txt", "checkpoints/000012"};
+    char place[4096], path[4096];
+    struct job_objects job;
+    struct ps_trainer *trainer;
+    struct ps_run *run;
+    struct checkpoint checkpoint;
+    make_job("1f1b", "sync", 2, &job);
+    job.options.out = file_join(place, test_directory, "replaced");
+    assert_ok(ps_train(&job.options, &run, &test_error));
+    ps_run_destroy(run);
+    test_file_write(file_join(path, place, names[0]), "", 0);
+
+    struct ps_train_options resume;
+    ps_train_options_init(&resume);
+    resume.resume = place;
+    resume.data = job.data;
+    resume.network = job.network;
+    assert_ok(ps_trainer_create(&resume, &trainer, &test_error));
+    assert_int_equal(ps_trainer_info(trainer).step, 8);
+    replaced = names[1];
+    assert_ok(ps_trainer_step(trainer, 100, &test_error));
+    assert_ok(ps_trainer_finish(trainer, &run, &test_error));
+    replaced = NULL;
+    assert_int_equal(was_there, 1);
+    ps_run_destroy(run);
+    ps_trainer_destroy(trainer);
+    assert_ok(checkpoint_find(place, &checkpoint, &test_error));
+    assert_int_equal(checkpoint.state.step, 12);
+    checkpoint_free(&checkpoint);
+    assert_int_equal(count_entries(file_join(path, place, "checkpoints")), 2);
+    free_job(&job);
+}
+
+/* However many are to stay, the others go. */
+static void test_many_checkpoints(void **state) {
+    (void)state;
+    enum { STEPS = 1100, THERE = 1050, KEPT = 1030 };
+    static const char costs[] = "name,forward_s,backward_s,parameter_bytes,output_bytes\na,1e-7,1e-7,1000,400\n";
+    char path[4096], out[4096], place[4096];
+    struct training training;
+    struct training_objects objects;
+    struct ps_trainer *trainer;
+    training_init(&training);
+    test_file_write(file_join(path, test_directory, "costs.csv"), costs, sizeof costs - 1);
+    training.profile_path = path;
+    training.cluster.workers = 1;
+    training.o.device = "clock";
+    training.o.steps = STEPS;
+    training.o.keep_checkpoints = KEPT;
+    training.o.out = file_join(out, test_directory, "many");
+    assert_ok(training_open(&training, &objects, &test_error));
+    assert_ok(ps_trainer_create(&objects.options, &trainer, &test_error));
+    for (int step = 1; step <= THERE; step++) {
+        snprintf(place, sizeof place, "%s/checkpoints/%06d", out, step);
+        assert_ok(file_make_directory(place, &test_error));
+    }
+    assert_ok(ps_trainer_step(trainer, STEPS, &test_error));
+    assert_ok(ps_trainer_save(trainer, NULL, &test_error));
+    ps_trainer_destroy(trainer);
+    training_close(&objects);
+    assert_int_equal(count_entries(file_join(path, out, "checkpoints")), KEPT);
 }
 
 /* A name of characters of two bytes, longer than a picture's title has room for: it is cut between two of them. */
@@ -768,7 +854,7 @@ int main(void) {
         cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
         cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
         cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),       cmocka_unit_test(test_finish_early),
-        cmocka_unit_test(test_long_name),
+        cmocka_unit_test(test_long_name),   cmocka_unit_test(test_replaced),    cmocka_unit_test(test_many_checkpoints),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -87,6 +87,8 @@ struct checkpoint {
     int stage_count;
 };
 
+/* A run that trains removes old checkpoints while others read them: who finds one gone looks so often again for the newest. */
+enum { CHECKPOINT_TRIES = 100 };
 /* The newest complete checkpoint of a run. Skipped checkpoints are logged with the reason; PS_NO_CHECKPOINT: there is none. */
 enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *checkpoint, struct ps_error *error);
 /* The checkpoint that is asked for: NULL or "newest", that one; "best", that of the best evaluation, as the newest knows it; or

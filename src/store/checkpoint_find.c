@@ -51,7 +51,7 @@ static enum ps_status open_checkpoint(struct checkpoint *checkpoint, int64_t ste
 enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, struct ps_error *error) {
     char parent[4096], name[64];
     int64_t step = INT64_MAX;
-    int skipped = 0;
+    int skipped = 0, removed = 0;
     file_join(parent, run_dir, CHECKPOINT_DIRECTORIES);
     struct ps_error trouble = {0};
     for (;;) {
@@ -64,7 +64,13 @@ enum ps_status checkpoint_find(const char *run_dir, struct checkpoint *out, stru
             *out = checkpoint;
             return PS_OK;
         }
+        const bool again = !file_exists(checkpoint.directory) && removed++ < CHECKPOINT_TRIES;
         checkpoint_free(&checkpoint);
+        if (again) {
+            step = INT64_MAX;
+            skipped = 0;
+            continue;
+        }
         if (status != PS_BAD_INPUT) {
             if (error) *error = trouble;
             return status;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,24 +22,33 @@ static int by_step(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
+/* At once for those who read meanwhile: its files go when it has no name any more. */
+static void remove_checkpoint(const char *parent, int64_t step) {
+    char name[64], path[4096], aside[96], unnamed[4096];
+    struct ps_error error = {0};
+    file_join(path, parent, checkpoint_name(step, name));
+    snprintf(aside, sizeof aside, ".%s.%ld.tmp", name, (long)getpid());
+    file_join(unnamed, parent, aside);
+    const bool renamed = rename(path, unnamed) == 0;
+    if (file_remove_directory(renamed ? unnamed : path, &error) != PS_OK)
+        log_warn("an old checkpoint stays: %s", error.message);
+}
+
 /* Removes all but the newest `keep` of the checkpoints up to `newest`, and `spared` (0: none). */
 static void prune(const char *parent, int64_t newest, int keep, int64_t spared) {
-    enum { MOST = 1024 };
-    int64_t steps[MOST];
-    int count = 0;
+    int64_t *steps = NULL;
+    size_t count = 0, room = 0;
     DIR *entries = opendir(parent);
-    for (struct dirent *entry; entries && count < MOST && (entry = readdir(entries));) {
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
         int64_t step = checkpoint_step_of(entry->d_name);
-        if (step >= 0 && step <= newest && (spared == 0 || step != spared)) steps[count++] = step;
+        if (step < 0 || step > newest || (spared != 0 && step == spared)) continue;
+        if (memory_grow(&steps, &room, count + 1, "old checkpoints", NULL) != PS_OK) break; /* the next one prunes them */
+        steps[count++] = step;
     }
     if (entries) closedir(entries);
-    qsort(steps, (size_t)count, sizeof *steps, by_step);
-    for (int i = 0; i < count - keep; i++) {
-        char name[64], path[4096];
-        struct ps_error error = {0};
-        file_join(path, parent, checkpoint_name(steps[i], name));
-        if (file_remove_directory(path, &error) != PS_OK) log_warn("an old checkpoint stays: %s", error.message);
-    }
+    if (count > 0) qsort(steps, count, sizeof *steps, by_step);
+    for (size_t i = 0; i + (size_t)keep < count; i++) remove_checkpoint(parent, steps[i]);
+    free(steps);
 }
 
 /* Removes what interrupted writers left. */
@@ -54,10 +64,16 @@ static void remove_unfinished(const char *parent) {
 }
 
 static enum ps_status put_in_place(const char *temporary, const char *place, const char *parent, struct ps_error *error) {
-    /* A checkpoint of this step can only exist if it was skipped when the run was resumed, or lacked the step's evaluation. */
-    TRY(file_remove_directory(place, error));
-    if (rename(temporary, place) != 0)
-        return error_set(error, PS_IO, "%s: cannot be put in its place: %s", place, strerror(errno));
+    /* A checkpoint of this step can only exist if it was skipped when the run was resumed, or lacked the step's evaluation. The
+     * two change places, so that one of them is there at any moment; where the file system cannot do that, the old one goes
+     * first. */
+    bool there = rename(temporary, place) == 0;
+    if (!there && (errno == ENOTEMPTY || errno == EEXIST)) {
+        there = renameat2(AT_FDCWD, temporary, AT_FDCWD, place, RENAME_EXCHANGE) == 0;
+        if (!there) TRY(file_remove_directory(place, error));
+        if (!there) there = rename(temporary, place) == 0;
+    }
+    if (!there) return error_set(error, PS_IO, "%s: cannot be put in its place: %s", place, strerror(errno));
     return file_sync_directory(parent, error);
 }
 
@@ -72,10 +88,8 @@ static enum ps_status write_checkpoint(const struct checkpoint_writer *writer, s
     /* The log may extend beyond the checkpoint, but must reach it. */
     if (status == PS_OK) status = file_sync_stream(writer->log, file_join(log, writer->run_dir, "log.jsonl"), error);
     if (status == PS_OK) status = put_in_place(temporary, place, parent, error);
-    if (status != PS_OK) {
-        file_remove_directory(temporary, NULL);
-        return status;
-    }
+    file_remove_directory(temporary, NULL); /* what could not be finished, or the one that changed places with it */
+    TRY(status);
     prune(parent, writer->state.step, writer->keep, writer->keep_best ? writer->state.best.step : 0);
     log_debug("checkpoint %s is written", name);
     return PS_OK;

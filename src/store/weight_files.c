@@ -80,11 +80,14 @@ enum ps_status weight_files_open_moments(const char *directory, int stages, stru
 
 enum ps_status weight_files_open_run(const char *run_dir, const char *which, struct weight_files *weights,
                                      struct ps_error *error) {
-    struct checkpoint checkpoint;
-    TRY(checkpoint_choose(run_dir, which, &checkpoint, error));
-    enum ps_status status = weight_files_open_checkpoint(checkpoint.directory, weights, error);
-    checkpoint_free(&checkpoint);
-    return status;
+    for (int removed = 0;; removed++) {
+        struct checkpoint checkpoint;
+        TRY(checkpoint_choose(run_dir, which, &checkpoint, error));
+        const enum ps_status status = weight_files_open_checkpoint(checkpoint.directory, weights, error);
+        const bool again = status != PS_OK && !file_exists(checkpoint.directory) && removed < CHECKPOINT_TRIES;
+        checkpoint_free(&checkpoint);
+        if (!again) return status;
+    }
 }
 
 enum ps_status weight_files_open(const char *path, struct weight_files *out, struct ps_error *error) {

@@ -259,6 +259,9 @@ int fsync(int fd) {
 int rename(const char *old, const char *new) {
     return FAILS(rename) ? -1 : (int)syscall(SYS_renameat, AT_FDCWD, old, AT_FDCWD, new);
 }
+int renameat2(int old_in, const char *old, int new_in, const char *new, unsigned flags) {
+    return FAILS(rename) ? -1 : (int)syscall(SYS_renameat2, old_in, old, new_in, new, flags);
+}
 int close(int fd) {
     const bool failed = FAILS(close);
     const int result = (int)syscall(SYS_close, fd); /* Linux closes it in any case */
