@@ -433,6 +433,49 @@ static void test_segments(void **state) {
     assert_ended(child);
 }
 
+enum { LARGE = 64 << 20 };
+
+static int tell_much(int size) {
+    struct processes *processes;
+    struct ps_error error;
+    int32_t *told = calloc(1, (size_t)size);
+    if (!told || processes_join(&launched, &processes, &error) != PS_OK) return 1;
+    for (int32_t s = 1; s <= 2; s++) {
+        told[0] = s;
+        if (processes_report(processes, told, s == 1 ? (size_t)size : sizeof *told, &error) != PS_OK) return 2;
+    }
+    free(told);
+    return processes_leave(processes, PS_OK, &error) == PS_OK ? 0 : 3;
+}
+
+/* What has arrived is not lost where memory runs out. */
+static void test_no_memory(void **state) {
+    (void)state;
+    struct processes *processes;
+    pid_t child = play_rank(tell_much, LARGE);
+    assert_ok(processes_join(&launched, &processes, &test_error));
+    int32_t *told;
+    size_t size;
+    int rank;
+    long pages;
+    struct rlimit old_limit, limit;
+    while (!processes_next_report(processes, 2, &rank, (void **)&told, &size)) clock_sleep(0.001); /* the last */
+    free(told);
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_true(file && fscanf(file, "%ld", &pages) == 1);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &old_limit), 0);
+    limit = old_limit;
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + LARGE / 2;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    const bool there = processes_next_report(processes, 1, &rank, (void **)&told, &size);
+    assert_int_equal(setrlimit(RLIMIT_AS, &old_limit), 0);
+    assert_true(there && size == LARGE && told[0] == 1 && told[LARGE / sizeof *told - 1] == 0);
+    free(told);
+    assert_ok(processes_leave(processes, PS_OK, &test_error));
+    assert_ended(child);
+}
+
 static int set_up(void **state) {
     (void)state;
     pad = mmap(NULL, sizeof *pad, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -444,7 +487,7 @@ int main(void) {
         cmocka_unit_test(test_proof),          cmocka_unit_test(test_tags),          cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_forger),         cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor),
         cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_failures),       cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_failures),       cmocka_unit_test(test_losses),        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -130,7 +130,7 @@ enum ps_status processes_send_to_rank_0(struct processes *processes, int rank, v
 /* Sends data to rank 0 during the run; rank 0 does not wait for it. They begin with an int32_t: the number of the segment that
  * they are about. */
 enum ps_status processes_report(struct processes *processes, const void *data, size_t size, struct ps_error *error);
-/* At rank 0: the next data about that segment sent by processes_report, as a copy (free()); false: none has arrived. What is
+/* At rank 0: the next data about that segment sent by processes_report (free()); false: none has arrived. What is
  * about another segment stays: the senders may be ahead. */
 bool processes_next_report(struct processes *processes, int32_t segment, int *rank, void **data, size_t *size);
 

@@ -196,16 +196,11 @@ bool processes_is_reporter(const struct processes *processes) {
 
 /* ---------------------------------------------------- collective operations */
 
-/* Copies the data of a frame and frees the frame. */
-static enum ps_status unpack(struct frame *frame, void **data, size_t *size, struct ps_error *error) {
-    void *copy = malloc(frame->size + 1);
-    if (copy) memcpy(copy, frame->data, frame->size);
+/* Makes a frame its data, in the same memory: there may be none for a copy. */
+static void unpack(struct frame *frame, void **data, size_t *size) {
     *size = frame->size;
-    free(frame);
-    if (!copy) return error_memory(error, "data of another rank", *size);
-    ((char *)copy)[*size] = '\0'; /* so that text is terminated */
-    *data = copy;
-    return PS_OK;
+    *data = memmove(frame, frame->data, *size);
+    ((char *)*data)[*size] = '\0'; /* so that text is terminated */
 }
 
 enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error) {
@@ -214,7 +209,8 @@ enum ps_status processes_broadcast(struct processes *processes, void **data, siz
         TRY(control_send(processes->control, rank, FRAME_BROADCAST, *data, *size, error));
     if (processes->rank == 0) return PS_OK;
     TRY(control_wait(processes->control, 0, FRAME_BROADCAST, &frame, error));
-    return unpack(frame, data, size, error);
+    unpack(frame, data, size);
+    return PS_OK;
 }
 
 enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
@@ -265,7 +261,8 @@ enum ps_status processes_send_to_rank_0(struct processes *processes, int rank, v
     struct frame *frame;
     if (processes->rank > 0) return control_send(processes->control, 0, FRAME_HANDED_IN, *data, *size, error);
     TRY(control_wait(processes->control, rank, FRAME_HANDED_IN, &frame, error));
-    return unpack(frame, data, size, error);
+    unpack(frame, data, size);
+    return PS_OK;
 }
 
 enum ps_status processes_report(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
@@ -276,7 +273,8 @@ bool processes_next_report(struct processes *processes, int32_t segment, int *ra
     struct frame *frame = processes->control ? control_take_told(processes->control, segment) : NULL;
     if (!frame) return false;
     *rank = frame->rank;
-    return unpack(frame, data, size, NULL) == PS_OK;
+    unpack(frame, data, size);
+    return true;
 }
 
 void processes_set_state(struct processes *processes, const struct process_state *state) {
