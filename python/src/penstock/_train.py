@@ -364,7 +364,7 @@ class Trainer(Object):
         call(lib.ps_trainer_save, self.address, encode(directory))
 
     def finish(self) -> Run:
-        """What the training came to so far; the trainer is over then."""
+        """What the training came to so far, of which a run directory keeps a checkpoint; the trainer is over then."""
         weights = self.weights()
         with self._watched():
             run = _Results(create(lib.ps_trainer_finish, self.address))
