@@ -20,8 +20,8 @@ struct file_map {
 /* Missing, unreadable or no regular file: PS_BAD_INPUT. */
 enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error);
 void file_unmap(struct file_map *map);
-/* Writes and renames; a failure is PS_IO and leaves an old file unchanged. The permissions of an old file stay, and so do symbolic
- * links: what they point to is written. */
+/* Writes and renames; a failure is PS_IO and leaves an old file unchanged. The permissions of an old file stay, and so do
+ * symbolic links: what they point to is written. */
 enum ps_status file_write(const char *path, const void *data, size_t size, struct ps_error *error);
 /* As file_write; of a text that memory ran out for nothing, which is text_status(). */
 enum ps_status file_write_text(const char *path, const struct text *text, const char *what, struct ps_error *error);
@@ -48,8 +48,8 @@ void file_parent(const char *path, char parent[4096]);
 bool file_exists(const char *path);
 /* A pipe, a device or what is open already, as /dev/stdout: nothing can be written beside it. */
 bool file_is_stream(const char *path);
-/* Whether file_write may write `path`, as far as can be said before: a stream is open for it, or the directory takes a file. False:
- * errno says why. */
+/* Whether file_write may write `path`, as far as can be said before: a stream is open for it, or the directory takes a file.
+ * False: errno says why. */
 bool file_can_be_written(const char *path);
 /* "A/B" into `out`; a longer result is cut off, and no such file is found. */
 const char *file_join(char out[4096], const char *directory, const char *name);
