@@ -397,6 +397,49 @@ static void test_losses(void **state) {
     }
 }
 
+/* ----------------------------------------------------------------- large data */
+
+/* What does not fit into one piece: a number that is a multiple of the pieces' size, and the numbers beside it. */
+static const size_t large[] = {0, 1, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, (2 << 24), (2 << 24) + 777};
+enum { SIZES = sizeof large / sizeof *large };
+
+static int send_back(int count) {
+    struct processes *processes;
+    struct ps_error error;
+    if (processes_join(&launched, &processes, &error) != PS_OK) return 1;
+    for (int i = 0; i < count; i++) {
+        void *data;
+        size_t size;
+        if (processes_broadcast(processes, &data, &size, &error) != PS_OK || size != large[i]) return 2;
+        if (processes_send_to_rank_0(processes, 1, &data, &size, &error) != PS_OK) return 3;
+        free(data);
+    }
+    return processes_leave(processes, PS_OK, &error) == PS_OK ? 0 : 4;
+}
+
+/* Data of any size go to the others and back, and end with a '\0'. */
+static void test_large(void **state) {
+    (void)state;
+    struct processes *processes;
+    pid_t child = play_rank(send_back, SIZES);
+    assert_ok(processes_join(&launched, &processes, &test_error));
+    for (int i = 0; i < SIZES; i++) {
+        size_t size = large[i], got = 0;
+        uint32_t *numbers = malloc(size + 4);
+        void *data = numbers, *back = NULL;
+        for (size_t n = 0; n <= size / 4; n++) numbers[n] = (uint32_t)n * 2654435761U;
+        assert_ok(processes_broadcast(processes, &data, &size, &test_error));
+        assert_ok(processes_send_to_rank_0(processes, 1, &back, &got, &test_error));
+        assert_int_equal(got, large[i]);
+        assert_true(memcmp(back, numbers, got) == 0);
+        assert_int_equal(((char *)back)[got], '\0');
+        free(numbers);
+        free(back);
+    }
+    assert_ok(processes_leave(processes, PS_OK, &test_error));
+    assert_ended(child);
+}
+
 /* ------------------------------------------------------------------- segments */
 
 enum { SEGMENTS = 3 };
@@ -488,6 +531,7 @@ int main(void) {
         cmocka_unit_test(test_forger),         cmocka_unit_test(test_all_addresses), cmocka_unit_test(test_impostor),
         cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_wrong_frames),  cmocka_unit_test(test_segments),
         cmocka_unit_test(test_failures),       cmocka_unit_test(test_losses),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -203,14 +203,49 @@ static void unpack(struct frame *frame, void **data, size_t *size) {
     ((char *)*data)[*size] = '\0'; /* so that text is terminated */
 }
 
-enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error) {
+/* In frames of a piece each; the first that is shorter, or empty, is the last. */
+enum { PIECE = 1 << 24 };
+
+static enum ps_status send_pieces(struct processes *processes, int rank, enum frame_kind kind, const void *data, size_t size,
+                                  struct ps_error *error) {
+    for (; size >= PIECE; size -= PIECE, data = (const char *)data + PIECE)
+        TRY(control_send(processes->control, rank, kind, data, PIECE, error));
+    return control_send(processes->control, rank, kind, data, size, error);
+}
+
+/* Puts a frame's data behind what is there, and a '\0' behind both; frees the frame. */
+static enum ps_status append(struct frame *frame, void **data, size_t *size, struct ps_error *error) {
+    const size_t wanted = *size + frame->size;
+    char *longer = realloc(*data, wanted + 1);
+    if (longer) {
+        memcpy(longer + *size, frame->data, frame->size);
+        longer[wanted] = '\0';
+        *data = longer;
+        *size = wanted;
+    }
+    free(frame);
+    return longer ? PS_OK : error_memory(error, "data of another rank", wanted);
+}
+
+static enum ps_status receive_pieces(struct processes *processes, int rank, enum frame_kind kind, void **data, size_t *size,
+                                     struct ps_error *error) {
     struct frame *frame;
-    for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
-        TRY(control_send(processes->control, rank, FRAME_BROADCAST, *data, *size, error));
-    if (processes->rank == 0) return PS_OK;
-    TRY(control_wait(processes->control, 0, FRAME_BROADCAST, &frame, error));
+    TRY(control_wait(processes->control, rank, kind, &frame, error));
+    bool more = frame->size == PIECE;
     unpack(frame, data, size);
-    return PS_OK;
+    enum ps_status status = PS_OK;
+    while (more && (status = control_wait(processes->control, rank, kind, &frame, error)) == PS_OK) {
+        more = frame->size == PIECE;
+        if ((status = append(frame, data, size, error)) != PS_OK) break;
+    }
+    if (status != PS_OK) free(*data);
+    return status;
+}
+
+enum ps_status processes_broadcast(struct processes *processes, void **data, size_t *size, struct ps_error *error) {
+    for (int rank = 1; processes->rank == 0 && rank < processes->count; rank++)
+        TRY(send_pieces(processes, rank, FRAME_BROADCAST, *data, *size, error));
+    return processes->rank == 0 ? PS_OK : receive_pieces(processes, 0, FRAME_BROADCAST, data, size, error);
 }
 
 enum ps_status processes_gather(struct processes *processes, const void *mine, size_t size, void *all, struct ps_error *error) {
@@ -258,11 +293,8 @@ bool processes_has_shared_peers(const struct processes *processes, int rank) {
 
 enum ps_status processes_send_to_rank_0(struct processes *processes, int rank, void **data, size_t *size,
                                         struct ps_error *error) {
-    struct frame *frame;
-    if (processes->rank > 0) return control_send(processes->control, 0, FRAME_HANDED_IN, *data, *size, error);
-    TRY(control_wait(processes->control, rank, FRAME_HANDED_IN, &frame, error));
-    unpack(frame, data, size);
-    return PS_OK;
+    if (processes->rank > 0) return send_pieces(processes, 0, FRAME_HANDED_IN, *data, *size, error);
+    return receive_pieces(processes, rank, FRAME_HANDED_IN, data, size, error);
 }
 
 enum ps_status processes_report(struct processes *processes, const void *data, size_t size, struct ps_error *error) {
