@@ -314,21 +314,37 @@ def test_other_threads_run_meanwhile(plan):
 
 
 SCRIPT = """
-import sys, penstock
+import sys, time, numpy, penstock
 sys.stdout.reconfigure(line_buffering=True)
 {setup}
 try:
     {work}
 except KeyboardInterrupt:
     print("interrupted")
-    sys.exit(3)
+time.sleep(0.3)  # the call goes on, and finds what it reads
+sys.exit(3)
+"""
+ITEMS = """
+class Items:
+    def __len__(self):
+        return 10**4
+
+    def __getitem__(self, index):
+        if index == 8:
+            print("begun")
+        time.sleep(0.001)
+        return numpy.zeros((1, 16, 16), "f"), 0
+
+run = penstock.train("lenet5,input=16,classes=4", "synthetic:images,samples=8", workers=1, steps=1, batch=8)
 """
 
 
 @pytest.mark.parametrize("setup, work", [
     ("", "penstock.train('lenet5', 'synthetic:images', workers=2, steps=10**8, on_step=lambda s: print('begun') if s.step == 3 "
          "else None)"),
-    ("print('begun')", "penstock.profile('lenet5', 64, repeats=1000)")], ids=["train", "profile"])
+    ("print('begun')", "penstock.profile('lenet5', 64, repeats=1000)"),
+    (ITEMS, "penstock.evaluate(run, Items(), batch=4)"), (ITEMS, "penstock.predict(run, Items(), batch=4)")],
+    ids=["train", "profile", "evaluate", "predict"])
 def test_interrupt(setup, work):
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(setup=setup, work=work)], stdout=subprocess.PIPE, text=True)
     try:

@@ -96,16 +96,17 @@ def _leave_without_destructors() -> None:
         libc.on_exit(libc._exit, None)
 
 
-def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], object]) -> _Result:
+def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], object], *keep: object) -> _Result:
     """Does work that takes long. In the main thread Ctrl-C raises KeyboardInterrupt at once; the library's call, which nothing
-    can stop, then goes on beside the program, and what it comes to is discarded."""
+    can stop, then goes on beside the program, and what it comes to is discarded. ``keep`` is what the call reads: it lives until
+    the call has ended."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     results: list[_Result] = []
     failures: list[BaseException] = []
     abandoned = threading.Event()
 
-    def run() -> None:
+    def run(*_keep: object) -> None:
         try:
             results.append(work())
         except BaseException as failure:
@@ -113,7 +114,7 @@ def interruptible(work: Callable[[], _Result], discard: Callable[[_Result], obje
         if abandoned.is_set() and results:
             discard(results[0])
 
-    thread = threading.Thread(target=run, name="penstock", daemon=True)
+    thread = threading.Thread(target=run, args=keep, name="penstock", daemon=True)
     thread.start()
     try:
         thread.join()

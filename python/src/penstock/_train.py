@@ -247,7 +247,7 @@ class Trainer(Object):
             if _under_mpi(keywords.get("transport")):
                 address = create(lib.ps_trainer_create, ctypes.byref(made))
             else:
-                address = interruptible(lambda: create(lib.ps_trainer_create, ctypes.byref(made)), lib.ps_trainer_destroy)
+                address = interruptible(lambda: create(lib.ps_trainer_create, ctypes.byref(made)), lib.ps_trainer_destroy, *keep)
         except Error as failure:
             raise self._cause(failure)
         super().__init__(address, *keep)
@@ -448,11 +448,11 @@ def load_weights(path: PathLike) -> dict[str, Array]:
         return _weights.read(file)
 
 
-def _trained(what: Run | Network | PathLike, made: Any) -> tuple[Network | None, Any]:
-    """Names trained weights in a struct of options; the network, and what must stay."""
+def _trained(what: Run | Network | PathLike, made: Any) -> Network | None:
+    """Names trained weights in a struct of options; their network, where it is not that of a run directory."""
     if isinstance(what, (str, os.PathLike)):
         made.run = encode(what)
-        return None, None
+        return None
     if isinstance(what, Run):
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "network.json"
@@ -461,7 +461,7 @@ def _trained(what: Run | Network | PathLike, made: Any) -> tuple[Network | None,
     else:
         network = what
     made.network = network.address
-    return network, network
+    return network
 
 
 def _dataset(data: Any, network: Network | None, labelled: bool) -> Dataset:
@@ -479,16 +479,16 @@ def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = 
     """Loss and metrics of a run, a run directory or a network with weights of its own (``Network.initialize``)."""
     made = options("ps_evaluate_options")
     fill({"device": device, "batch": batch, "threads": threads, "beam": beam}, made)
-    network, keep = _trained(what, made)
+    network = _trained(what, made)
     dataset = _dataset(data, network, True)
     made.data = dataset.address
 
     def work() -> Any:
         found = structs["ps_evaluation"]()
         call(lib.ps_evaluate_get, ctypes.byref(made), ctypes.byref(found), ctypes.sizeof(found))
-        return found, keep
+        return found
 
-    return values(interruptible(work, lambda _: None)[0], Evaluation)
+    return values(interruptible(work, lambda _: None, network, dataset), Evaluation)
 
 
 def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = None, batch: int = 0,
@@ -497,7 +497,7 @@ def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = N
     without labels: ``predict(run, images)``."""
     made = options("ps_predict_options")
     fill({"device": device, "batch": batch, "threads": threads}, made)
-    network, keep = _trained(what, made)
+    network = _trained(what, made)
     dataset = _dataset(data, network, False)
     made.data = dataset.address
     lines: list[Array] = []
@@ -507,11 +507,7 @@ def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = N
 
     made.take = dict(structs["ps_predict_options"]._fields_)["take"](take)
 
-    def work() -> Any:
-        call(lib.ps_predict, ctypes.byref(made))
-        return keep
-
-    interruptible(work, lambda _: None)
+    interruptible(lambda: call(lib.ps_predict, ctypes.byref(made)), lambda _: None, network, dataset)
     return numpy.stack(lines)
 
 
