@@ -1,7 +1,9 @@
 """The package with NumPy alone: profile, plan, simulate, train with callbacks, weights, errors, signals."""
 
+import copy
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -115,6 +117,20 @@ def test_train_and_weights_back(plan, network):
     assert outputs.shape == (64, 4) and (outputs.argmax(1) == labels).mean() == pytest.approx(found.accuracy)
     other = penstock.Network("lenet5,input=16,classes=4").initialize(weights)
     assert penstock.evaluate(other, (pictures, labels)).loss == found.loss
+
+
+def test_runs_are_copied_and_other_objects_refuse(plan, network):
+    for one in network, plan, plan.profile, plan.cluster, penstock.Dataset("synthetic:images", network):
+        for way in copy.copy, copy.deepcopy, pickle.dumps:
+            with pytest.raises(TypeError, match=f"^a {type(one).__name__} is an object of the library's, and cannot be copied"):
+                way(one)
+    run = penstock.train(plan, images(64, 1), steps=2)
+    loss = penstock.evaluate(run, images(64, 2)).loss
+    for again in copy.copy(run), copy.deepcopy(run), pickle.loads(pickle.dumps(run)):
+        assert penstock.evaluate(again, images(64, 2)).loss == loss and again.network is not run.network
+        assert repr(again) == repr(run) and again.steps.tolist() == run.steps.tolist()
+    del again
+    assert run.network.info == network.info
 
 
 def test_calls_of_train_divide_nothing(profile):

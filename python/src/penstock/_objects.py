@@ -148,6 +148,9 @@ class Object:
             raise UsageError(constants["PS_USAGE"], f"the {type(self).__name__} is closed")
         return self._address
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError(f"a {type(self).__name__} is an object of the library's, and cannot be copied or pickled")
+
     def __del__(self) -> None:
         address = getattr(self, "_address", None)
         if address is not None and lib is not None:
@@ -162,6 +165,18 @@ class Network(Object):
 
     def __init__(self, name: PathLike) -> None:
         super().__init__(create(lib.ps_network_open, encode(name)))
+
+    def _structure(self) -> str:
+        """The text of a network file, which has no values of parameters."""
+        return take_text(lib.ps_network_json(self.address))
+
+    @classmethod
+    def _of_structure(cls, text: str) -> Self:
+        """The network that ``_structure`` tells."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "network.json"
+            path.write_text(text, encoding="utf-8")
+            return cls(path)
 
     @property
     def info(self) -> NetworkInfo:

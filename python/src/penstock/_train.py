@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy
 
 from . import _weights
-from ._abi import constants, lib, structs, take_text
+from ._abi import constants, lib, structs
 from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values, whole
 from ._data import Dataset, as_dataset
 from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, records
@@ -152,7 +152,7 @@ class Run:
 
     ``info`` is None where a callback ended it within an epoch. ``steps`` and ``points`` are structured arrays with a line for
     each mini-batch (``step``, ``loss``, ``accuracy``, ``lr``...) and for each evaluation (``epoch``, ``valid_loss``...).
-    ``directory`` is the run directory, where there is one.
+    ``directory`` is the run directory, where there is one. A run may be copied and pickled, with its network and its weights.
     """
 
     def __init__(self, network: Network, info: RunInfo | None, steps: Array, points: Array, workers: Array | None,
@@ -179,6 +179,12 @@ class Run:
         from ._torch import load
 
         return load(model, self._weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "network": self.network._structure()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, network=Network._of_structure(state["network"]))
 
     def __repr__(self) -> str:
         return f"Run({self.info or 'stopped'})"
@@ -454,10 +460,7 @@ def _trained(what: Run | Network | PathLike, made: Any) -> Network | None:
         made.run = encode(what)
         return None
     if isinstance(what, Run):
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "network.json"
-            path.write_text(take_text(lib.ps_network_json(what.network.address)))
-            network = Network(path).initialize(what.weights())
+        network = Network._of_structure(what.network._structure()).initialize(what.weights())
     else:
         network = what
     made.network = network.address
