@@ -133,6 +133,20 @@ def test_runs_are_copied_and_other_objects_refuse(plan, network):
     assert run.network.info == network.info
 
 
+def test_keywords_describe_the_machines_of_a_plan(plan):
+    def took_s(**keywords):
+        return penstock.train(plan, images(64, 1), steps=1, emulate=True, **keywords).points["training_s"][-1]
+
+    slow = penstock.Cluster(workers=2, latency_s=0.1)
+    for said in {"latency_s": 0.1}, {"latency_s": 0.1, "workers": 2}, {"cluster": slow}:
+        assert took_s(**said) > 0.2  # there and back
+    with pytest.raises(penstock.UsageError, match="`workers`: the plan is for 2 workers, not 4"):
+        took_s(workers=4)
+    for said in {"workers": 2}, {"bandwidth_bytes_per_s": 1e9}, {"memory_bytes": 2**30}:
+        with pytest.raises(TypeError, match="a cluster says its workers and links itself"):
+            took_s(cluster=slow, **said)
+
+
 def test_calls_of_train_divide_nothing(profile):
     """With weights that are not synchronous the same numbers come out with an observer of epochs and without."""
     plan = penstock.plan(profile, 2, schedule="1f1b-async", weights="pipeoptim", micro_batch=8)

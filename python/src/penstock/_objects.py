@@ -453,6 +453,14 @@ def as_network(network: Network | PathLike) -> Network:
     return network if isinstance(network, Network) else Network(network)
 
 
+def machines_said(keywords: Mapping[str, Any], workers: int | None, cluster: Cluster | None) -> ClusterOptions:
+    """What keywords say of alike machines; TypeError beside a cluster."""
+    said = {name: value for name, value in keywords.items() if name in ClusterOptions.__annotations__ and value is not None}
+    if cluster is not None and (workers or said):
+        raise TypeError("a cluster says its workers and links itself")
+    return cast(ClusterOptions, said)
+
+
 def profile(network: Network | PathLike, micro_batch: int | Sequence[int], **keywords: Unpack[ProfileOptions]) -> Profile:
     """Measures what each layer costs at these sizes of a micro-batch, or works it out for a board that is not at hand
     (``device="fpga:vcu118"``)."""
@@ -471,12 +479,8 @@ def plan(profile: Profile, workers: int = 0, *, cluster: Cluster | None = None, 
     """Searches for the fastest plan on so many alike workers, or on those of a cluster. NoPlanError says what does not fit."""
     made = options("ps_plan_options")
     fill(keywords, made, options("ps_cluster_options"))
-    machines = {name: value for name, value in keywords.items() if name in ClusterOptions.__annotations__}
-    if cluster is None:
-        cluster = Cluster(workers=workers, **cast(ClusterOptions, machines))
-    elif workers or machines:
-        raise TypeError("a cluster says its workers and links itself")
-    within = cluster
+    machines = machines_said(keywords, workers, cluster)
+    within = cluster or Cluster(workers=workers, **machines)
     address = interruptible(lambda: create(lib.ps_plan_find, profile.address, within.address, ctypes.byref(made)),
                             lib.ps_plan_destroy)
     return Plan("", profile, within, _address=address)

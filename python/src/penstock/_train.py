@@ -19,7 +19,7 @@ from . import _weights
 from ._abi import constants, lib, structs
 from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values, whole
 from ._data import Dataset, as_dataset
-from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, records
+from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, machines_said, records
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -222,7 +222,12 @@ class Trainer(Object):
                 network = as_network(what)  # type: ignore[arg-type]
         #: The network that is trained.
         self.network = network
-        cluster = cluster or (plan.cluster if plan is not None and "memory_bytes" not in keywords else None)
+        workers = keywords.get("workers")
+        said = machines_said(keywords, workers, cluster)
+        if plan is not None:
+            # Of another number of workers the library says that the plan is not for them.
+            machines.workers = workers or plan.info.workers
+            cluster = cluster or (plan.cluster if not said and machines.workers == plan.info.workers else None)
         datasets: list[Dataset | None] = [None, None]
         for i, (given, part) in enumerate(((data, None), (valid, "test"))):
             if given is not None:
@@ -244,8 +249,6 @@ class Trainer(Object):
                             ("data", datasets[0]), ("valid", datasets[1])):
             setattr(made, name, value.address if value is not None else None)
         made.planning, made.machines = ctypes.pointer(planning), ctypes.pointer(machines)
-        if plan is not None and "workers" not in keywords:
-            machines.workers = plan.info.workers
         made.out, made.resume = encode(out, "out"), encode(resume, "resume")
         made.observer = ctypes.pointer(observer)
         keep = (made, planning, machines, observer, plan, profile, cluster, network, datasets)
