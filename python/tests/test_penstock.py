@@ -172,6 +172,13 @@ def test_a_run_goes_on(plan, network, tmp_path):
     penstock.train(plan, images(64, 1), epochs=20, out=tmp_path / "run", on_step=end)
     run = penstock.train(network, images(64, 1), resume=tmp_path / "run", on_epoch=lambda point: point.epoch >= 12)
     assert run.info.epochs == 12 and run.info.steps == 24
+    run = penstock.train(None, images(64, 1), resume=tmp_path / "run", epochs=13)
+    assert run.info.epochs == 13 and run.network.info.hash == network.info.hash
+    (tmp_path / "run" / "network.json").unlink()  # as in older runs
+    run = penstock.train(None, images(64, 1), resume=tmp_path / "run", epochs=14)
+    assert run.info.epochs == 14 and run.network.info.hash == network.info.hash
+    with pytest.raises(penstock.NoCheckpointError):
+        penstock.train(None, resume=tmp_path / "nowhere")
 
 
 def test_exceptions_of_callbacks_are_raised(plan):

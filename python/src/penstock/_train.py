@@ -198,6 +198,13 @@ def _under_mpi(transport: Any) -> bool:
     return transport == "mpi" or any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
 
 
+def _kept_network(directory: Path) -> Network | None:
+    """That of a run directory. Older runs keep none, but the name of a built-in one."""
+    if (directory / "network.json").exists():
+        return Network(directory / "network.json")
+    return Network(Plan(directory / "plan.json").info.model) if (directory / "plan.json").exists() else None
+
+
 class Trainer(Object):
     """A training that is stepped: ``step``, ``evaluate``, ``weights``, ``save``, and at the end ``finish``. ``train`` is these
     calls in a row. May be used in ``with``."""
@@ -220,6 +227,9 @@ class Trainer(Object):
                 network = Network(profile.model)
             elif what is not None:
                 network = as_network(what)  # type: ignore[arg-type]
+        given_network = network
+        if network is None and resume is not None:
+            network = _kept_network(Path(resume))
         #: The network that is trained.
         self.network = network
         workers = keywords.get("workers")
@@ -232,7 +242,7 @@ class Trainer(Object):
         for i, (given, part) in enumerate(((data, None), (valid, "test"))):
             if given is not None:
                 if network is None and not isinstance(given, (str, Dataset)):
-                    raise TypeError("arrays need the network: give it beside resume")
+                    raise TypeError("arrays need the network: give it, or a run's directory to resume")
                 datasets[i] = as_dataset(given, network, part=part, labelled=True) if network is not None else \
                     given if isinstance(given, Dataset) else Dataset(given, part=part)
         self._failures: list[BaseException] = []
@@ -245,7 +255,7 @@ class Trainer(Object):
         #: Where the training leaves its checkpoints.
         self.directory = Path(directory) if (directory := out if out is not None else resume) is not None else None
         observer = self._observer()
-        for name, value in (("plan", plan), ("profile", profile), ("cluster", cluster), ("network", network),
+        for name, value in (("plan", plan), ("profile", profile), ("cluster", cluster), ("network", given_network),
                             ("data", datasets[0]), ("valid", datasets[1])):
             setattr(made, name, value.address if value is not None else None)
         made.planning, made.machines = ctypes.pointer(planning), ctypes.pointer(machines)
@@ -419,7 +429,7 @@ def train(what: Network | Plan | Profile | PathLike | None, data: Any = None, va
 
     ``on_step`` sees each mini-batch and ``on_epoch`` each evaluation, while the workers go on; the training ends where one returns
     True: at once, or after the evaluation. An exception of theirs ends it, too, and is raised here. ``resume`` goes on with the
-    run of a directory; its network may be given, and must be where the data are arrays.
+    run of a directory, whose network need not be given.
     """
     with contextlib.ExitStack() as stack:
         scratch = None
