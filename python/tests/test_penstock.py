@@ -208,6 +208,39 @@ def test_exceptions_of_callbacks_are_raised(plan):
     assert "sample" in str(caught.value.__cause__)
 
 
+def test_exceptions_of_data_are_raised_once(plan, network):
+    pictures, labels = images(64, 1)
+
+    class Items:
+        fails = False
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            if self.fails and index == 5:
+                raise LookupError("mine")
+            return pictures[index], labels[index]
+
+    items = Items()
+    data = penstock.as_dataset(items, network)
+    run = penstock.train(plan, data, steps=1)
+    for use in (lambda: penstock.train(plan, data, epochs=1), lambda: penstock.evaluate(run, data),
+                lambda: penstock.predict(run, data)):
+        items.fails = True
+        with pytest.raises(LookupError, match="mine") as caught:
+            use()
+        assert str(caught.value.__cause__).count("sample 5") == 1
+        items.fails = False
+        with pytest.raises(penstock.UsageError, match="optimizer"):
+            penstock.train(network, data, optimizer="none such")
+        use()
+    items.fails = True
+    with penstock.Trainer(plan, (pictures, labels), steps=2) as trainer:
+        with pytest.raises(LookupError, match="mine"):
+            trainer.evaluate(data)
+
+
 def test_data_are_held_against_the_network(plan):
     pictures, labels = images(64, 1)
     with pytest.raises(ValueError, match=r"data: a sample has the shape \(16, 8\)"):
@@ -380,8 +413,9 @@ run = penstock.train("lenet5,input=16,classes=4", "synthetic:images,samples=8", 
     ("", "penstock.train('lenet5', 'synthetic:images', workers=2, steps=10**8, on_step=lambda s: print('begun') if s.step == 3 "
          "else None)"),
     ("print('begun')", "penstock.profile('lenet5', 64, repeats=1000)"),
-    (ITEMS, "penstock.evaluate(run, Items(), batch=4)"), (ITEMS, "penstock.predict(run, Items(), batch=4)")],
-    ids=["train", "profile", "evaluate", "predict"])
+    (ITEMS, "penstock.evaluate(run, Items(), batch=4)"), (ITEMS, "penstock.predict(run, Items(), batch=4)"),
+    (ITEMS, "penstock.Trainer(run.network, 'synthetic:images', workers=1, steps=9, batch=4).evaluate(Items())")],
+    ids=["train", "profile", "evaluate", "predict", "trainer"])
 def test_interrupt(setup, work):
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(setup=setup, work=work)], stdout=subprocess.PIPE, text=True)
     try:

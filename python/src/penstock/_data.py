@@ -10,7 +10,7 @@ import numpy
 import numpy.typing
 
 from ._abi import constants, lib, structs
-from ._call import create, encode, options, whole
+from ._call import Error, create, encode, options, whole
 from ._objects import Input, Network, Object
 from ._weights import to_numpy
 
@@ -38,7 +38,7 @@ class Dataset(Object):
 
     def __init__(self, spec: str, network: Network | None = None, *, part: str | None = None, words: Dataset | None = None,
                  _address: int | None = None, _keep: Any = None) -> None:
-        #: What went wrong in the program's own functions.
+        #: What went wrong in the program's own functions, in the calls that read it now.
         self.failures: list[BaseException] = []
         if _address is None:
             made = options("ps_dataset_options")
@@ -56,6 +56,17 @@ class Dataset(Object):
         """The spec, or what messages call it."""
         name: bytes = lib.ps_dataset_name(self.address)
         return name.decode()
+
+
+def cause_of(failure: Error, *failures: list[BaseException]) -> BaseException:
+    """What went wrong in the program's own functions, where that ended a call; else the library's error. The lists are emptied."""
+    own = [one for some in failures for one in some]
+    for some in failures:
+        some.clear()
+    if not own:
+        return failure
+    own[0].__cause__ = failure
+    return own[0]
 
 
 def _kind(one: Input) -> type[Any]:
@@ -184,7 +195,7 @@ def _from_samples(sample: Callable[[int], tuple[list[Any], Any]], samples: int, 
             return constants["PS_OK"]
         except BaseException as failure:
             failures.append(failure)
-            error.contents.message = f"sample {index}: {failure!r}".encode()[:1000]
+            error.contents.message = repr(failure).encode()[:1000]
             return constants["PS_FAILED"]
 
     declared, goals = _declared(inputs), _declared([target])

@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy
 
 from . import _weights
 from ._abi import constants, lib, structs
 from ._call import Error, StoppedError, call, create, encode, fill, get, interruptible, options, values, whole
-from ._data import Dataset, as_dataset
+from ._data import Dataset, as_dataset, cause_of
 from ._objects import Array, Cluster, Network, Object, PathLike, Plan, PlanOptions, Profile, as_network, machines_said, records
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class Evaluation:
     top5: float
 
 
+_Result = TypeVar("_Result")
 OnStep = Callable[[Step], "bool | None"]
 OnEpoch = Callable[[Point], "bool | None"]
 
@@ -254,6 +255,9 @@ class Trainer(Object):
         self._datasets = datasets
         #: Where the training leaves its checkpoints.
         self.directory = Path(directory) if (directory := out if out is not None else resume) is not None else None
+        for dataset in datasets:
+            if dataset is not None:
+                dataset.failures.clear()
         observer = self._observer()
         for name, value in (("plan", plan), ("profile", profile), ("cluster", cluster), ("network", given_network),
                             ("data", datasets[0]), ("valid", datasets[1])):
@@ -303,13 +307,9 @@ class Trainer(Object):
         observer.should_stop = types["should_stop"](lambda _context: int(self._interrupted is not None))
         return observer
 
-    def _cause(self, failure: Error) -> BaseException:
-        """What went wrong in the caller's functions, where that ended the call; else the library's error."""
-        own = [*self._failures, *(one for dataset in self._datasets if dataset is not None for one in dataset.failures)]
-        if not own:
-            return failure
-        own[0].__cause__ = failure
-        return own[0]
+    def _cause(self, failure: Error, *others: Dataset | None) -> BaseException:
+        datasets = (dataset for dataset in (*self._datasets, *others) if dataset is not None)
+        return cause_of(failure, self._failures, *(dataset.failures for dataset in datasets))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -327,20 +327,23 @@ class Trainer(Object):
             yield
         finally:
             signal.signal(signal.SIGINT, previous)
-            if self._interrupted is not None:
-                previous(self._interrupted, None)
+            number, self._interrupted = self._interrupted, None
+            if number is not None:
+                previous(number, None)
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """A call in which the caller's functions are called: raises what went wrong in them, even if the training came to its
-        end before that could stop it."""
+    def _watched(self, *others: Dataset | None) -> Iterator[None]:
+        """A call in which the caller's functions are called, those of other datasets, too: raises what went wrong in them, even
+        if the training came to its end before that could stop it."""
         try:
             with self._signals():
                 yield
         except Error as failure:
-            raise self._cause(failure)
+            raise self._cause(failure, *others)
         if self._failures:
-            raise self._failures[0]
+            first = self._failures[0]
+            self._failures.clear()
+            raise first
 
     @property
     def info(self) -> TrainerInfo:
@@ -358,8 +361,9 @@ class Trainer(Object):
         """The newest weights on these data, or on those for validation."""
         dataset = None if data is None else as_dataset(data, self._own_network(), part="test", labelled=True)
         found = structs["ps_evaluation"]()
-        call(lib.ps_trainer_evaluate_get, self.address, dataset.address if dataset is not None else None, ctypes.byref(found),
-             ctypes.sizeof(found))
+        with self._watched(dataset):
+            call(lib.ps_trainer_evaluate_get, self.address, dataset.address if dataset is not None else None,
+                 ctypes.byref(found), ctypes.sizeof(found))
         return values(found, Evaluation)
 
     def _own_network(self) -> Network:
@@ -490,6 +494,15 @@ def _dataset(data: Any, network: Network | None, labelled: bool) -> Dataset:
     return Dataset(data, part="test")
 
 
+def _read(dataset: Dataset, work: Callable[[], _Result], *keep: object) -> _Result:
+    """A long call that reads a dataset: raises what went wrong in the program's own functions."""
+    dataset.failures.clear()
+    try:
+        return interruptible(work, lambda _: None, dataset, *keep)
+    except Error as failure:
+        raise cause_of(failure, dataset.failures)
+
+
 def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = None, batch: int = 0, threads: int = 0,
              beam: int = 0) -> Evaluation:
     """Loss and metrics of a run, a run directory or a network with weights of its own (``Network.initialize``)."""
@@ -504,7 +517,7 @@ def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = 
         call(lib.ps_evaluate_get, ctypes.byref(made), ctypes.byref(found), ctypes.sizeof(found))
         return found
 
-    return values(interruptible(work, lambda _: None, network, dataset), Evaluation)
+    return values(_read(dataset, work, network), Evaluation)
 
 
 def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = None, batch: int = 0,
@@ -523,7 +536,7 @@ def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = N
 
     made.take = dict(structs["ps_predict_options"]._fields_)["take"](take)
 
-    interruptible(lambda: call(lib.ps_predict, ctypes.byref(made)), lambda _: None, network, dataset)
+    _read(dataset, lambda: call(lib.ps_predict, ctypes.byref(made)), network)
     return numpy.stack(lines)
 
 
