@@ -158,7 +158,9 @@ def test_calls_of_train_divide_nothing(profile):
 def test_callbacks_may_stop(plan, tmp_path):
     run = penstock.train(plan, images(64, 1), epochs=50, on_epoch=lambda point: point.epoch == 2)
     assert not run.stopped and run.info.steps == 4 and len(run.points) == 2
-    run = penstock.train(plan, images(64, 1), epochs=2000, on_step=lambda step: step.step == 3)
+    run = penstock.train(plan, images(64, 1), epochs=50, on_epoch=lambda point: numpy.float64(point.epoch) == 2)  # NumPy's True
+    assert run.info.steps == 4
+    run = penstock.train(plan, images(64, 1), epochs=2000, on_step=lambda step: numpy.float64(step.step) == 3)
     assert run.stopped and 3 <= len(run.steps) < 4000 and "conv1.weight" in run.weights() and run.directory is None
     run = penstock.train(plan, images(64, 1), epochs=2000, out=tmp_path / "run", on_step=lambda step: step.step == 3)
     assert run.stopped and run.directory == tmp_path / "run"

@@ -144,8 +144,8 @@ class Evaluation:
 
 
 _Result = TypeVar("_Result")
-OnStep = Callable[[Step], "bool | None"]
-OnEpoch = Callable[[Point], "bool | None"]
+OnStep = Callable[[Step], "bool | numpy.bool_ | None"]
+OnEpoch = Callable[[Point], "bool | numpy.bool_ | None"]
 
 
 class Run:
@@ -204,6 +204,11 @@ def _kept_network(directory: Path) -> Network | None:
     if (directory / "network.json").exists():
         return Network(directory / "network.json")
     return Network(Plan(directory / "plan.json").info.model) if (directory / "plan.json").exists() else None
+
+
+def _asks(returned: object) -> bool:
+    """Whether a callback returned True, its own or NumPy's; other values, as of ``list.append`` and ``print``, ask for nothing."""
+    return isinstance(returned, (bool, numpy.bool_)) and bool(returned)
 
 
 class Trainer(Object):
@@ -292,13 +297,13 @@ class Trainer(Object):
         def step(of: Any) -> bool:
             self._steps.append(values(of, Step))
             callback = self._callbacks[0]
-            return callback is not None and callback(self._steps[-1]) is True
+            return callback is not None and _asks(callback(self._steps[-1]))
 
         def point(of: Any) -> bool:
             self._points.append(values(of, Point))
             callback = self._callbacks[1]
             # The pipeline is empty here: the training ends with its next call.
-            self._stop = self._stop or (callback is not None and callback(self._points[-1]) is True)
+            self._stop = self._stop or (callback is not None and _asks(callback(self._points[-1])))
             return False
 
         observer = kind(struct_size=ctypes.sizeof(kind))
