@@ -1,6 +1,7 @@
 """The package with NumPy alone: profile, plan, simulate, train with callbacks, weights, errors, signals."""
 
 import copy
+import gc
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
@@ -241,6 +243,19 @@ def test_exceptions_of_data_are_raised_once(plan, network):
     with penstock.Trainer(plan, (pictures, labels), steps=2) as trainer:
         with pytest.raises(LookupError, match="mine"):
             trainer.evaluate(data)
+
+
+def test_data_go_when_the_training_is_over(plan, network):
+    gc.disable()
+    try:
+        for watch in {}, {"on_step": lambda _: True}, {"on_epoch": lambda _: True}:
+            data = penstock.as_dataset(images(64, 1), network)
+            gone = weakref.ref(data)
+            penstock.train(plan, data, epochs=100, **watch)
+            del data
+            assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_data_are_held_against_the_network(plan):

@@ -421,8 +421,9 @@ class Trainer(Object):
         return self._stop
 
     def close(self) -> None:
-        """Ends the training, where ``finish`` did not."""
+        """Ends the training, where ``finish`` did not, and lets go of its data."""
         self.__del__()
+        self._datasets, self._keep = [], ()  # the observer's functions have the trainer: that would keep all of it
 
     def __enter__(self) -> Trainer:
         return self
