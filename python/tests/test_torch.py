@@ -126,6 +126,28 @@ def test_tables(dropout):
     assert penstock.predict(runs[0], named).ravel() == pytest.approx(model(numbers, kind).detach().numpy(), abs=1e-5)
 
 
+def test_buffers_and_constants_need_no_weights():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)
+            self.register_buffer("mean", torch.randn(4))
+            self.register_buffer("unused", torch.randn(4))
+
+        def forward(self, numbers):
+            return self.head(self.norm((numbers - self.mean) * torch.tensor([1.0, 2.0, 3.0, 4.0])))
+
+    torch.manual_seed(0)
+    model, numbers, labels = Scaled(), torch.randn(32, 4), torch.randint(0, 3, (32,))
+    run = penstock.train(penstock.export(model, numbers[:2]), (numbers, labels), workers=1, batch=8, epochs=2)
+    run.load_into(model.eval())
+    assert penstock.predict(run, numbers) == pytest.approx(model(numbers).detach().numpy(), abs=1e-5)
+    weights = {name: value for name, value in run.weights().items() if name in model.state_dict()}
+    del weights["norm.running_var"]
+    with pytest.raises(KeyError, match="'norm.running_var' has no weights"):
+        penstock.load(model, weights)
+
+
 def test_torch_datasets_and_initial_weights(exported, work):
     images, labels = tensors(work)
     data = torch.utils.data.TensorDataset(images, labels)

@@ -55,15 +55,16 @@ def export(model: Any, example: Any, path: PathLike | None = None) -> Network:
 
 
 def load(model: Any, weights: Mapping[str, Any]) -> Any:
-    """Gives a module weights by name, and returns it. KeyError names what is missing or not known."""
+    """Gives a module weights by name, and returns it; of its buffers only running statistics need be there. KeyError names what is
+    missing or not known."""
     import torch
 
     own = model.state_dict(keep_vars=True)
     unknown = [name for name in weights if name not in own]
     given = {own[name].data_ptr() for name in weights if name in own}
-    # A parameter that two modules share stands once in what is given; the counter of batch norms has no use here.
-    missing = [name for name, value in own.items()
-               if name not in weights and value.data_ptr() not in given and not name.endswith("num_batches_tracked")]
+    # A parameter that two modules share stands once in what is given; other buffers do not change in training.
+    missing = [name for name, value in own.items() if name not in weights and value.data_ptr() not in given and
+               (isinstance(value, torch.nn.Parameter) or name.endswith(("running_mean", "running_var")))]
     if unknown or missing:
         raise KeyError(f"'{unknown[0]}' is not in the module" if unknown else f"'{missing[0]}' has no weights")
     model.load_state_dict({name: torch.from_numpy(numpy.array(value)) for name, value in weights.items()}, strict=False)

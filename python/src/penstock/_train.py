@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import tempfile
@@ -176,10 +177,13 @@ class Run:
         return dict(self._weights)
 
     def load_into(self, model: Any) -> Any:
-        """Gives a module of PyTorch's the trained weights, and returns it."""
+        """Gives a module of PyTorch's the trained weights, and returns it. Constants of the network are left out: the module has
+        them as buffers, or within its computation."""
         from ._torch import load
 
-        return load(model, self._weights)
+        nodes = json.loads(self.network._structure())["nodes"]
+        constants = {node["name"] for node in nodes if not node.get("trained", True)}
+        return load(model, {name: value for name, value in self._weights.items() if name.rpartition(".")[0] not in constants})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "network": self.network._structure()}
