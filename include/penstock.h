@@ -752,6 +752,7 @@ struct ps_trainer_info {
     int64_t epoch_steps; /* 0: there are no epochs */
     int batch, workers, parameters;
     double loss, accuracy; /* of the epoch so far, or of the training where there are none; NaN: nothing was computed */
+    int64_t to_evaluation; /* steps to the next evaluation or end of an epoch; 0: it is due, or the training is over */
 };
 PS_GETTER(ps_trainer_info, ps_trainer)
 

@@ -280,6 +280,25 @@ static void test_parameters(void **state) {
     free_job(&job);
 }
 
+/* An epoch has eight steps. */
+static void test_to_evaluation(void **state) {
+    (void)state;
+    static const int64_t calls[] = {2, 1, 3, 2, 3, 1}, left[] = {1, 3, 2, 3, 1, 0};
+    struct job_objects job;
+    struct ps_trainer *trainer;
+    make_job("1f1b", "sync", 2, &job);
+    job.options.valid = job.data;
+    job.options.evaluate_every = 3;
+    assert_ok(ps_trainer_create(&job.options, &trainer, &test_error));
+    assert_int_equal(ps_trainer_info(trainer).to_evaluation, 3);
+    for (int i = 0; i < 6; i++) {
+        assert_ok(ps_trainer_step(trainer, calls[i], &test_error));
+        assert_int_equal(ps_trainer_info(trainer).to_evaluation, left[i]);
+    }
+    ps_trainer_destroy(trainer);
+    free_job(&job);
+}
+
 /* Statistics are told apart from what is trained, and are where the forwards of their stage run. */
 static void test_statistics(void **state) {
     (void)state;
@@ -849,12 +868,13 @@ static void test_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),       cmocka_unit_test(test_whole),       cmocka_unit_test(test_data_without_loss),
-        cmocka_unit_test(test_evaluate),    cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
-        cmocka_unit_test(test_steps_told),  cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_observer),    cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
-        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_sizes),       cmocka_unit_test(test_finish_early),
-        cmocka_unit_test(test_long_name),   cmocka_unit_test(test_replaced),    cmocka_unit_test(test_many_checkpoints),
+        cmocka_unit_test(test_steps),         cmocka_unit_test(test_whole),       cmocka_unit_test(test_data_without_loss),
+        cmocka_unit_test(test_evaluate),      cmocka_unit_test(test_parameters),  cmocka_unit_test(test_save),
+        cmocka_unit_test(test_steps_told),    cmocka_unit_test(test_statistics),  cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_observer),      cmocka_unit_test(test_broken_data), cmocka_unit_test(test_opened_data),
+        cmocka_unit_test(test_two_at_once),   cmocka_unit_test(test_sizes),       cmocka_unit_test(test_finish_early),
+        cmocka_unit_test(test_long_name),     cmocka_unit_test(test_replaced),    cmocka_unit_test(test_many_checkpoints),
+        cmocka_unit_test(test_to_evaluation),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -149,17 +149,27 @@ def test_keywords_describe_the_machines_of_a_plan(plan):
             took_s(cluster=slow, **said)
 
 
-def test_calls_of_train_divide_nothing(profile):
-    """With weights that are not synchronous the same numbers come out with an observer of epochs and without."""
-    plan = penstock.plan(profile, 2, schedule="1f1b-async", weights="pipeoptim", micro_batch=8)
-    runs = [penstock.train(plan, images(64, 1), epochs=3, lr=0.01, **watch) for watch in ({}, {"on_epoch": lambda _: None})]
-    for name, array in runs[0].weights().items():
-        assert numpy.array_equal(array, runs[1].weights()[name])
+@pytest.mark.parametrize("length", [{"epochs": 3}, {"epochs": 3, "evaluate_every": 3}, {"steps": 11, "evaluate_every": 6},
+                                    {"steps": 11, "evaluate_every": 100}, {"epochs": 2, "evaluate_every": -1}])
+def test_observers_change_nothing(profile, length):
+    """With weights that are not synchronous the same numbers come out with observers and without, also of a plan that promises
+    so slow a training that a run with a directory would have more checkpoints."""
+    plan = penstock.plan(profile, 3, schedule="1f1b-async", weights="stash", micro_batch=8, method="uniform", bandwidth_bytes_per_s=10)
+    data = images(32, 1)
+    runs = [penstock.train(plan, data, data, lr=0.1, **length, **watch)
+            for watch in ({}, {"on_epoch": lambda _: None}, {"on_step": lambda _: None})]
+    for run in runs[1:]:
+        assert run.points["step"].tolist() == runs[0].points["step"].tolist()
+        for name, array in runs[0].weights().items():
+            assert numpy.array_equal(array, run.weights()[name])
 
 
 def test_callbacks_may_stop(plan, tmp_path):
     run = penstock.train(plan, images(64, 1), epochs=50, on_epoch=lambda point: point.epoch == 2)
     assert not run.stopped and run.info.steps == 4 and len(run.points) == 2
+    for every, steps in (1, 1), (3, 2), (100, 2):  # two steps are an epoch
+        run = penstock.train(plan, images(64, 1), images(64, 1), epochs=3, evaluate_every=every, on_epoch=lambda _: True)
+        assert run.info.steps == steps
     run = penstock.train(plan, images(64, 1), epochs=50, on_epoch=lambda point: numpy.float64(point.epoch) == 2)  # NumPy's True
     assert run.info.steps == 4
     run = penstock.train(plan, images(64, 1), epochs=2000, on_step=lambda step: numpy.float64(step.step) == 3)
@@ -178,9 +188,14 @@ def test_a_run_goes_on(plan, network, tmp_path):
     assert run.info.epochs == 12 and run.info.steps == 24
     run = penstock.train(None, images(64, 1), resume=tmp_path / "run", epochs=13)
     assert run.info.epochs == 13 and run.network.info.hash == network.info.hash
+    data = images(64, 1), images(64, 1)
+    run = penstock.train(None, *data, resume=tmp_path / "run", epochs=20, evaluate_every=1, on_epoch=lambda _: True)
+    assert run.info.steps == 27
+    run = penstock.train(None, *data, resume=tmp_path / "run", on_epoch=lambda point: point.step >= 29)
+    assert run.info.steps == 29  # it still evaluates after each step
     (tmp_path / "run" / "network.json").unlink()  # as in older runs
-    run = penstock.train(None, images(64, 1), resume=tmp_path / "run", epochs=14)
-    assert run.info.epochs == 14 and run.network.info.hash == network.info.hash
+    run = penstock.train(None, *data, resume=tmp_path / "run", epochs=15)
+    assert run.info.epochs == 15 and run.network.info.hash == network.info.hash
     with pytest.raises(penstock.NoCheckpointError):
         penstock.train(None, resume=tmp_path / "nowhere")
 

@@ -13,10 +13,13 @@ static int64_t steps_to(const struct segment_lengths *lengths, int64_t step, int
     return every - place % every;
 }
 
+int64_t segment_to_evaluation(const struct segment_lengths *lengths, int64_t step) {
+    const int64_t left = number_smaller(lengths->steps - step, steps_to(lengths, step, lengths->evaluate_every));
+    return lengths->epoch > 0 ? number_smaller(left, lengths->epoch - step % lengths->epoch) : left;
+}
+
 int segment_length(const struct segment_lengths *lengths, int64_t step) {
-    int64_t length = lengths->steps - step, most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
-    if (lengths->epoch > 0) length = number_smaller(length, lengths->epoch - step % lengths->epoch);
-    length = number_smaller(length, steps_to(lengths, step, lengths->evaluate_every));
+    int64_t length = segment_to_evaluation(lengths, step), most = SEGMENT_MICRO_BATCHES / lengths->micro_batches;
     length = number_smaller(length, steps_to(lengths, step, lengths->checkpoint_every));
     return (int)number_smaller(length, most < 1 ? 1 : most);
 }

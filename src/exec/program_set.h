@@ -19,6 +19,8 @@ struct segment_lengths {
 
 enum { SEGMENT_MICRO_BATCHES = 1 << 18 };
 
+/* Steps from `step` to the next evaluation; 0 at the end of the run. */
+int64_t segment_to_evaluation(const struct segment_lengths *lengths, int64_t step);
 /* Mini-batches of the segment that begins after `step` steps. */
 int segment_length(const struct segment_lengths *lengths, int64_t step);
 /* Does a segment that ends after `step` steps end with an evaluation, with a requested checkpoint? */

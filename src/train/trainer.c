@@ -420,6 +420,7 @@ enum ps_status ps_trainer_finish(struct ps_trainer *trainer, struct ps_run **run
 
 static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer) {
     struct log_entry entry = trainer_epoch_entry(trainer, NAN);
+    const bool stays = trainer->unevaluated || trainer->ends_early;
     return (struct ps_trainer_info){.step = trainer->step,
                                     .steps = trainer->ends_early ? trainer->step : trainer->lengths.steps,
                                     .epoch_steps = trainer->lengths.epoch,
@@ -427,7 +428,8 @@ static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer
                                     .workers = trainer->job.plan->workers,
                                     .parameters = parameter_count(trainer),
                                     .loss = entry.loss,
-                                    .accuracy = entry.accuracy};
+                                    .accuracy = entry.accuracy,
+                                    .to_evaluation = stays ? 0 : segment_to_evaluation(&trainer->lengths, trainer->step)};
 }
 
 void ps_trainer_info_get(const struct ps_trainer *trainer, struct ps_trainer_info *result, size_t size) {

@@ -105,6 +105,7 @@ class TrainerInfo:
     parameters: int
     loss: float
     accuracy: float
+    to_evaluation: int
 
 
 @dataclass(frozen=True)
@@ -451,16 +452,16 @@ def train(what: Network | Plan | Profile | PathLike | None, data: Any = None, va
             # A step that ends the training leaves its weights in a checkpoint.
             scratch = stack.enter_context(tempfile.TemporaryDirectory())
             out = Path(scratch) / "run"
+            keywords.setdefault("checkpoint_minutes", 0)  # others would drain the pipeline
         trainer = stack.enter_context(Trainer(what, data, valid, cluster=cluster, out=out, resume=resume, on_step=on_step,
                                               on_epoch=on_epoch, **keywords))
         try:
-            while (info := trainer.info).step < info.steps and not trainer.wants_stop:
+            info = trainer.info
+            while True:
                 # Up to where the pipeline drains anyway, so that the division changes no number.
-                period = info.epoch_steps if on_epoch is not None and info.epoch_steps > 0 else info.steps
-                period = keywords.get("evaluate_every") or period if on_epoch is not None else period
-                within = info.step % info.epoch_steps if info.epoch_steps > 0 else info.step
-                left = info.epoch_steps - within if info.epoch_steps > 0 and period <= info.epoch_steps else info.steps
-                trainer.step(min(period - within % period, left))
+                info = trainer.step(info.to_evaluation if on_epoch is not None else info.steps - info.step)
+                if info.step == info.steps or trainer.wants_stop:
+                    break
             run = trainer.finish()
         except StoppedError:
             if trainer.directory is None:
