@@ -758,7 +758,7 @@ PS_GETTER(ps_trainer_info, ps_trainer)
 
 struct ps_parameter {
     const char *name; /* as PyTorch calls it, "conv1.weight" */
-    int64_t shape[4]; /* PyTorch's */
+    int64_t shape[6]; /* PyTorch's */
     int rank;
     bool statistic; /* of a norm: not trained, but kept */
 };

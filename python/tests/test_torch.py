@@ -148,6 +148,23 @@ def test_buffers_and_constants_need_no_weights():
         penstock.load(model, weights)
 
 
+def test_parameters_of_five_dimensions():
+    class Deep(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.deep, self.head = torch.nn.Parameter(torch.randn(1, 2, 2, 3, 5)), torch.nn.Linear(60, 3)
+
+        def forward(self, image):
+            return self.head((image.reshape(-1, 2, 2, 3, 5) + self.deep).flatten(1))
+
+    torch.manual_seed(0)
+    model, image, labels = Deep(), torch.randn(16, 4, 3, 5), torch.randint(0, 3, (16,))
+    run = penstock.train(penstock.export(model, image[:2]), (image, labels), workers=1, batch=8, steps=2)
+    assert run.weights()["deep"].shape == (1, 2, 2, 3, 5)
+    run.load_into(model)
+    assert penstock.predict(run, image) == pytest.approx(model(image).detach().numpy(), abs=1e-5)
+
+
 def test_torch_datasets_and_initial_weights(exported, work):
     images, labels = tensors(work)
     data = torch.utils.data.TensorDataset(images, labels)

@@ -321,6 +321,7 @@ static struct ps_parameter make_trainer_parameter(const struct ps_trainer *train
     for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
     struct ps_parameter info = {
         .name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->role == PARAMETER_STATISTIC};
+    _Static_assert(sizeof info.shape == sizeof parameter->shape.dim, "all sides");
     memcpy(info.shape, parameter->shape.dim, sizeof info.shape);
     return info;
 }
