@@ -60,6 +60,11 @@ def test_profile(profile, tmp_path):
     assert (costs[8]["forward_s"] > costs[4]["forward_s"]).any()
     profile.write(tmp_path / "profile.json")
     assert penstock.Profile(tmp_path / "profile.json").costs()[4]["forward_s"].tolist() == costs[4]["forward_s"].tolist()
+    document = json.loads((tmp_path / "profile.json").read_text())
+    document["costs"][0]["layers"][1]["output_i32"] = 5  # said of one layer, and not of the first
+    (tmp_path / "profile.json").write_text(json.dumps(document))
+    numbers = penstock.Profile(tmp_path / "profile.json").costs()[4]["output_i32"]
+    assert numbers[1] == 5 and numpy.isnan(numbers[0])
 
 
 def test_plan_and_simulation(plan, tmp_path):
