@@ -154,6 +154,19 @@ def test_keywords_describe_the_machines_of_a_plan(plan):
             took_s(cluster=slow, **said)
 
 
+def test_texts_are_numbered_as_in_training(tmp_path):
+    draw = numpy.random.default_rng(0)
+    for name, letters in ("train", "abcdefgh "), ("test", "hgf "):
+        (tmp_path / name).write_text("".join(draw.choice(list(letters), 2000)))
+    data = f"text:{tmp_path}/train", f"text:{tmp_path}/test"
+    run = penstock.train("gpt2,layers=1,width=16,heads=2,seq=8,vocab=13", *data, workers=1, batch=8, steps=20, evaluate_every=10,
+                         out=tmp_path / "run", on_epoch=lambda point: point.step == 10)
+    assert run.info.steps == 10 and penstock.evaluate(run, data[1]).loss == pytest.approx(run.info.valid_loss)
+    outputs = penstock.predict(run, data[1])
+    penstock.train(None, *data, resume=tmp_path / "run")  # its directory goes on, the run does not
+    assert numpy.array_equal(penstock.predict(run, data[1]), outputs)
+
+
 @pytest.mark.parametrize("length", [{"epochs": 3}, {"epochs": 3, "evaluate_every": 3}, {"steps": 11, "evaluate_every": 6},
                                     {"steps": 11, "evaluate_every": 100}, {"epochs": 2, "evaluate_every": -1}])
 def test_observers_change_nothing(profile, length):

@@ -482,8 +482,12 @@ def load_weights(path: PathLike) -> dict[str, Array]:
         return _weights.read(file)
 
 
-def _trained(what: Run | Network | PathLike, made: Any) -> Network | None:
+def _trained(what: Run | Network | PathLike, data: Any, made: Any) -> Network | None:
     """Names trained weights in a struct of options; their network, where it is not that of a run directory."""
+    if isinstance(what, Run) and isinstance(data, str) and what.directory and (what.directory / "vocabulary.json").exists():
+        # Words have the numbers of the training, which are kept there.
+        made.checkpoint = str(what.info.steps).encode() if what.info is not None else None
+        what = what.directory
     if isinstance(what, (str, os.PathLike)):
         made.run = encode(what)
         return None
@@ -519,7 +523,7 @@ def evaluate(what: Run | Network | PathLike, data: Any, *, device: str | None = 
     """Loss and metrics of a run, a run directory or a network with weights of its own (``Network.initialize``)."""
     made = options("ps_evaluate_options")
     fill({"device": device, "batch": batch, "threads": threads, "beam": beam}, made)
-    network = _trained(what, made)
+    network = _trained(what, data, made)
     dataset = _dataset(data, network, True)
     made.data = dataset.address
 
@@ -537,7 +541,7 @@ def predict(what: Run | Network | PathLike, data: Any, *, device: str | None = N
     without labels: ``predict(run, images)``."""
     made = options("ps_predict_options")
     fill({"device": device, "batch": batch, "threads": threads}, made)
-    network = _trained(what, made)
+    network = _trained(what, data, made)
     dataset = _dataset(data, network, False)
     made.data = dataset.address
     lines: list[Array] = []
