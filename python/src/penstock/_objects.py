@@ -279,12 +279,13 @@ class Profile(_Document):
         return name.decode()
 
     def costs(self) -> dict[int, Array]:
-        """By the size of a micro-batch: a structured array with a line for each layer (``forward_s``, ``parameter_bytes``...), with
-        NaN for what the profile says of other layers only."""
+        """By the size of a micro-batch: a structured array with a line for each layer (``forward_s``, ``parameter_bytes``...).
+        NaN is what the profile says of other layers only."""
         found = {}
         for cost in self.json()["costs"]:
             layers = cost["layers"]
-            names = list(dict.fromkeys(name for layer in layers for name, value in layer.items() if isinstance(value, (int, float))))
+            names = list(dict.fromkeys(name for layer in layers for name, value in layer.items()
+                                       if isinstance(value, (int, float))))
             kind = numpy.dtype([("name", object), *((name, numpy.float64) for name in names)])
             found[cost["micro_batch"]] = numpy.array([(layer["name"], *(layer.get(name, numpy.nan) for name in names))
                                                       for layer in layers], kind)
