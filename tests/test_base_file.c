@@ -259,6 +259,20 @@ static void removes_directories(void **state) {
     assert_status(file_remove_directory(path, &test_error), PS_IO, "cannot remove the directory: Directory not empty");
     assert_ok(file_remove_directory(name, &test_error));
     assert_ok(file_remove_directory(path, &test_error));
+    /* Of a link, to a directory or to nothing, the link alone. */
+    char link_path[4096];
+    assert_ok(file_make_directory(path, &test_error));
+    assert_ok(file_write(file_join(name, path, "one"), "1", 1, &test_error));
+    for (int there = 1; there >= 0; there--) {
+        assert_int_equal(symlink(there ? "removed" : "nothing", file_join(link_path, test_directory, "removed-link")), 0);
+        assert_ok(file_remove_directory(link_path, &test_error));
+        assert_int_equal(readlink(link_path, (char[1]){0}, 1), -1);
+        assert_holds(name, "1");
+    }
+    /* A directory's own links as well. */
+    assert_int_equal(symlink("one", file_join(link_path, path, "link")), 0);
+    assert_ok(file_remove_directory(path, &test_error));
+    assert_false(file_exists(path));
 }
 
 static void syncs_streams(void **state) {

@@ -331,12 +331,16 @@ uint32_t file_checksum(const struct file_piece *pieces, size_t count) {
     return (uint32_t)sum;
 }
 
+/* Of a symbolic link only the link itself is removed; what it points to belongs to others. */
 enum ps_status file_remove_directory(const char *path, struct ps_error *error) {
-    DIR *entries = opendir(path);
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        char name[PATH_SIZE];
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlink(file_join(name, path, entry->d_name));
-    }
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))
+        return unlink(path) == 0 || errno == ENOENT ? PS_OK : cannot(error, PS_IO, path, "remove the link");
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = directory >= 0 ? fdopendir(directory) : NULL;
+    if (entries == NULL && directory >= 0) close(directory);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlinkat(directory, entry->d_name, 0);
     if (entries != NULL) closedir(entries);
     return rmdir(path) == 0 || errno == ENOENT ? PS_OK : cannot(error, PS_IO, path, "remove the directory");
 }

@@ -37,7 +37,8 @@ enum ps_status file_write_pieces(const char *path, const struct file_piece *piec
 enum ps_status file_create(const char *path, const struct file_piece *pieces, size_t count, struct ps_error *error);
 /* zlib's CRC-32 of the pieces. */
 uint32_t file_checksum(const struct file_piece *pieces, size_t count);
-/* Removes a directory and the files in it, if it exists. PS_IO: not everything could be removed. */
+/* Removes a directory and the files in it, if it exists; of a symbolic link the link alone. PS_IO: not everything could be
+ * removed. */
 enum ps_status file_remove_directory(const char *path, struct ps_error *error);
 /* Makes the directory and its parents. */
 enum ps_status file_make_directory(const char *path, struct ps_error *error);
