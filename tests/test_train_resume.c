@@ -369,6 +369,42 @@ static void test_pruning(void **state) {
         assert_int_equal(file_exists(checkpoint_path(out, checkpoints[i], path)), checkpoints[i] >= 19);
 }
 
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    if (level == PS_LOG_WARN) text_add(context, "%s\n", text);
+}
+
+/* Lines of the log that are none stay, and all others up to the checkpoint; what has no end goes. */
+static void test_log_with_other_lines(void **state) {
+    (void)state;
+    static const struct {
+        const char *change, *warning;
+    } cases[] = {
+        {"sed -i '2i{' log.jsonl", "log.jsonl: line 2 is not a line of a log"},
+        {"sed -i '3i{\"step\": \"three\"}' log.jsonl", "log.jsonl: line 3 is not a line of a log"},
+        {"(head -c 9 /dev/zero; echo; cat log.jsonl) >l && mv l log.jsonl", "log.jsonl: line 1 is not a line of a log"},
+        {"head -c 9 /dev/zero >>log.jsonl", NULL}};
+    char out[4096], copy[4096];
+    train_whole(base, "lines", out);
+    file_join(copy, test_directory, "copy");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct text lines = {0};
+        const struct ps_log_sink sink = {
+            .struct_size = sizeof sink, .context = &lines, .level = PS_LOG_WARN, .line = keep_line};
+        interrupted_copy(out, 11, copy);
+        shell("cd '%s' && %s", copy, cases[c].change);
+        assert_ok(ps_log_to(&sink, &test_error));
+        struct training options = resume_options(copy);
+        train(&options);
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_int_equal(lines.data != NULL, cases[c].warning != NULL);
+        if (lines.data) assert_non_null(strstr(lines.data, cases[c].warning));
+        shell("cd '%s' && [ $(grep -avc '^{\"step\": [0-9]' log.jsonl) = %s ] && sed -i '/^{\"step\": [0-9]/!d' log.jsonl",
+              copy, cases[c].warning ? "1" : "0");
+        assert_same_log(out, copy);
+        text_free(&lines);
+    }
+}
+
 /* --------------------------------------------------------------------------- stops */
 
 static atomic_bool stop;
@@ -438,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_other_policy),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_log_with_other_lines),
         cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "data/vocabulary.h"
 #include "report/events.h"
@@ -89,19 +90,23 @@ bool run_directory_is(const struct run_directory *directory, const char *path) {
            own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-/* *size: of the lines that are whole and of no later step. */
+/* *size: of the whole text; then up to the last line that is whole and of no later step. Lines before it that are none stay. */
 static enum ps_status lines_up_to(const char *path, const char *text, int64_t step, size_t *size, struct ps_error *error) {
+    const char *const text_end = text + *size;
     const char *line = text, *end;
-    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    long long number = 1, none = 0;
+    for (*size = 0; (end = memchr(line, '\n', (size_t)(text_end - line))) != NULL; line = end + 1, number++) {
         const size_t length = (size_t)(end - line);
         json_t *entry = NULL;
         if (json_parse(line, length, path, NULL, &entry, NULL) == PS_OUT_OF_MEMORY) return error_memory(error, path, length);
-        json_t *number = json_object_get(entry, "step");
-        bool stays = json_is_integer(number) && json_integer_value(number) <= step;
+        const json_t *of_line = json_object_get(entry, "step");
+        const bool known = json_is_integer(of_line), later = known && json_integer_value(of_line) > step;
         json_decref(entry);
-        if (!stays) break;
+        if (later) break;
+        if (known) *size = (size_t)(end + 1 - text);
+        if (!known && none++ == 0)
+            log_warn("%s: line %lld is not a line of a log: an object with a step is expected", path, number);
     }
-    *size = (size_t)(line - text);
     return PS_OK;
 }
 
