@@ -145,6 +145,23 @@ static void see_progress(void *context, const char *what, double done, double to
     snprintf(seen->last, sizeof seen->last, "%s %g/%g %s", what, done, total, detail);
 }
 
+/* Names from files in lines and details are shown as those in messages. */
+static void lines_can_be_shown(void **state) {
+    (void)state;
+    struct seen seen = {0};
+    assert_ok(ps_log_to(&(struct ps_log_sink){.struct_size = sizeof(struct ps_log_sink),
+                                              .context = &seen,
+                                              .level = PS_LOG_INFO,
+                                              .line = see_line,
+                                              .progress = see_progress},
+                        &test_error));
+    log_warn("evil\x1b[31m\nname\xc2\x9b\xff");
+    assert_string_equal(seen.last, "2 evil [31m name  ?");
+    log_progress("files", 1, 2, "%s", "evil\x1b[31m\r");
+    assert_string_equal(seen.last, "files 1/2 evil [31m ");
+    assert_ok(ps_log_to(NULL, &test_error));
+}
+
 static void *write_many(void *unused) {
     for (int i = 0; i < 1000; i++) log_warn("line %d", i);
     return unused;
@@ -289,6 +306,7 @@ int main(void) {
         cmocka_unit_test(blocks),
         cmocka_unit_test(logs),
         cmocka_unit_test(sinks_may_log),
+        cmocka_unit_test(lines_can_be_shown),
         cmocka_unit_test(waits_until_the_time_has_come),
         cmocka_unit_test(waits_asleep),
         cmocka_unit_test(spins_while_nobody_else_wants_the_processor),

@@ -129,6 +129,29 @@ static void utf8(void **state) {
     }
 }
 
+static void controls(void **state) {
+    (void)state;
+    /* The text, what becomes of it, and where its first control character is; -1: it has none. */
+    static const struct {
+        const char *text, *clean;
+        int first;
+    } cases[] = {{"", "", -1},
+                 {"a b~\xc2\xa0\xef\xbf\xbd", "a b~\xc2\xa0\xef\xbf\xbd", -1},
+                 {"a\nb\x1b[31m", "a_b_[31m", 1},
+                 {"\x7f", "_", 0},
+                 {"a\xc2\x80\xc2\x9f.", "a____.", 1},
+                 {"\xef\xbf\xbe\xef\xbf\xbf", "______", 0},
+                 {"\xff\xc2(\t", "?\?(_", 3},
+                 {"\x9b\xe2\x82", "?\?\?", -1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[32];
+        const char *found = utf8_control(strcpy(text, cases[c].text));
+        assert_int_equal(found ? found - text : -1, cases[c].first);
+        utf8_clean(text, '_');
+        assert_string_equal(text, cases[c].clean);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows),
@@ -136,6 +159,7 @@ int main(void) {
         cmocka_unit_test(names_that_start_with_digits_are_no_numbers),
         cmocka_unit_test(counts_code_points),
         cmocka_unit_test(utf8),
+        cmocka_unit_test(controls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

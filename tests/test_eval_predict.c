@@ -360,15 +360,22 @@ static void test_names(void **state) {
         {.name = "fc3.weight", .type = ARRAY_F32, .rank = 2, .shape = {CLASSES_NAMED, 84}, .data = zeros},
         {.name = "fc3.bias", .type = ARRAY_F32, .rank = 1, .shape = {CLASSES_NAMED}, .data = bias}};
     static const struct {
-        const char *format, *text;
+        const char *format, *text, *names;
     } forms[] = {
         {"csv",
-         "index,label,probability,name\n0,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n1,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n"},
-        {"table", "index  label  probability  name\n    0      6    0.2319693  the \"frog\", a\\b\n"
-                  "    1      6    0.2319693  the \"frog\", a\\b\n"},
-        {"jsonl", "{\"index\": 0, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n"
-                  "{\"index\": 1, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n"},
-        {"csv", "index,label,probability\n0,6,0.2319693\n1,6,0.2319693\n"},
+         "index,label,probability,name\n0,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n1,6,0.2319693,\"the \"\"frog\"\", a\\b\"\n",
+         names},
+        {"table",
+         "index  label  probability  name\n    0      6    0.2319693  the \"frog\", a\\b\n"
+         "    1      6    0.2319693  the \"frog\", a\\b\n",
+         names},
+        {"jsonl",
+         "{\"index\": 0, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n"
+         "{\"index\": 1, \"label\": 6, \"probability\": 0.2319693, \"name\": \"the \\\"frog\\\", a\\\\b\"}\n",
+         names},
+        {"table", "index  label  probability  name\n    0      6    0.2319693  d [31mog\n    1      6    0.2319693  d [31mog\n",
+         "a\nb\nc\nd\ne\nf\nd\x1b[31mog\nh\ni\nj\n"},
+        {"csv", "index,label,probability\n0,6,0.2319693\n1,6,0.2319693\n", "a\nb\nc\nd\ne\nf\ng\nh\ni\n\xff\n"},
     };
     enum { FORMS = sizeof forms / sizeof *forms };
     char path[4096], spec[4200];
@@ -384,8 +391,7 @@ static void test_names(void **state) {
         char *text;
         size_t size;
         /* Names that are no text are none. */
-        test_file_write(file_join(path, test_directory, "batches.meta.txt"), names, sizeof names - 1);
-        if (f == FORMS - 1) test_file_write(path, "a\nb\nc\nd\ne\nf\ng\nh\ni\n\xff\n", 20);
+        test_file_write(file_join(path, test_directory, "batches.meta.txt"), forms[f].names, strlen(forms[f].names));
         assert_ok(ps_dataset_open(spec, NULL, &data, &test_error));
         const struct ps_predict_options options = {.struct_size = sizeof options,
                                                    .network = network,

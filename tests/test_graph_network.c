@@ -625,12 +625,12 @@ static void test_names(void **state) {
                           ": the name is longer than 63 characters");
         }
     }
-    static const char *const wrong[] = {"", "/a", "a\nb", "a\x7f"};
+    static const char *const wrong[] = {"", "/a", "a\nb", "a\x7f", "a\xc2\x9b", "\xef\xbf\xbe"};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         struct ps_network_builder *builder = begin();
         ps_network_builder_node(builder, wrong[w], "flatten", NULL, 0);
         assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
-                      "node 1: a name must be UTF-8 with letters, and may not begin with '/'");
+                      "node 1: a name must be UTF-8 with letters, no control characters, and may not begin with '/'");
     }
     /* The network's own. */
     for (int over = 0; over < 2; over++) {
@@ -651,10 +651,14 @@ static void test_names(void **state) {
                           "model: 'mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm...' is longer than");
         }
     }
-    struct ps_network_builder *builder = ps_network_builder_create("two\nlines");
-    ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1);
-    ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
-    assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE, "model: a name has a control character");
+    static const char *const controls[] = {"two\nlines", "a\x7f", "\xc2\x85", "\xc2\x9b[31m", "\xef\xbf\xbf"};
+    for (size_t c = 0; c < sizeof controls / sizeof *controls; c++) {
+        struct ps_network_builder *builder = ps_network_builder_create(controls[c]);
+        ps_network_builder_input(builder, "x", "f32", (const int64_t[]){2}, 1);
+        ps_network_builder_node(builder, "loss", "cross_entropy", NULL, 0);
+        assert_status(ps_network_builder_finish(builder, &network, &test_error), PS_USAGE,
+                      "model: a name has a control character");
+    }
 }
 
 /* Patterns that no parameter's name is like, with the names that there are, at most eight. */

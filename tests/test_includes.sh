@@ -24,7 +24,7 @@ done
 
 # The table, then every line that includes, as FILE:LINE. Names without a folder would be found beside the file; all includes are
 # rooted at src/. What cli may include is what both sides of <penstock.h> read alike: units on the command line, where files can be
-# written, the variables of launchers.
+# written, how text is shown, the variables of launchers.
 {
     printf '%s\n' "$table"
     grep -rE '^[[:space:]]*#[[:space:]]*include' src --include='*.[ch]' --include='*.def'
@@ -44,7 +44,7 @@ done
         if (name == "mpi.h" && file != "src/comm/transports/mpi.c") complain("mpi.h; only src/comm/transports/mpi.c may")
         if (name !~ /\// && /include[ \t]*"/) complain("\"" name "\"; say which module it is in")
         if (name !~ /\// || !(other in allowed) || other == module) next
-        if (module == "cli" && name ~ /^(base\/file|base\/units|comm\/launch)\.h$/) next
+        if (module == "cli" && name ~ /^(base\/(file|text|units)|comm\/launch)\.h$/) next
         if (index(" " allowed[module] " ", " " other " ") == 0)
             complain("\"" name "\", but " module " may only include: " allowed[module])
     }

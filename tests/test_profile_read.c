@@ -89,7 +89,10 @@ static void names(void **state) {
 static void chain(void **state) {
     (void)state;
     struct ps_profile *profile;
-    assert_ok(read_text("small.chain", "\xef\xbb\xbf" "2  0 \r\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n", &profile));
+    assert_ok(read_text("small.chain",
+                        "\xef\xbb\xbf"
+                        "2  0 \r\n1.5 3 100 40 30\n\n2 4 5.0 6 7\n",
+                        &profile));
     assert_string_equal(profile->model, "small");
     const struct layer_cost *layers = profile->tables[0].layers;
     assert_int_equal(profile->tables[0].layer_count, 2);
@@ -557,6 +560,9 @@ static void json_limits(void **state) {
         {NAMED("n", TEN TEN TEN "01"), "layers[0]: kind is longer than 31 characters"},
         {NAMED("n", "a b"), NULL},
         {NAMED("n", "a\\tb"), "layers[0]: kind has a control character"},
+        {NAMED("n", "a\x7f"), "layers[0]: kind has a control character"},
+        {NAMED("a\xc2\x9b", "k"), "layers[0]: name has a control character"},
+        {NAMED("\xef\xbf\xbf", "k"), "layers[0]: name has a control character"},
         {OF_GRAPH(NODE_OF("0", "1000000", "1", "17592186044416", "0"), ""), NULL},
         {OF_GRAPH(NODE_OF("0", "0", "1", "0", "0"), ""), NULL},
         {OF_GRAPH(NODE_OF("0", "1", "0", "0", "0"), ""), NULL},

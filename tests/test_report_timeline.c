@@ -269,6 +269,13 @@ static void test_names_are_escaped(void **state) {
     assert_true(xml_count(svg, "text") > 0);
     assert_int_equal(occurrences(svg, "&lt;a&gt; &amp; &quot;b&quot; \\ ]]&gt;  'c' \xc3\xa9"), 4);
     free(svg);
+    /* What XML has not, and what is no UTF-8. */
+    caption.title = "a\xef\xbf\xbf"
+                    "b\x1b\xc2\x85\xff";
+    svg = report_timeline_svg(&simulation->timeline, &caption);
+    assert_true(occurrences(svg, "a   b   ?") > 0);
+    assert_null(strpbrk(svg, "\x1b\xff"));
+    free(svg);
     ps_simulation_destroy(simulation);
 }
 

@@ -28,13 +28,6 @@ const char *ps_status_text(enum ps_status status) {
 
 const char *ps_version(void) { return PENSTOCK_VERSION; }
 
-static void one_line(char *text) {
-    for (char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = ' ';
-    }
-    utf8_repair(text, '?');
-}
-
 _Thread_local bool error_memory_untold;
 
 enum ps_status error_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
@@ -45,7 +38,7 @@ enum ps_status error_set(struct ps_error *error, enum ps_status status, const ch
     va_start(arguments, format);
     number_vprint(message, sizeof message, format, arguments);
     va_end(arguments);
-    one_line(message);
+    utf8_clean(message, ' ');
     error->status = status;
     memcpy(error->message, message, sizeof message);
     error->hint[0] = '\0';
@@ -62,7 +55,7 @@ void error_hint(struct ps_error *error, const char *format, ...) {
     size_t used = strlen(error->hint);
     if (used > 0 && used + 1 < sizeof error->hint) error->hint[used++] = '\n';
     snprintf(error->hint + used, sizeof error->hint - used, "%s", hint);
-    one_line(error->hint + used);
+    utf8_clean(error->hint + used, ' ');
 }
 
 void error_hint_lines(struct ps_error *error, const char *text) {
@@ -82,7 +75,7 @@ void error_prefix(struct ps_error *error, const char *format, ...) {
     va_end(arguments);
     size_t used = strlen(message);
     snprintf(message + used, sizeof message - used, ": %s", error->message);
-    one_line(message);
+    utf8_clean(message, ' ');
     memcpy(error->message, message, sizeof message);
 }
 

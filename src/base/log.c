@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/number.h"
+#include "base/text.h"
 #include "base/versioned.h"
 
 #define LEVEL_SILENT (PS_LOG_ERROR + 1)
@@ -72,6 +73,7 @@ void log_line(enum ps_log_level level, const char *format, ...) {
     va_start(arguments, format);
     number_vprint(text, sizeof text, format, arguments);
     va_end(arguments);
+    utf8_clean(text, ' '); /* names from users and files may contain any bytes */
     struct ps_log_sink sink;
     /* The program's may have changed since the level was read. */
     if (find_sink(&sink, level, text) && sink.line != NULL && level >= sink.level) sink.line(sink.context, level, text);
@@ -84,6 +86,7 @@ void log_progress(const char *what, double done, double total, const char *detai
     va_start(arguments, detail_format);
     number_vprint(detail, sizeof detail, detail_format, arguments);
     va_end(arguments);
+    utf8_clean(detail, ' ');
     struct ps_log_sink sink;
     if (find_sink(&sink, PS_LOG_INFO, NULL) && sink.progress != NULL) sink.progress(sink.context, what, done, total, detail);
 }

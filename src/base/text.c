@@ -106,19 +106,39 @@ const char *text_seconds(double seconds, char out[32]) {
  * since texts end there.
  */
 
-const char *utf8_invalid(const char *text, size_t length) {
+/* The number of the character at `text`; returns its bytes, 0 where there is none. */
+static size_t utf8_take(const char *text, size_t length, uint32_t *point) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms must be used for smaller numbers */
-    const unsigned char *byte = (const unsigned char *)text, *end = byte + length;
-    while (byte < end) {
-        int bytes = *byte < 0x80 ? 1 : *byte >> 5 == 6 ? 2 : *byte >> 4 == 14 ? 3 : *byte >> 3 == 30 ? 4 : 0;
-        if (bytes == 0 || end - byte < bytes || *byte == 0) return (const char *)byte;
-        uint32_t point = bytes == 1 ? *byte : *byte & (0x7fu >> bytes);
-        for (int i = 1; i < bytes; i++) {
-            if (byte[i] >> 6 != 2) return (const char *)byte;
-            point = point << 6 | (byte[i] & 0x3fu);
-        }
-        if (point < least[bytes] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return (const char *)byte;
-        byte += bytes;
+    const unsigned char *byte = (const unsigned char *)text;
+    const size_t bytes = *byte < 0x80 ? 1 : *byte >> 5 == 6 ? 2 : *byte >> 4 == 14 ? 3 : *byte >> 3 == 30 ? 4 : 0;
+    if (bytes == 0 || length < bytes || *byte == 0) return 0;
+    uint32_t made = bytes == 1 ? *byte : *byte & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) {
+        if (byte[i] >> 6 != 2) return 0;
+        made = made << 6 | (byte[i] & 0x3fu);
+    }
+    if (made < least[bytes] || made > 0x10ffff || (made >= 0xd800 && made < 0xe000)) return 0;
+    *point = made;
+    return bytes;
+}
+
+const char *utf8_invalid(const char *text, size_t length) {
+    uint32_t point;
+    for (size_t bytes; length > 0; text += bytes, length -= bytes)
+        if ((bytes = utf8_take(text, length, &point)) == 0) return text;
+    return NULL;
+}
+
+static bool is_control(uint32_t point) {
+    return point < ' ' || (point >= 0x7f && point < 0xa0) || point == 0xfffe || point == 0xffff;
+}
+
+const char *utf8_control(const char *text) {
+    uint32_t point;
+    for (size_t length = strlen(text), bytes; length > 0; text += bytes, length -= bytes) {
+        bytes = utf8_take(text, length, &point);
+        if (bytes > 0 && is_control(point)) return text;
+        if (bytes == 0) bytes = 1;
     }
     return NULL;
 }
@@ -140,6 +160,17 @@ size_t utf8_whole(const char *text, size_t length) {
     const unsigned char first = (unsigned char)text[length - 1 - rest];
     const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
     return rest + 1 < bytes ? length - 1 - rest : length;
+}
+
+void utf8_clean(char *text, char control) {
+    uint32_t point;
+    for (size_t length = strlen(text), bytes; length > 0; text += bytes, length -= bytes) {
+        bytes = utf8_take(text, length, &point);
+        if (bytes > 0 && is_control(point)) memset(text, control, bytes);
+        if (bytes > 0) continue;
+        *text = '?';
+        bytes = 1;
+    }
 }
 
 size_t utf8_mark(const char *text, size_t length) { return length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }

@@ -33,6 +33,12 @@ enum ps_status utf8_check(const char *what, const char *text, struct ps_error *e
 void utf8_repair(char *text, char with);
 /* `length`, or less where the character at the end of these bytes is not all there: so texts are cut between characters. */
 size_t utf8_whole(const char *text, size_t length);
+/* The first control character of `text` (U+0000 to U+001F, U+007F to U+009F), or U+FFFE or U+FFFF, which XML has not: terminals
+ * obey the ones, and nobody can read either. NULL: it has none. */
+const char *utf8_control(const char *text);
+/* Makes `text` one line of UTF-8 that can be shown, of the same length: bytes of such characters become `control`, those that
+ * are no UTF-8 '?'. */
+void utf8_clean(char *text, char control);
 /* The length of the byte order mark that some programs write at the beginning of UTF-8 files: 3, or 0 where there is none. */
 size_t utf8_mark(const char *text, size_t length);
 /* Removes it; returns the remaining length. */

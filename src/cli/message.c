@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/process.h"
 
 enum ps_status message_set(struct ps_error *error, enum ps_status status, const char *format, ...) {
@@ -87,9 +88,7 @@ void message_name_options(struct ps_error *error) {
 void message_print(const struct ps_error *error) {
     char line[sizeof error->message];
     memcpy(line, error->message, sizeof line);
-    for (char *c = line; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') *c = ' '; /* a file's name may contain any characters; the message is one line */
-    }
+    utf8_clean(line, ' '); /* a file's name may contain any characters; the message is one line */
     fprintf(stderr, "penstock: %s\n", line);
     size_t length = strlen(error->hint);
     if (length > 0) fprintf(stderr, "%s%s", error->hint, error->hint[length - 1] == '\n' ? "" : "\n");

@@ -107,7 +107,9 @@ static enum ps_status put_string(struct predicting *p, const char *name, const c
         for (const char *at = string; *at; at++) text_add(&p->table, *at == '"' ? "\"\"" : "%c", *at);
         text_add(&p->table, "\"");
     } else {
+        const size_t begin = p->table.length;
         text_add(&p->table, "%s", string);
+        if (p->table.data) utf8_clean(p->table.data + begin, ' ');
     }
     return PS_OK;
 }

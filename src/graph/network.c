@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/processor.h"
+#include "base/text.h"
 #include "base/versioned.h"
 #include "graph/model.h"
 #include "graph/operators.h"
@@ -190,8 +191,7 @@ enum ps_status network_create(const char *name, struct graph *graph, enum networ
     if (strlen(name) >= sizeof made->name)
         TRY_OUT(error_set(error, PS_USAGE, "model: '%.40s...' is longer than %zu characters", name, sizeof made->name - 1));
     TRY_OUT(utf8_check("model", name, error));
-    for (const char *c = name; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ') TRY_OUT(error_set(error, PS_USAGE, "model: a name has a control character"));
+    if (utf8_control(name) != NULL) TRY_OUT(error_set(error, PS_USAGE, "model: a name has a control character"));
     memcpy(made->name, name, strlen(name) + 1);
     if (graph->layers == NULL) TRY_OUT(graph_finish(graph, error));
     TRY_OUT(check(made, error));

@@ -34,9 +34,7 @@ void ps_network_builder_destroy(struct ps_network_builder *builder) {
 /* ------------------------------------------------------------------- nodes */
 
 static bool name_is_fine(const char *name) {
-    for (const char *c = name; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) return false;
-    return name[0] != '\0' && name[0] != '/' && utf8_invalid(name, strlen(name)) == NULL;
+    return name[0] != '\0' && name[0] != '/' && utf8_control(name) == NULL && utf8_invalid(name, strlen(name)) == NULL;
 }
 
 int network_builder_add(struct ps_network_builder *builder, const char *name, enum operator_id id,
@@ -45,7 +43,8 @@ int network_builder_add(struct ps_network_builder *builder, const char *name, en
     const int last = graph->node_count - 1;
     if (builder->status != PS_OK) return -1;
     if (!name_is_fine(name)) {
-        FAIL(builder, "node %d: a name must be UTF-8 with letters, and may not begin with '/'", graph->node_count);
+        FAIL(builder, "node %d: a name must be UTF-8 with letters, no control characters, and may not begin with '/'",
+             graph->node_count);
     } else if (graph->node_count == NODES_MAX) {
         FAIL(builder, "node '%s': a network may have %d nodes", name, NODES_MAX);
     } else if (input_count > GRAPH_INPUTS_MAX) {
@@ -260,7 +259,7 @@ void ps_network_builder_target(struct ps_network_builder *builder, const char *n
     const bool labels = strcmp(type, number_types[TYPE_I32].name) == 0;
     if (builder->status != PS_OK) return;
     if (!name_is_fine(name) || strlen(name) >= sizeof graph->target)
-        FAIL(builder, "target '%.80s': a name has 1 to %zu bytes of UTF-8, and may not begin with '/'", name,
+        FAIL(builder, "target '%.80s': a name has 1 to %zu bytes of UTF-8, no control characters, and may not begin with '/'", name,
              sizeof graph->target - 1);
     else if (builder->target.rank > 0)
         FAIL(builder, "target '%s': there is one already; a loss reads one", name);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "graph/values.h"
 
 /* -------------------------------------------------------------------- nodes */
@@ -38,8 +39,9 @@ static void make_name(struct emitting *e, const char *base, const char *what, ch
     while (*tail == '/') tail++;
     snprintf(name, 64, "%.48s%s%.8s", tail, what[0] != '\0' ? "/" : "", what);
     for (char *c = name; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f || *c == ',' || *c == '"') *c = '_';
+        if (*c == ',' || *c == '"') *c = '_';
     utf8_repair(name, '_');
+    utf8_clean(name, '_');
     while (!take_name(e, name))
         snprintf(name + (strlen(name) > 55 ? utf8_whole(name, 55) : strcspn(name, "~")), 9, "~%d", ++e->names);
 }

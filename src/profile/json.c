@@ -58,8 +58,7 @@ static enum ps_status read_name(const struct json_place *place, const char *fiel
     TRY(json_get_string(place, field, required, &text, error));
     if (!text) return PS_OK;
     if (!*text) return json_error(place, error, "%s is empty", field);
-    for (const char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') return json_error(place, error, "%s has a control character", field);
+    if (utf8_control(text)) return json_error(place, error, "%s has a control character", field);
     if (strlen(text) >= size) return json_error(place, error, "%s is longer than %zu characters", field, size - 1);
     memcpy(out, text, strlen(text) + 1);
     return PS_OK;

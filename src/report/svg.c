@@ -77,6 +77,7 @@ static bool is_box(const struct timeline_event *event) {
 }
 
 static void add_escaped(struct text *text, const char *words) {
+    const size_t begin = text->length;
     for (; *words; words++) {
         switch (*words) {
         case '&':
@@ -92,9 +93,10 @@ static void add_escaped(struct text *text, const char *words) {
             text_add(text, "&quot;");
             break;
         default:
-            text_add_raw(text, (unsigned char)*words < ' ' ? " " : words, 1);
+            text_add_raw(text, words, 1);
         }
     }
+    if (text->data) utf8_clean(text->data + begin, ' '); /* as XML wants it */
 }
 
 static double x_of(const struct drawing *drawing, double seconds) {
