@@ -383,11 +383,20 @@ static void test_spellings(void **state) {
     (void)state;
     static const struct {
         const char *expression, *text;
-        int count, tokens[3];
+        int count, tokens[4];
     } cases[] = {{"[]a]", "b]ab", 2, {1, 1}},
                  {"[^]a]", "b]ab", 2, {2, 0}},
                  {"\\w", "a\xc2\xbd]", 1, {2}},
-                 {"[^\\w]", "a\xc2\xbd]", 2, {0, 5}},
+                 {"[^\\w]", "a\xc2\xbd]", 1, {0}},
+                 {"[\\w-]", "a\xc2\xbd-]", 2, {5, 2}},
+                 {"^b", "a\nba\nb", 4, {0, 8, 0, 8}},
+                 {"a$", "a\nba\nb", 4, {8, 1, 8, 1}},
+                 {"a.b", "a\nb]", 4, {0, 8, 1, 2}},
+                 {"(?m)a.b", "a\nb]", 1, {2}},
+                 {"(?im:A.b)", "a\nb]", 1, {2}},
+                 {"\\p{Han}", "a\xe3\x80\x81", 2, {0, 6}},
+                 {"\\p{^L}", "b]", 1, {1}},
+                 {"\\s|\\S\\x62", "\xe1\xa0\x8e b]", 3, {7, 1, 2}},
                  {"x",
                   "\xc4\xb0"
                   "A",
@@ -399,10 +408,10 @@ static void test_spellings(void **state) {
         struct token_list list = {0};
         json_object_set_new(document, "added_tokens", json_array());
         json_object_set_new(document, "normalizer", json_pack("{s:s}", "type", "Lowercase"));
-        json_object_set_new(
-            document, "model",
-            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"]\": 2, \"i\": 3, \"\\u0307\": 4, \"\\u00bd\": 5}, \"merges\": []}",
-                       0, NULL));
+        json_object_set_new(document, "model",
+                            json_loads("{\"vocab\": {\"a\": 0, \"b\": 1, \"]\": 2, \"i\": 3, \"\\u0307\": 4, \"\\u00bd\": 5, "
+                                       "\"\\u3001\": 6, \"\\u180e\": 7, \"\\n\": 8}, \"merges\": []}",
+                                       0, NULL));
         json_object_set_new(
             document, "pre_tokenizer",
             json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", cases[i].expression, "behavior", "Removed"));
@@ -411,6 +420,49 @@ static void test_spellings(void **state) {
         assert_int_equal(list.count, cases[i].count);
         for (int t = 0; t < cases[i].count; t++) assert_int_equal(list.tokens[t], cases[i].tokens[t]);
         free(list.tokens);
+        tokenizer_destroy(tokenizer);
+    }
+}
+
+/* What Oniguruma and PCRE2 read otherwise. */
+static void test_unlike_expressions(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\\C", "\\C"},        {"a\\vb", "\\v"},  {"\\pL", "\\p"},       {"\\PL+", "\\P"},   {"\\N{U+41}", "\\N"},
+        {"\\Qa\\E", "\\Q"},    {"[a\\V]", "\\V"}, {"\\xe9", "\\x"},      {"\\h", "\\h"},     {"a{,2}", "{,2}"},
+        {"a{1,2}+", "{1,2}+"}, {"a{2}?", "{2}?"}, {"[[:punct:]]", "[:"}, {"[a[b]]", "[b"},   {"(?s)a", "(?s"},
+        {"(?P<n>a)", "(?P"},   {"(?|a)", "(?|"},  {"(?<n>a)", "(?<"},    {"(?x: a)", "(?x"}, {"a(?i)b", "(?i"},
+        {"(*UTF)a", "(*U"},    {"(?", "(?"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct tokenizer *tokenizer;
+        char said[64];
+        json_t *document = document_of("gpt2");
+        json_object_set_new(
+            document, "pre_tokenizer",
+            json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", cases[c][0], "behavior", "Removed"));
+        snprintf(said, sizeof said, "has '%s', which is not supported", cases[c][1]);
+        assert_status(create(document, &tokenizer), PS_BAD_INPUT, said);
+    }
+    /* Those of well-known tokenizers are not among them: of GPT-2, Llama 3, Qwen 2, o200k and DeepSeek 3. */
+    static const char *const known[] = {
+        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+        "\\s+(?!\\S)|\\s+",
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+        "\\s+(?!\\S)|\\s+",
+        "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        "|"
+        "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+        "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|"
+        " ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+        "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+"};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        struct tokenizer *tokenizer;
+        json_t *document = document_of("gpt2");
+        json_object_set_new(
+            document, "pre_tokenizer",
+            json_pack("{s:s, s:{s:s}, s:s}", "type", "Split", "pattern", "Regex", known[k], "behavior", "Isolated"));
+        assert_ok(create(document, &tokenizer));
         tokenizer_destroy(tokenizer);
     }
 }
@@ -845,12 +897,25 @@ static void test_white_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),          cmocka_unit_test(test_long_word),     cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_blanks),           cmocka_unit_test(test_longest_added), cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_token_of_nothing), cmocka_unit_test(test_spellings),     cmocka_unit_test(test_running_text),
-        cmocka_unit_test(test_masked),           cmocka_unit_test(test_pairs),         cmocka_unit_test(test_reviews),
-        cmocka_unit_test(test_two_inputs),       cmocka_unit_test(test_decoders),      cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_little_room),      cmocka_unit_test(test_behaviors),     cmocka_unit_test(test_strip),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_blanks),
+        cmocka_unit_test(test_longest_added),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_token_of_nothing),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_unlike_expressions),
+        cmocka_unit_test(test_running_text),
+        cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_reviews),
+        cmocka_unit_test(test_two_inputs),
+        cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_white_space),
+        cmocka_unit_test(test_little_room),
+        cmocka_unit_test(test_behaviors),
+        cmocka_unit_test(test_strip),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

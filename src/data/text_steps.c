@@ -2,6 +2,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "data/text_steps.h"
 
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,27 +96,82 @@ void text_pattern_destroy(struct text_pattern *pattern) {
     free(pattern);
 }
 
-/* Of Oniguruma, which the library has for expressions of a tokenizer's file: with the superscripts and fractions of Latin-1. */
-#define ONIGURUMA_WORD TEXT_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+/*
+ * Oniguruma reads the expressions of a tokenizer's file. They are translated to what PCRE2 reads alike, and what it would read
+ * otherwise is refused: all escapes, groups and classes but those that are known to be the same.
+ */
 
-/* Writes \w as what Oniguruma takes it for, and refuses what it reads otherwise than PCRE2. */
+/* Outside of a class \w has the superscripts and fractions of Latin-1, too. */
+#define ONIGURUMA_WORD TEXT_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+/* PCRE2's \s has U+180E, which is no white space any more. */
+#define SPACE "\\p{Z}\\x{85}\\x{9}-\\x{d}"
+
+static bool escape_is_alike(const char *c) {
+    if (!isalnum((unsigned char)c[1])) return true;
+    if (c[1] == 'p' || c[1] == 'P') return c[2] == '{' && strchr(c, '}') != NULL;
+    if (c[1] == 'x') return c[2] == '{' || (c[2] >= '0' && c[2] <= '7' && isxdigit((unsigned char)c[3])); /* else bytes */
+    return strchr("0123456789adDefnrsStwAzZ", c[1]) != NULL;
+}
+
+/* The options of a group, as in "(?i:": how many letters. */
+static size_t group_options(const char *c) { return c[0] == '(' && c[1] == '?' ? strspn(c + 2, "im-") : 0; }
+
+/* Options without a group ("(?i)") hold elsewhere for PCRE2, unless all stands behind them. */
+static bool group_is_alike(const char *c, bool first) {
+    const char *end = c + 2 + group_options(c);
+    if (c[1] != '?') return c[1] != '*';
+    if (end > c + 2) return *end == ':' || (*end == ')' && first);
+    return strchr(":=!>", *end) ? *end != '\0' : *end == '<' && (end[1] == '=' || end[1] == '!');
+}
+
+/* How much of what begins at `c` is read otherwise; 0: nothing. */
+static size_t unlike(const char *c, bool inside, bool first) {
+    if (*c == '\\') return c[1] == '\0' || escape_is_alike(c) ? 0 : 2;
+    if (inside) return *c == '[' || (c[0] == '&' && c[1] == '&') ? 2 : 0;
+    if (*c == '(') return group_is_alike(c, first) ? 0 : 3;
+    const size_t length = *c == '{' ? strspn(c + 1, "0123456789,") : 0;
+    if (length == 0 || c[length + 1] != '}') return 0;
+    /* "{,2}" is no interval for PCRE2; "{2}+" is repeated for Oniguruma, "{2}?" may be absent. */
+    const char next = c[length + 2];
+    return c[1] == ',' || next == '+' || (next == '?' && !memchr(c, ',', length)) ? length + 3 : 0;
+}
+
+/* Writes an escape or the beginning of a group with options; returns how much of the expression that is, 0: none of these. */
+static size_t translate_one(const char *c, bool inside, struct text *out) {
+    const size_t options = inside ? 0 : group_options(c);
+    if (options > 0) { /* "m" is PCRE2's "s", and its own "m" always holds */
+        text_add_raw(out, "(?", 2);
+        for (size_t i = 0; i < options; i++) text_add_raw(out, c[2 + i] == 'm' ? "s" : c + 2 + i, 1);
+        return 2 + options;
+    }
+    if (*c != '\\' || c[1] == '\0') return 0;
+    if (c[1] == 'w') {
+        text_add(out, "%s", inside ? TEXT_WORD : "[" ONIGURUMA_WORD "]");
+    } else if (c[1] == 's') {
+        text_add(out, "%s", inside ? SPACE : "[" SPACE "]");
+    } else if (c[1] == 'S' && !inside) {
+        text_add(out, "[^" SPACE "]");
+    } else if (c[1] == 'p' || c[1] == 'P') { /* scripts by the name, not with what other scripts share */
+        const size_t begin = c[3] == '^' ? 4 : 3, end = strcspn(c, "}") + 1;
+        text_add(out, "%.*s%s%.*s", (int)begin, c, end - begin > 3 ? "sc:" : "", (int)(end - begin), c + begin);
+        return end;
+    } else {
+        text_add_raw(out, c, 2);
+    }
+    return 2;
+}
+
 static enum ps_status translate(const char *expression, struct text *out, struct ps_error *error) {
     bool inside = false; /* a character class */
-    for (const char *c = expression; *c != '\0'; c++) {
-        const bool escape = *c == '\\' && c[1] != '\0';
-        if ((escape && strchr("WbBhHRXKGyYO", c[1])) || (c[0] == '&' && c[1] == '&' && inside) ||
-            (inside && *c == '[' && c[1] != ':'))
-            return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s' has '%.2s', which is not supported",
-                             expression, c);
-        if (escape && c[1] == 'w') {
-            text_add(out, inside ? "%s" : "[%s]", ONIGURUMA_WORD);
-            c++;
-            continue;
-        }
-        text_add_raw(out, c, escape ? 2 : 1);
-        if (escape) {
-            c++;
-        } else if (!inside && *c == '[') {
+    for (const char *c = expression; *c != '\0';) {
+        const size_t wrong = unlike(c, inside, c == expression), taken = wrong > 0 ? 0 : translate_one(c, inside, out);
+        if (wrong > 0)
+            return error_set(error, PS_BAD_INPUT, "the regular expression '%.200s' has '%.*s', which is not supported",
+                             expression, (int)wrong, c);
+        c += taken;
+        if (taken > 0) continue;
+        text_add_raw(out, c, 1);
+        if (!inside && *c == '[') {
             inside = true;
             for (; c[1] == '^' || c[1] == ']'; c++) { /* "[]a]", "[^]a]": the bracket is a member */
                 text_add_raw(out, c[1] == ']' ? "\\]" : "^", c[1] == ']' ? 2 : 1);
@@ -127,6 +183,7 @@ static enum ps_status translate(const char *expression, struct text *out, struct
         } else if (inside && *c == ']') {
             inside = false;
         }
+        c++;
     }
     return out->failed ? error_memory(error, "a regular expression", strlen(expression)) : PS_OK;
 }
@@ -164,7 +221,7 @@ enum ps_status text_pattern_create(const char *expression, bool literal, struct 
     else
         status = translate(expression, &text, error);
     if (status == PS_OK && !literal)
-        status = compile(text.data ? text.data : "", PCRE2_UTF | PCRE2_UCP, expression, made, error);
+        status = compile(text.data ? text.data : "", PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, expression, made, error);
     text_free(&text);
     if (status == PS_OK)
         *pattern = made;

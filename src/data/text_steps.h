@@ -14,8 +14,8 @@
 
 struct text_pattern;
 
-/* Compiles a regular expression of PCRE2 over Unicode, or a text that is looked for as it is (`literal`). PS_BAD_INPUT says
- * what is wrong with it, or what Hugging Face's library would read otherwise (\W, \b, && and others). */
+/* Compiles a regular expression as Hugging Face's library reads it (Oniguruma's, over Unicode), or a text that is looked for as
+ * it is (`literal`). PS_BAD_INPUT says what is wrong with it, or what is not supported (\W, \b, && and others). */
 enum ps_status text_pattern_create(const char *expression, bool literal, struct text_pattern **pattern, struct ps_error *error);
 void text_pattern_destroy(struct text_pattern *pattern);
 
