@@ -406,11 +406,12 @@ static void own_data_must_fit(void **state) {
     enum { SAME, LENGTH, VOCABULARY, IMAGES, LABELS, ONE_LABEL, CLASSES, NUMBERS, TWO, GRID, CASES };
     static const char *const said[CASES] = {
         [LENGTH] = "data 'own' have sequences of 4 tokens, but the network takes 5",
-        [VOCABULARY] = "data 'own' have a vocabulary of 7 tokens, but the network's is 8\ngive the network the option vocab=7",
+        [VOCABULARY] =
+            "data 'own' have a vocabulary of 7 tokens, but the network's is 8\ngive a built-in network the option vocab=7",
         [IMAGES] = "data 'own' are sequences of tokens, but the network reads images",
         [LABELS] = "data 'own' have 2 labels per sample, but the network's loss reads 4",
         [ONE_LABEL] = "data 'own' have 2 labels per sample, but the network's loss reads 1",
-        [CLASSES] = "data 'own' has 3 classes, but the network has 4\ngive the network the option classes=3",
+        [CLASSES] = "data 'own' has 3 classes, but the network has 4\ngive a built-in network the option classes=3",
         [NUMBERS] = "data 'own' have labels of 3 classes, but the network's loss reads 2 numbers per sample",
         [TWO] = "data 'own' have 1 input per sample, but the network takes 2, as 'mask' f32 4x1\nnpz:FILE, npy:DIR and "
                 "safetensors:FILE name their inputs",

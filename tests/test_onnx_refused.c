@@ -510,6 +510,13 @@ static void test_other_files(void **state) {
     struct ps_network *network;
     assert_status(ps_network_open("missing.txt", &network, &test_error), PS_USAGE,
                   "model 'missing.txt': there is no such file, and no such network is built in");
+    /* A file that is there, with an option of a built-in network. */
+    char text[4200], said[4300];
+    file_join(path, test_directory, "there.json");
+    test_file_write(path, "{}", 2);
+    snprintf(text, sizeof text, "%s,classes=5", path);
+    snprintf(said, sizeof said, "%.200s': a file takes the options split= and precision=, not 'classes=5'", path);
+    assert_status(ps_network_open(text, &network, &test_error), PS_USAGE, said);
 }
 
 int main(void) {

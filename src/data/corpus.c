@@ -217,7 +217,7 @@ enum ps_status text_vocabularies_find(const char *what, struct spec *options, co
             const int tokens = vocabulary_size(vocabularies->used[v]);
             error_set(error, PS_USAGE, "data '%s': the vocabulary%s%s has %d tokens, but the network's %d", what,
                       file ? " " : "", file ? file : "", tokens, size);
-            error_hint(error, "give the network the option %s=%d", v == 0 ? "vocab" : "target_vocab", tokens);
+            error_hint(error, "give a built-in network the option %s=%d", v == 0 ? "vocab" : "target_vocab", tokens);
             return PS_USAGE;
         }
     }

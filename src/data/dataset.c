@@ -137,7 +137,7 @@ static enum ps_status check_sequences(const char *spec, const struct dataset_sha
     if (has->vocabulary != required->vocabulary) {
         error_set(error, PS_USAGE, "data '%s' have a vocabulary of %d tokens, but the network's is %d", spec, has->vocabulary,
                   required->vocabulary);
-        error_hint(error, "give the network the option vocab=%d", has->vocabulary);
+        error_hint(error, "give a built-in network the option vocab=%d", has->vocabulary);
         return PS_USAGE;
     }
     return PS_OK;
@@ -218,10 +218,10 @@ static enum ps_status check_image(const char *spec, const struct dataset_shape *
                   (long long)has->height, (long long)has->width, (long long)has->channels, text_plural(has->channels),
                   (long long)required->height, (long long)required->width, (long long)required->channels);
         if (has->height == has->width) {
-            error_hint(
-                error,
-                "give the network the options input=%lld,channels=%lld, if it supports such images, or choose other data",
-                (long long)has->height, (long long)has->channels);
+            error_hint(error,
+                       "give a built-in network the options input=%lld,channels=%lld, if it supports such images, or choose "
+                       "other data",
+                       (long long)has->height, (long long)has->channels);
         }
         return PS_USAGE;
     }
@@ -251,7 +251,7 @@ static enum ps_status check_fit(const char *spec, const struct dataset_shape *ha
     if (has->classes < 2) return error_set(error, PS_USAGE, "data '%s' has only one class; at least two are needed", spec);
     if (has->classes != required->classes) {
         error_set(error, PS_USAGE, "data '%s' has %d classes, but the network has %d", spec, has->classes, required->classes);
-        error_hint(error, "give the network the option classes=%d", has->classes);
+        error_hint(error, "give a built-in network the option classes=%d", has->classes);
         return PS_USAGE;
     }
     return PS_OK;

@@ -331,7 +331,7 @@ static enum ps_status check_required(const struct dataset_shape *required, struc
         const bool source = required->vocabulary < least;
         error_set(error, PS_USAGE, "data 'synthetic:tokens' need a vocabulary of %d tokens or more, the network's is %d", least,
                   source ? required->vocabulary : required->classes);
-        error_hint(error, "give the network the option %s=%d", source ? "vocab" : "target_vocab", least);
+        error_hint(error, "give a built-in network the option %s=%d", source ? "vocab" : "target_vocab", least);
         return PS_USAGE;
     }
     if (required->gives_tokens && required->height < 2)

@@ -32,6 +32,9 @@ static enum ps_status open_built_in(const char *text, struct ps_network **networ
     char name[256];
     snprintf(name, sizeof name, "%.*s", length, text);
     if (strpbrk(name, "./") == NULL || model_find(name, &entry, &known) == PS_OK) return model_generate(text, network, error);
+    if (file_exists(name))
+        return error_set(error, PS_USAGE, "model '%s': a file takes the options split= and precision=, not '%s'", name,
+                         text + length + (text[length] == ','));
     error_set(error, PS_USAGE, "model '%s': there is no such file, and no such network is built in", name);
     error_hint(error, "%s; files are NAME.onnx or NAME.json", known.hint);
     return PS_USAGE;
