@@ -1183,6 +1183,36 @@ static void test_numbers(void **state) {
     }
 }
 
+static void keep_line(void *context, enum ps_log_level level, const char *text) {
+    if (level == PS_LOG_WARN) text_add(context, "%s\n", text);
+}
+
+/* PyTorch's older exporter writes attentions' dropout with a rate and without its mode: as ONNX defines it, it drops nothing.
+ */
+static void test_dropout_without_mode(void **state) {
+    (void)state;
+    static const struct same same = {
+        .name = "dropout without its mode",
+        .parameters = {"o 6,4"},
+        .input = "5,6",
+        .graphs = {"r Constant value_float=~0.25; d Dropout x r; y ReduceSum d i:1 keepdims=0; p MatMul y o",
+                   "d Dropout x; y ReduceSum d i:1 keepdims=0; p MatMul y o"}};
+    for (int which = 0; which < 2; which++) {
+        struct text lines = {0};
+        struct bytes file;
+        const struct ps_log_sink sink = {
+            .struct_size = sizeof sink, .context = &lines, .level = PS_LOG_WARN, .line = keep_line};
+        assert_ok(ps_log_to(&sink, &test_error));
+        ps_network_destroy(read_case(&same, which, &file));
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_int_equal(lines.data != NULL, which == 0);
+        if (lines.data)
+            assert_non_null(strstr(lines.data, "Dropout without `training_mode` drops nothing, so its rate of 0.25 is lost"));
+        text_free(&lines);
+        free(file.data);
+    }
+}
+
 /* Dropout of the weights is the attention's own, whose rate it has; not where something else reads them, too. */
 static void test_dropout(void **state) {
     (void)state;
@@ -1370,6 +1400,7 @@ int main(void) {
                                        cmocka_unit_test(test_neutral_numbers),
                                        cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_dropout),
+                                       cmocka_unit_test(test_dropout_without_mode),
                                        cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_the_larger_stays),

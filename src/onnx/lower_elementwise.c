@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/log.h"
+
 enum ps_status lower_unary_step(const struct call *call, struct view *x, const char *function, double alpha, double beta,
                                 struct view **out) {
     struct step *step = call_same(call, STEP_UNARY, x);
@@ -408,6 +410,9 @@ enum ps_status lower_dropout(const struct call *call) {
     if (call_given(call, 2) && !tensor_uniform(call_constant(call, 2), &mode))
         return call_refuse(call, "its mode depends on the data");
     TRY(call_view(call, 0, &x));
+    if (call_given(call, 1) && !call_given(call, 2) && rate > 0) /* so PyTorch's older exporter writes attentions' */
+        log_warn("%s: node '%.100s': Dropout without `training_mode` drops nothing, so its rate of %g is lost", call->l->path,
+                 call->node->name, rate);
     if (mode == 0 || rate == 0) {
         call_give(call, 0, x);
         return PS_OK;
