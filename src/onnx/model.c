@@ -62,6 +62,8 @@ static enum ps_status map_file(struct reading *reading, const char *path, const 
     struct onnx_model *model = reading->model;
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    if (file < 0 && errno == ELOOP && (flags & O_NOFOLLOW))
+        return bad(reading, "%s: is a symbolic link, which external data may not be", name);
     if (file < 0) return bad(reading, "%s%s%s", name != NULL ? name : "", name != NULL ? ": " : "", strerror(errno));
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
         close(file);
