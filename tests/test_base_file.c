@@ -370,7 +370,7 @@ static void unpacks(void **state) {
     assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: the file is cut off");
     packed[packed_size / 2] ^= 1;
     test_file_write(path, packed, packed_size);
-    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: ");
+    assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: i"); /* no "<fd:3>" */
     test_file_write(path, "not packed at all", 17);
     assert_status(file_read(path, SIZE, &data, &size, &test_error), PS_BAD_INPUT, "a.gz: cannot unpack: not a gzip file");
     test_file_write(path, "", 0);

@@ -538,7 +538,11 @@ static void test_initialize(void **state) {
     assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT,
                   "'conv1.weight': its values have shape 1x6x5x5 where the network has 6x1x5x5");
     write_tensors("d.safetensors", &second[1], 1);
-    assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT, "none of its tensors is a parameter");
+    assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT,
+                  "none of its tensors is a parameter of the network: it has more");
+    write_tensors("d.safetensors", NULL, 0);
+    assert_status(ps_network_initialize(network, path, &test_error), PS_BAD_INPUT,
+                  "none of its tensors is a parameter of the network: it has none");
     index = "{\"weight_map\": {\"conv1.weight\": \"../a.safetensors\"}}";
     test_file_write(other, index, strlen(index));
     assert_status(ps_network_initialize(network, other, &test_error), PS_BAD_INPUT, "not given a file of this directory");

@@ -79,7 +79,8 @@ static enum ps_status source_read(struct source *source, const char *path, char 
         if (!gzdirect(source->packed)) return PS_OK;
         message = "not a gzip file";
     }
-    return error_set(error, PS_BAD_INPUT, "%s: cannot unpack: %s", path, message);
+    const char *reason = strstr(message, ": "); /* behind zlib's own name of the file */
+    return error_set(error, PS_BAD_INPUT, "%s: cannot unpack: %s", path, reason != NULL ? reason + 2 : message);
 }
 
 static void source_close(struct source *source) {

@@ -125,7 +125,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
     }
     if (found == 0)
         return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,
-                         unexpected.text);
+                         unexpected.count > 0 ? unexpected.text : "none");
     if (missing.count > 0)
         log_warn("%s: %d parameter%s with the network's own values: %s", path, missing.count,
                  missing.count == 1 ? " is not in it and begins" : "s are not in it and begin", missing.text);
