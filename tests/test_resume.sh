@@ -85,6 +85,15 @@ stop TERM stopped "75 0"
 "$PENSTOCK" train --resume stopped --transport serial -q >out 2>err || complain "resumed after SIGTERM: status $?"
 same stopped
 
+begins "stopped while nobody reads what it says"
+mkfifo unread
+exec 3<>unread
+dd if=/dev/zero of=unread bs=4096 oflag=nonblock 2>/dev/null # until it takes no more
+# shellcheck disable=SC2086
+timeout --foreground -k 60 5 "$PENSTOCK" train --plan first/plan.json ${common%-q} --steps $endless --out unread_run >out 2>unread
+[ $? -eq 137 ] && complain "SIGTERM does not end a run whose messages nobody reads"
+exec 3<&-
+
 begins "supervised"
 # is_there PID: it has not ended (a shell's job whose status nobody asked for yet has, though its number is still in use).
 is_there() { read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [ "$state" != Z ]; }

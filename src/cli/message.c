@@ -2,7 +2,9 @@
  */
 #include "cli/message.h"
 
+#include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,10 +87,20 @@ void message_name_options(struct ps_error *error) {
     name_options(error->hint, sizeof error->hint);
 }
 
+/* Waits until standard error takes a line, so that no write blocks; false: a stop was requested, and nobody reads. */
+static bool can_write(void) {
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ready;
+    do ready = poll(&error, 1, 100);
+    while (ready == 0 ? !stop_requested() : ready < 0 && errno == EINTR);
+    return ready != 0; /* what cannot be polled is written to */
+}
+
 void message_print(const struct ps_error *error) {
     char line[sizeof error->message];
     memcpy(line, error->message, sizeof line);
     utf8_clean(line, ' '); /* a file's name may contain any characters; the message is one line */
+    if (!can_write()) return;
     fprintf(stderr, "penstock: %s\n", line);
     size_t length = strlen(error->hint);
     if (length > 0) fprintf(stderr, "%s%s", error->hint, error->hint[length - 1] == '\n' ? "" : "\n");
@@ -110,10 +122,11 @@ static void show_line(void *context, enum ps_log_level level, const char *text) 
     char *own = message_text_options(strdup(text));
     const char *shown = own != NULL ? own : text;
     pthread_mutex_lock(&reporter->lock);
-    close_line(reporter);
-    if (reporter->colour) {
+    const bool taken = can_write();
+    if (taken) close_line(reporter);
+    if (taken && reporter->colour) {
         fprintf(stderr, "\033[%sm%s:\033[0m %s\n", levels[level].colour, levels[level].name, shown);
-    } else {
+    } else if (taken) {
         fprintf(stderr, "%s: %s\n", levels[level].name, shown);
     }
     pthread_mutex_unlock(&reporter->lock);
@@ -181,7 +194,7 @@ static void put_progress(struct reporter *reporter, const char *what, double don
 static void show_progress(void *context, const char *what, double done, double total, const char *detail) {
     struct reporter *reporter = context;
     pthread_mutex_lock(&reporter->lock);
-    put_progress(reporter, what, done, total, detail);
+    if (can_write()) put_progress(reporter, what, done, total, detail);
     pthread_mutex_unlock(&reporter->lock);
 }
 
