@@ -444,6 +444,62 @@ static void test_data_parallel(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Two layers of together 6 ms, of which the second takes this share. */
+static struct ps_profile *two_layers(double share, int64_t parameter_bytes) {
+    struct ps_profile *profile;
+    assert_ok(profile_create(1, 2, &profile, &test_error));
+    strcpy(profile->model, "two");
+    profile->tables[0].micro_batch = 1;
+    for (int l = 0; l < 2; l++) {
+        struct layer_cost *layer = &profile->tables[0].layers[l];
+        snprintf(layer->name, sizeof layer->name, "layer%d", l);
+        const double part_s = 2e-3 * (l ? share : 1 - share);
+        layer->time = (struct layer_times){.forward_s = part_s, .backward_input_s = part_s, .backward_weight_s = part_s};
+        layer->size = (struct layer_sizes){
+            .parameter_bytes = parameter_bytes, .output_bytes = 6400, .value_bytes = 6400, .stash_bytes = 6400};
+    }
+    return profile;
+}
+
+/* With codecs, too, a prediction is one of links as they are, whether or not the plan has anything to encode; and `auto` is as
+ * fast as each of its methods. */
+static void test_codecs_on_real_links(void **state) {
+    (void)state;
+    static const struct {
+        double share;
+        int64_t parameter_bytes;
+        double bandwidth;
+        int micro_batches;
+        const char *wire;
+    } cases[] = {{0.5, 4 << 20, 1e9, 4, "activation=int8+gradient=int8"}, /* replicas are slow, on faster links fast */
+                 {0.5, 4 << 20, 1e9, 4, "int8"},
+                 {0.5, 4 << 20, 1e9, 4, "auto:int8"}};
+    static const char *const methods[] = {"auto", "pipedream", "uniform", "data-parallel"};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct ps_profile *profile = two_layers(cases[c].share, cases[c].parameter_bytes);
+        struct ps_cluster *cluster = make_cluster(2, 0, cases[c].bandwidth);
+        double fastest = 0;
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            const struct ps_plan_options options = {.struct_size = sizeof options,
+                                                    .method = methods[m],
+                                                    .schedule = "1f1b",
+                                                    .micro_batches = cases[c].micro_batches,
+                                                    .wire = cases[c].wire,
+                                                    .replicate = search_may_replicate(methods[m])};
+            struct ps_plan *plan;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            check_prediction(plan, profile, cluster);
+            if (m == 0)
+                fastest = plan->predicted.throughput_samples_per_s;
+            else
+                assert_true(plan->predicted.throughput_samples_per_s <= fastest * (1 + 1e-9));
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -458,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_moments),
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_data_parallel),
+        cmocka_unit_test(test_codecs_on_real_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,10 +40,10 @@ static double saving(const struct wire *wire) {
     return bytes > 0 ? (double)(numbers.of[TYPE_F32] * (int64_t)sizeof(float)) / (double)bytes : 1;
 }
 
-/* Simulates the plan with its codecs; PS_NO_PLAN: it does not fit. */
+/* Simulates the plan with its codecs on the links as they are; PS_NO_PLAN: it does not fit. */
 static enum ps_status predict(const struct wire_search *search, struct ps_plan *plan, struct ps_error *error) {
     struct ps_simulation *simulation;
-    if (!plan->predicted.simulated || !plan_encodes(plan)) return PS_OK;
+    if (!plan->predicted.simulated) return PS_OK;
     TRY(simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error));
     enum ps_status status = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, error);
     if (status == PS_OK) {
@@ -89,7 +89,7 @@ static enum ps_status plan_by(const struct wire_search *search, const char *meth
         if (s + 1 < made->stage_count) stage->wire = (struct cut_wire){wires->activation, wires->gradient};
         if (stage->backward_count > 1) stage->sum_wire = wires->sum;
     }
-    if (status == PS_OK) status = predict(search, made, error);
+    if (status == PS_OK && (saved > 1 || plan_encodes(made))) status = predict(search, made, error);
     if (status != PS_OK) {
         ps_plan_destroy(made);
         return status;
@@ -211,12 +211,13 @@ static enum ps_status choose_each(const struct wire_search *search, const struct
     struct ps_plan *best = NULL;
     enum ps_status status = choose(search, allowance, &best, error);
     const double period_s = status == PS_OK ? best->predicted.period_s : 0;
+    const bool encodes = status == PS_OK && plan_encodes(best);
     for (int s = 0; status == PS_OK && best->predicted.simulated && s < best->stage_count; s++) {
         struct wire *const wires[] = {&best->stages[s].wire.activation, &best->stages[s].wire.gradient,
                                       &best->stages[s].sum_wire};
         for (int w = 0; status == PS_OK && w < 3; w++) status = relax(search, best, wires[w], period_s, error);
     }
-    if (status == PS_OK) status = predict(search, best, error);
+    if (encodes && status == PS_OK) status = predict(search, best, error);
     if (status != PS_OK) {
         ps_plan_destroy(best);
         return status;
