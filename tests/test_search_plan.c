@@ -473,7 +473,9 @@ static void test_codecs_on_real_links(void **state) {
         const char *wire;
     } cases[] = {{0.5, 4 << 20, 1e9, 4, "activation=int8+gradient=int8"}, /* replicas are slow, on faster links fast */
                  {0.5, 4 << 20, 1e9, 4, "int8"},
-                 {0.5, 4 << 20, 1e9, 4, "auto:int8"}};
+                 {0.5, 4 << 20, 1e9, 4, "auto:int8"},
+                 {0.05, 400 * KIB, 1e7, 16, "sum=int8"}, /* replicas are slow, with the codec fast */
+                 {0.05, 400 * KIB, 1e7, 16, "auto:int8"}};
     static const char *const methods[] = {"auto", "pipedream", "uniform", "data-parallel"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct ps_profile *profile = two_layers(cases[c].share, cases[c].parameter_bytes);

@@ -694,6 +694,11 @@ static bool has_orders(const struct search *search) {
     return !alike;
 }
 
+bool search_competes(const struct planner *planner, const struct ps_profile *profile, bool replicate) {
+    bool quick = profile->tables[0].layer_count <= planner->quick_layers;
+    return !planner->baseline || quick || (planner->replicates && replicate);
+}
+
 /* Whether the planner's plans may replace the plan that is to be improved, if there is one. */
 static bool keeps(const struct search *search, const struct planner *planner) {
     return !search->near || strcmp(search->near->method, planner->name) == 0;
@@ -711,10 +716,9 @@ static enum ps_status try_planners(const struct search *search, struct ps_plan *
     for (int s = 0; s < count && replicate; s++) TRY(try_policies(search, &sizes[s], plan, error));
     for (int p = 0; planner_table[p]; p++) {
         const struct planner *planner = planner_table[p];
-        /* A cost that a baseline counts too high can still lead to a plan that simulates faster. */
-        bool quick = search->profile->tables[0].layer_count <= planner->quick_layers;
-        bool wanted = free_to && (!planner->baseline || quick);
-        wanted = wanted || (planner->baseline && planner->replicates && replicate) || (bapipe && planner->only_replicas);
+        bool wanted =
+            search_competes(planner, search->profile, replicate) && (free_to || (planner->baseline && planner->replicates));
+        wanted = wanted || (bapipe && planner->only_replicas);
         wanted = wanted && (!planner->orders_workers || has_orders(search)) && keeps(search, planner);
         for (int s = 0; s < count && wanted; s++)
             TRY(try_planner(search, planner, &sizes[s], search->options->weights, plan, &tried, error));

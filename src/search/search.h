@@ -151,6 +151,9 @@ enum ps_status search_partitioners(const struct search *search, struct ps_plan *
 
 /* Tries the planners whose plans have programs; the fastest plan replaces *plan (NULL: there is none) if it is faster. */
 enum ps_status search_planners(const struct search *search, struct ps_plan **plan, struct ps_error *error);
+/* Whether `auto` tries the planner: baselines only on chains so short that they are quick, since a cost that one counts too
+ * high can still lead to a plan that simulates faster, and those that replicate if replicas are allowed. */
+bool search_competes(const struct planner *planner, const struct ps_profile *profile, bool replicate);
 
 /* `pipedream` with replicas for clusters that its sweeps simplify too much: several device types, different links, memory
  * limits. Every choice of replicas is lowered to count the blocks that its programs need, and cut exactly (search/replicas.c).

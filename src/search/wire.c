@@ -101,9 +101,13 @@ static enum ps_status plan_by(const struct wire_search *search, const char *meth
 /* Replaces the plan (NULL: there is none) by that of another method, if that is faster. */
 static enum ps_status try_method(const struct wire_search *search, const char *method, const struct wires *wires,
                                  struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options options = *search->options;
+    struct wire_search one = *search;
     struct ps_plan *made;
     struct ps_error refusal = {0};
-    const enum ps_status status = plan_by(search, method, wires, &made, &refusal);
+    options.replicate = options.replicate && search_may_replicate(method);
+    one.options = &options;
+    const enum ps_status status = plan_by(&one, method, wires, &made, &refusal);
     if (status != PS_OK) return search_without_refusals(status, &refusal, error);
     struct ps_plan *slower = made;
     if (made->predicted.simulated &&
@@ -119,10 +123,9 @@ static enum ps_status try_methods(const struct wire_search *search, const struct
                                   struct ps_error *error) {
     for (int p = 0; partitioner_table[p]; p++) TRY(try_method(search, partitioner_table[p]->name, wires, plan, error));
     for (int p = 0; planner_table[p]; p++) {
-        const struct planner *tried = planner_table[p];
-        if (tried->baseline && search->profile->tables[0].layer_count > tried->quick_layers) continue;
+        if (!search_competes(planner_table[p], search->profile, search->options->replicate)) continue;
         /* `bipartition-order` also where workers are alike: `bipartition` keeps what is fastest on the faster links. */
-        TRY(try_method(search, tried->name, wires, plan, error));
+        TRY(try_method(search, planner_table[p]->name, wires, plan, error));
     }
     return PS_OK;
 }
