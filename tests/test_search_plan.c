@@ -502,6 +502,37 @@ static void test_codecs_on_real_links(void **state) {
     }
 }
 
+/* Where a pattern is wanted it is found by every method, and where none is faster the plan is that of 1F1B. Transfers are
+ * longer than a stage here. */
+static void test_wanted_patterns(void **state) {
+    (void)state;
+    static const char *const methods[] = {"auto", "pipedream", "uniform", "bapipe", "bipartition", "madpipe"};
+    static const char *const schedules[] = {NULL, "1f1b-async", "pattern"};
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(4, 0, 2e7);
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        double period_s[3] = {0};
+        for (int s = 0; s < 3; s++) {
+            const struct ps_plan_options options = {
+                .struct_size = sizeof options, .method = methods[m], .schedule = schedules[s]};
+            struct ps_plan *plan;
+            if (s == 1 && strcmp(methods[m], "madpipe") == 0) continue;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            check_prediction(plan, profile, cluster);
+            period_s[s] = plan->predicted.period_s;
+            if (s == 2 && strcmp(plan->schedule, "1f1b-star") != 0) {
+                assert_string_equal(plan->schedule, "pattern");
+                assert_int_equal(plan->pattern_count, 2 * plan->stage_count);
+            }
+            ps_plan_destroy(plan);
+        }
+        assert_true(period_s[2] <= period_s[0] * (1 + 1e-9));
+        if (period_s[1] > 0) assert_true(period_s[2] < 0.9 * period_s[1]);
+    }
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -517,6 +548,7 @@ int main(void) {
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_codecs_on_real_links),
+        cmocka_unit_test(test_wanted_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

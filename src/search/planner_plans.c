@@ -33,7 +33,7 @@ static enum ps_status check_options(const struct search *search, const struct pl
     const struct ps_plan_options *options = search->options;
     if (options->recompute)
         return error_set(error, PS_USAGE, "`recompute`: method %s plans without recomputation", planner->name);
-    if (planner->own_schedule && !search_is_auto(options->schedule) && strcmp(options->schedule, "pattern") != 0)
+    if (planner->own_schedule && !search_is_auto(options->schedule) && !search_wants_pattern(options))
         return error_set(error, PS_USAGE, "`schedule` %s: method %s has a schedule of its own; omit the option",
                          options->schedule, planner->name);
     if (options->replicate && !planner->replicates)
@@ -207,17 +207,16 @@ static bool plan_is_periodic(const struct planner_answer *answer) {
     return answer->pattern_count > 0 || (answer->stage_count > 0 && answer->stages[0].in_flight > 0);
 }
 
-/* 1F1B holds as many micro-batches as there are workers. With long transfers, or with split stages, more of them keep the
- * workers busy. The deeper plan is used if it is faster and fits. */
-static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
-                             struct ps_plan **plan, struct ps_error *error) {
+double search_update_share(const struct search_choice *choice) {
+    return (choice->policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice->micro_batches;
+}
+
+enum ps_status search_deepen(const struct search *search, double update_share, struct ps_plan **plan, struct ps_error *error) {
     struct ps_plan *deeper;
     const struct ps_plan *shallow = *plan;
-    if (planner->own_schedule || problem->flush || !search_is_auto(search->options->schedule)) return PS_OK;
-    if (plan_has_replicas(shallow) || (planner->baseline && !plan_is_split(shallow))) return PS_OK;
     TRY(plan_copy(shallow, &deeper, error));
-    enum ps_status status = periodic_schedule_cut(search->profile, search->cluster, problem->update_share, deeper, error);
-    if (status == PS_OK) status = simulate(search, problem, false, deeper, error);
+    enum ps_status status = periodic_schedule_cut(search->profile, search->cluster, update_share, deeper, error);
+    if (status == PS_OK) status = simulate(search, NULL, false, deeper, error);
     bool faster = !shallow->predicted.simulated || deeper->predicted.period_s < shallow->predicted.period_s * (1 - 1e-9);
     if (status == PS_OK && deeper->predicted.simulated && faster) {
         ps_plan_destroy(*plan);
@@ -226,6 +225,19 @@ static enum ps_status deepen(const struct search *search, const struct planner *
     }
     ps_plan_destroy(deeper);
     return status == PS_NO_PLAN || status == PS_USAGE ? PS_OK : status; /* a policy may not support more */
+}
+
+bool search_wants_pattern(const struct ps_plan_options *options) {
+    return options->schedule && strcmp(options->schedule, "pattern") == 0;
+}
+
+/* If the schedule is open or is to be a pattern. */
+static enum ps_status deepen(const struct search *search, const struct planner *planner, const struct planner_problem *problem,
+                             struct ps_plan **plan, struct ps_error *error) {
+    bool open = search_is_auto(search->options->schedule) || search_wants_pattern(search->options);
+    if (planner->own_schedule || problem->flush || !open) return PS_OK;
+    if (plan_has_replicas(*plan) || (planner->baseline && !plan_is_split(*plan))) return PS_OK;
+    return search_deepen(search, problem->update_share, plan, error);
 }
 
 static enum ps_status fill_plan(const struct search *search, const struct planner_problem *problem,
@@ -462,7 +474,6 @@ static enum ps_status try_chain(const struct search *search, const struct planne
     struct ps_error refusal = {0};
     struct ps_plan *made;
     options.method = planner_pipedream.name;
-    if (!search_is_auto(options.schedule) && planner->own_schedule) options.schedule = NULL;
     one.options = &options;
     enum ps_status status = search_partitioners(&one, &made, &refusal);
     if (status == PS_OK) {
@@ -534,7 +545,7 @@ static enum ps_status plan_size(const struct search *search, const struct planne
     }
     problem.flush = choice.schedule->flush;
     problem.micro_batches = choice.micro_batches;
-    problem.update_share = (choice.policy->prediction != PREDICT_NEVER ? LAYER_UPDATE_PREDICT_COST : 1) / choice.micro_batches;
+    problem.update_share = search_update_share(&choice);
     if (status == PS_OK)
         status = planner == &planner_pipedream ? solve_replicas(search, &problem, &choice, &made, &bound_s, &refusal)
                                                : solve(search, planner, &problem, &choice, &made, &bound_s, &refusal);

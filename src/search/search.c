@@ -244,6 +244,23 @@ static enum ps_status try_recomputing(const struct search *search, struct search
     return found;
 }
 
+/* With a pattern, if one is wanted. */
+static enum ps_status case_plan(const struct search *search, const struct search_best *best, struct ps_plan **plan,
+                                struct ps_error *error) {
+    struct ps_plan *made;
+    TRY(search_case_plan(search, best, &made, error));
+    if (search_wants_pattern(search->options)) {
+        enum ps_status status = search_deepen(search, search_update_share(&best->chosen.choice), &made, error);
+        if (status != PS_OK) {
+            ps_plan_destroy(made);
+            return status;
+        }
+        search_relax_beaten_bound(search_case_least_s(search, &best->chosen), made);
+    }
+    *plan = made;
+    return PS_OK;
+}
+
 enum ps_status search_partitioners(const struct search *search, struct ps_plan **plan, struct ps_error *error) {
     struct search_best best = {0};
     struct ps_error refusal = {0}, again = {0}; /* the second is set only if it is no refusal */
@@ -254,7 +271,7 @@ enum ps_status search_partitioners(const struct search *search, struct ps_plan *
         if (status == PS_NO_PLAN) status = other;
     }
     if (status == PS_OK) {
-        status = search_case_plan(search, &best, plan, error);
+        status = case_plan(search, &best, plan, error);
     } else {
         if (error) *error = again.status == PS_OK ? refusal : again;
     }

@@ -218,6 +218,13 @@ void search_name_need(const struct planner_problem *problem, struct ps_error *er
 enum ps_status search_planner(const struct search *search, const struct planner *planner, struct ps_plan **plan,
                               struct ps_error *error);
 
+/* The updates in a backward, one per mini-batch; one with a prediction counts as more. */
+double search_update_share(const struct search_choice *choice);
+/* 1F1B holds as many micro-batches as there are workers. With long transfers, or with split stages, more of them keep the
+ * workers busy. Replaces a simulated plan without replicas by one with such a pattern if that is faster and fits. */
+enum ps_status search_deepen(const struct search *search, double update_share, struct ps_plan **plan, struct ps_error *error);
+bool search_wants_pattern(const struct ps_plan_options *options); /* the schedule is to be `pattern` */
+
 bool search_is_auto(const char *name);   /* "auto" or NULL */
 bool search_is_bapipe(const char *name); /* BaPipe's method, which has schedules and an alternative of its own */
 /* The methods whose plans may have replicas. */
