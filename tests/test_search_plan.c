@@ -533,6 +533,23 @@ static void test_wanted_patterns(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* One worker is as fast as two where they take turns, but a cut between them has half the objective. */
+static void test_bound_of_more_workers(void **state) {
+    (void)state;
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(2, 0, 1e8);
+    const struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream", .schedule = "naive"};
+    struct ps_plan *plan;
+    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+    assert_int_equal(plan->stage_count, 1);
+    check_prediction(plan, profile, cluster);
+    assert_true(fabs(plan->predicted.objective_s - 24e-3) < 1e-9);
+    assert_true(fabs(plan->predicted.lower_bound_s - 12e-3) < 1e-9);
+    ps_plan_destroy(plan);
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -549,6 +566,7 @@ int main(void) {
         cmocka_unit_test(test_data_parallel),
         cmocka_unit_test(test_codecs_on_real_links),
         cmocka_unit_test(test_wanted_patterns),
+        cmocka_unit_test(test_bound_of_more_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

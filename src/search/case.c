@@ -30,7 +30,7 @@ struct trial {
     int *last;                    /* likewise: its last layers */
     int *worker;                  /* per stage: the worker of its first replica */
     struct stage_slots *slots;    /* per stage, likewise */
-    double lower_bound_s;         /* of the methods tried; 0: none yet */
+    double lower_bound_s;         /* the least of the methods tried, also on other numbers of workers; 0: none yet */
     double groups_s;              /* of the partition under test: search_best.groups_s */
 };
 
@@ -241,6 +241,8 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
         trial->instances[p] =
             stage_cost(costs, partition_first(partition.last, instance->stage), partition.last[instance->stage]);
     }
+    if (trial->lower_bound_s == 0 || partition.lower_bound_s < trial->lower_bound_s)
+        trial->lower_bound_s = partition.lower_bound_s;
     struct ps_simulation *simulation;
     bool groups = trial->tried->choice.schedule->in_flight;
     TRY((groups ? simulate_groups : simulate_cut)(trial, partition.last, &simulation, error));
@@ -250,8 +252,6 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
               text_plural(trial->problem.stages), trial->tried->choice.micro_batches,
               trial->tried->choice.micro_batches == 1 ? "" : "es", text_seconds(simulation->info.period_s, period),
               text_seconds(partition.objective_s, objective));
-    if (trial->lower_bound_s == 0 || partition.lower_bound_s < trial->lower_bound_s)
-        trial->lower_bound_s = partition.lower_bound_s;
     if (!best->simulation ||
         simulation->info.throughput_samples_per_s > best->simulation->info.throughput_samples_per_s * BETTER)
         return keep(trial, method, &partition, simulation, best, error);
@@ -320,11 +320,12 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     return PS_OK;
 }
 
-enum ps_status search_case_try(const struct search *search, const struct search_case *tried, struct search_best *best,
-                               struct ps_error *error) {
-    struct trial trial = {.search = search, .tried = tried};
+enum ps_status search_case_try(const struct search *search, const struct search_case *tried, double *bound_s,
+                               struct search_best *best, struct ps_error *error) {
+    struct trial trial = {.search = search, .tried = tried, .lower_bound_s = *bound_s};
     enum ps_status status = prepare(&trial, error);
     if (status == PS_OK) status = try_methods(&trial, best, error);
+    *bound_s = trial.lower_bound_s;
     arena_release(&trial.arena);
     ps_programs_destroy(trial.programs);
     return status;

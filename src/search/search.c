@@ -6,6 +6,7 @@
  */
 #include "search/search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -172,6 +173,7 @@ static enum ps_status try_pair(const struct search *search, const struct search_
                                       .slack = search->options->slack};
     struct search_case tried = {.costs = size->costs, .workers = search->cluster->workers, .recompute = recompute};
     bool free_to = leaves_idle(search->options);
+    double bound_s = 0;
     if (search->near) tried.workers = plan_busy_workers(search->near);
     int fewest = free_to && !search->near ? 1 : tried.workers;
     struct ps_error refusal = {0}, said = {0};
@@ -182,14 +184,18 @@ static enum ps_status try_pair(const struct search *search, const struct search_
     for (; tried.workers >= fewest; tried.workers--) {
         double bound = search_case_bound(search, &tried);
         /* With fewer workers the bound is no larger. */
-        if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) return PS_OK;
-        enum ps_status status = search_case_try(search, &tried, best, &said);
+        if (best->simulation && bound <= best->simulation->info.throughput_samples_per_s) break;
+        enum ps_status status = search_case_try(search, &tried, &bound_s, best, &said);
         if (refusal.status == PS_OK) refusal = said;
         bool other = tried.workers < search->cluster->workers; /* the schedule may not support fewer */
         if (status == PS_OK || status == PS_NO_PLAN || (status == PS_USAGE && other)) continue;
         if (error) *error = said;
         return status;
     }
+    const struct search_case *chosen = &best->chosen;
+    /* Where the plan leaves workers idle, one of more workers may have a smaller objective, and yet be slower. */
+    if (chosen->choice.schedule == pair->schedule && chosen->choice.policy == pair->policy && chosen->costs == size->costs)
+        best->lower_bound_s = bound_s;
     if (best->simulation) return PS_OK;
     if (error) *error = refusal;
     return PS_NO_PLAN;
@@ -222,6 +228,8 @@ static enum ps_status try_all(const struct search *search, bool recompute, struc
 static enum ps_status try_recomputing(const struct search *search, struct search_best *best, struct ps_error *error) {
     const int most = search->near ? 1 : (int)number_smaller(search->cluster->workers, search->profile->tables[0].layer_count);
     enum ps_status found = PS_NO_PLAN;
+    double bound_s = best->simulation ? best->lower_bound_s : INFINITY;
+    bool replaced = false;
     for (int workers = most; workers >= 1; workers--) {
         struct search one = *search;
         struct search_best other = {0};
@@ -229,10 +237,12 @@ static enum ps_status try_recomputing(const struct search *search, struct search
         if (!search->near) one.workers = workers;
         enum ps_status status = try_all(&one, true, &other, &said);
         if (status == PS_OK) status = search_case_relax(search, &other, &said);
+        if (status == PS_OK) bound_s = fmin(bound_s, other.lower_bound_s);
         if (status == PS_OK && (!best->simulation || other.simulation->info.throughput_samples_per_s >
                                                          best->simulation->info.throughput_samples_per_s)) {
             search_best_free(best);
             *best = other;
+            replaced = true;
         } else {
             search_best_free(&other);
         }
@@ -241,6 +251,7 @@ static enum ps_status try_recomputing(const struct search *search, struct search
         if (error) *error = said;
         return status;
     }
+    if (replaced) best->lower_bound_s = bound_s;
     return found;
 }
 

@@ -112,7 +112,7 @@ struct search_best {
     int *worker;     /* per stage: the worker that runs it */
     bool *recompute; /* per stage */
     double objective_s;
-    double lower_bound_s;             /* of all methods tried on this case: no plan of their classes has a smaller objective */
+    double lower_bound_s;             /* of all methods tried: no plan of their classes has a smaller objective */
     struct ps_simulation *simulation; /* NULL: no plan yet */
     struct stage_slots *slots;        /* per stage */
     int moments;
@@ -120,9 +120,10 @@ struct search_best {
 };
 void search_best_free(struct search_best *best);
 
-/* Tries every partitioner that the options allow; a plan better than `best` replaces it. PS_NO_PLAN: nothing fits. */
-enum ps_status search_case_try(const struct search *search, const struct search_case *tried, struct search_best *best,
-                               struct ps_error *error);
+/* Tries every partitioner that the options allow; a plan better than `best` replaces it. *bound_s (0: none yet) becomes the
+ * least bound of the methods in all cases that it is passed to. PS_NO_PLAN: nothing fits. */
+enum ps_status search_case_try(const struct search *search, const struct search_case *tried, double *bound_s,
+                               struct search_best *best, struct ps_error *error);
 /* No plan of the case has a larger throughput, in samples per second. */
 double search_case_bound(const struct search *search, const struct search_case *tried);
 /* The same bound as the least time per micro-batch. */
