@@ -127,8 +127,8 @@ static void test_recomputation_where_needed(void **state) {
     assert_true(test_slow() || (found > 0 && mixed > 0));
 }
 
-/* A plan with several stages per worker that is found with recomputation and fits without it: its bound is one of stages. */
-static void test_recomputation_removed(void **state) {
+/* Several stages per worker: they recompute where the memory of their worker needs it, and the bound is one of stages. */
+static void test_recomputation_of_several_stages(void **state) {
     (void)state;
     static const int cases[][5] = {/* forward_s, backward_s, and bytes of parameters, output and stash */
                                    {5, 9, 5000, 3000, 17000},
@@ -147,15 +147,24 @@ static void test_recomputation_removed(void **state) {
                                            .value_bytes = cases[l][3],
                                            .stash_bytes = cases[l][4]};
     }
-    struct ps_cluster *cluster = make_cluster(2, 200000, 0);
     const struct ps_plan_options options = {.struct_size = sizeof options, .schedule = "interleaved"};
     struct ps_plan *plan;
-    assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
-    assert_int_equal(plan->stage_count, 4);
-    /* 49 s on four stages; the first layer takes 14. */
-    assert_true(plan->predicted.lower_bound_s == 14 && plan->predicted.objective_s >= 14 && plan->predicted.gap >= 0);
-    ps_plan_destroy(plan);
-    ps_cluster_destroy(cluster);
+    for (int64_t memory = 140000; memory <= 200000; memory += 5000) {
+        struct ps_cluster *cluster = make_cluster(2, memory, 0);
+        enum ps_status status = ps_plan_find(profile, cluster, &options, &plan, NULL);
+        assert_int_equal(status, memory < 147000 ? PS_NO_PLAN : PS_OK);
+        if (status == PS_OK) {
+            const struct plan_prediction *predicted = &plan->predicted;
+            const double objective_s = memory < 151000 ? 27 : memory < 195000 ? 23 : 16;
+            assert_int_equal(plan->stage_count, 4);
+            assert_true(predicted->objective_s == objective_s && predicted->lower_bound_s <= objective_s &&
+                        predicted->gap >= 0);
+            assert_true(most_memory(plan) <= memory);
+            assert_int_equal(plan->stages[0].recompute, memory < 195000);
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+    }
     ps_profile_destroy(profile);
 }
 
@@ -642,7 +651,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_worse),
         cmocka_unit_test(test_recomputation_where_needed),
-        cmocka_unit_test(test_recomputation_removed),
+        cmocka_unit_test(test_recomputation_of_several_stages),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_bapipe_pairs),
         cmocka_unit_test(test_bapipe_or_data_parallel),

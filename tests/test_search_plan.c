@@ -550,6 +550,86 @@ static void test_bound_of_more_workers(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* Whether a cut of all that the schedule may have fits; the stages from `stage` on begin with `layer`. */
+static bool any_fits(struct ps_plan *plan, int stage, int layer, const struct ps_profile *profile,
+                     const struct ps_cluster *cluster) {
+    const int layers = profile->tables[0].layer_count;
+    const bool all = stage == plan->stage_count - 1;
+    bool fits = false;
+    if (stage == plan->stage_count) {
+        struct ps_simulation *simulation;
+        assert_ok(ps_simulate(plan, profile, cluster, 0, &simulation, &test_error));
+        fits = ps_simulation_check_memory(simulation, plan, profile, cluster, NULL) == PS_OK;
+        ps_simulation_destroy(simulation);
+        return fits;
+    }
+    plan->stages[stage].first = layer;
+    for (int last = all ? layers - 1 : layer; last < layers - (plan->stage_count - 1 - stage) && !fits; last++) {
+        plan->stages[stage].last = last;
+        fits = any_fits(plan, stage + 1, last + 1, profile, cluster);
+    }
+    return fits;
+}
+
+/* Workers with several stages: what the stages need together is to fit, each alone may need more than an equal share. */
+static void test_memory_of_several_stages(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"interleaved", "hanayo", "zb-v", "chimera"};
+    int fit = 0, found = 0;
+    for (uint64_t round = 0; round < 160; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
+        struct random_key key = test_key(3000 + round);
+        struct ps_profile *profile = random_profile(key, 6 + (int)random_below(key, 1000, 3));
+        struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = "uniform", .schedule = schedules[round % 4], .micro_batches = 4};
+        const int workers = round % 4 == 3 ? 4 : 2;
+        struct ps_cluster *cluster = make_cluster(workers, 0, 1e9);
+        struct ps_plan *plan, *best;
+        struct ps_error refusal = {0};
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        for (int w = 0; w < workers; w++)
+            cluster->devices[w].memory_bytes = (int64_t)((0.7 + 0.4 * random_uniform(key, 1001)) * (double)most_memory(plan));
+        options.method = "auto";
+        enum ps_status status = ps_plan_find(profile, cluster, &options, &best, &refusal);
+        if (status == PS_OK) {
+            for (int w = 0; w < best->workers; w++)
+                assert_true(worker_memory_total(&best->predicted.memory[w]) <= cluster->devices[w].memory_bytes);
+            ps_plan_destroy(best);
+        }
+        if (any_fits(plan, 0, 0, profile, cluster)) {
+            fit++;
+            found += status == PS_OK;
+        }
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+    print_message("%d of %d\n", found, fit);
+    assert_true(found >= 0.9 * fit);
+    /* Layers of 3, 3, 1, 1 MiB: the first stage of each worker is much larger than the second. */
+    struct ps_profile *profile = even_profile();
+    profile->tables[0].layer_count = 4;
+    for (int l = 0; l < 4; l++) profile->tables[0].layers[l].size.parameter_bytes = (l < 2 ? 3 : 1) << 20;
+    for (int fits = 0; fits < 2; fits++) {
+        static const char *const methods[] = {"uniform", "pipedream", "bapipe", "auto"};
+        struct ps_cluster *cluster = make_cluster(2, (fits ? 14 : 7) << 20, 1e9);
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            const struct ps_plan_options options = {
+                .struct_size = sizeof options, .method = methods[m], .schedule = "interleaved", .micro_batches = 4};
+            struct ps_plan *plan;
+            if (!fits) {
+                assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "has 7.00 MiB");
+                continue;
+            }
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            assert_true(most_memory(plan) <= 14 << 20);
+            ps_plan_destroy(plan);
+        }
+        ps_cluster_destroy(cluster);
+    }
+    ps_profile_destroy(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -567,6 +647,7 @@ int main(void) {
         cmocka_unit_test(test_codecs_on_real_links),
         cmocka_unit_test(test_wanted_patterns),
         cmocka_unit_test(test_bound_of_more_workers),
+        cmocka_unit_test(test_memory_of_several_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

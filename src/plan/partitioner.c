@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "plan/planner.h"
 
@@ -21,10 +22,9 @@ enum ps_status partitioner_find(const char *name, const struct partitioner **par
 }
 
 int64_t partition_memory_limit(const struct partition_problem *problem, int stage) {
-    int worker = partition_worker(problem, stage), sharing = 0;
-    for (int other = 0; problem->worker && other < problem->stages; other++) sharing += problem->worker[other] == worker;
-    int64_t limit = problem->cluster->devices[worker].memory_bytes;
-    return sharing > 1 ? limit / sharing : limit;
+    int64_t limit = problem->cluster->devices[partition_worker(problem, stage)].memory_bytes;
+    if (!problem->share || limit == 0) return limit;
+    return number_larger((int64_t)(problem->share[stage] * (double)limit), 1);
 }
 
 double partition_load_s(const struct partition_problem *problem, int stage, int first, int last) {

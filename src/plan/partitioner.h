@@ -12,6 +12,7 @@ struct partition_problem {
     const struct cost_table *costs;
     const struct ps_cluster *cluster;
     const int *worker;               /* per stage: the worker that runs it; NULL: stage s on worker s */
+    const double *share;             /* per stage: how much of its worker's memory it may use; NULL: all of it */
     int stages;                      /* exactly this many, each with at least one layer */
     const struct stage_slots *slots; /* per stage; NULL: memory is not limited */
     int moments;                     /* optimizer state, in blocks of the weights */
@@ -50,8 +51,7 @@ static inline int partition_worker(const struct partition_problem *problem, int 
 static inline const struct cost_table *partition_costs(const struct partition_problem *problem, int stage) {
     return cost_table_on(problem->costs, problem->cluster->devices[partition_worker(problem, stage)].type);
 }
-/* The memory limit of the stage: its share of its worker's memory, which is divided evenly among the worker's stages; 0: no
- * limit. */
+/* The memory limit of the stage: its share of its worker's memory; 0: no limit. */
 int64_t partition_memory_limit(const struct partition_problem *problem, int stage);
 
 /* Compute load of a stage (forward, backward, recomputation; without the update) on its worker, in seconds. */

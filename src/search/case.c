@@ -3,6 +3,7 @@
  * the partitioners the number of blocks that memory must hold, and every partition is evaluated with them in the simulator.
  */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct trial {
     int *last;                    /* likewise: its last layers */
     int *worker;                  /* per stage: the worker of its first replica */
     struct stage_slots *slots;    /* per stage, likewise */
+    double *share;                /* scratch for partition_problem.share; NULL: every worker with a limit has one stage */
+    int64_t *needs;               /* scratch, per worker */
     double lower_bound_s;         /* the least of the methods tried, also on other numbers of workers; 0: none yet */
     double groups_s;              /* of the partition under test: search_best.groups_s */
 };
@@ -116,16 +119,21 @@ static enum ps_status set_in_flight(const struct partition_problem *problem, con
     return PS_OK;
 }
 
-/* Groups may hold more micro-batches than the partitioner assumed. */
+/* Groups may hold more micro-batches than the partitioner assumed, and several stages of a worker more than it has. */
 static enum ps_status check_memory(const struct trial *trial, const struct ps_simulation *simulation, struct ps_error *error) {
+    int worst = -1;
+    double most = 1;
+    char needs[32], has[32];
     for (int w = 0; w < simulation->info.workers; w++) {
-        int64_t needed = worker_memory_total(&simulation->memory[w]), limit = trial->search->cluster->devices[w].memory_bytes;
-        char needs[32], has[32];
-        if (limit > 0 && needed > limit)
-            return error_set(error, PS_NO_PLAN, "worker %d needs %s to keep the period, but has %s", w,
-                             text_bytes(needed, needs), text_bytes(limit, has));
+        int64_t limit = trial->search->cluster->devices[w].memory_bytes;
+        trial->needs[w] = worker_memory_total(&simulation->memory[w]);
+        double share = limit > 0 ? (double)trial->needs[w] / (double)limit : 0;
+        if (share > most) most = share, worst = w;
     }
-    return PS_OK;
+    if (worst < 0) return PS_OK;
+    return error_set(error, PS_NO_PLAN, "worker %d needs %s%s, but has %s", worst, text_bytes(trial->needs[worst], needs),
+                     trial->tried->choice.schedule->in_flight ? " to keep the period" : "",
+                     text_bytes(trial->search->cluster->devices[worst].memory_bytes, has));
 }
 
 /* The programs of a cut, for schedules that read more from the plan than which worker holds which stage, and where the cut
@@ -153,7 +161,6 @@ static enum ps_status simulate_cut(struct trial *trial, const int *last, struct 
     struct ps_simulation *made;
     bool mirrored = work.programs->instance_count > work.programs->stages;
     bool lowers = trial->tried->choice.schedule->in_flight || (trial->tried->costs->ties && !mirrored);
-    if (!lowers && !mirrored) return simulate_programs(&work, simulation, error);
     if (lowers) {
         TRY(lower_cut(trial, last, &programs, error));
         work.programs = programs;
@@ -227,10 +234,13 @@ static enum ps_status simulate_groups(struct trial *trial, const int *last, stru
     return status;
 }
 
-static enum ps_status try_method(struct trial *trial, const struct partitioner *method, struct search_best *best,
-                                 struct ps_error *error) {
+/* *cut: the method found one, whether or not it fits. */
+static enum ps_status try_cut(struct trial *trial, const struct partitioner *method, bool *cut, struct search_best *best,
+                              struct ps_error *error) {
     struct partition partition = {.last = trial->last};
+    *cut = false;
     TRY(method->solve(&trial->problem, &partition, error));
+    *cut = true;
     for (int s = 0; s < trial->problem.stages; s++)
         trial->costs[s] =
             stage_cost(partition_costs(&trial->problem, s), partition_first(partition.last, s), partition.last[s]);
@@ -257,6 +267,81 @@ static enum ps_status try_method(struct trial *trial, const struct partitioner *
         return keep(trial, method, &partition, simulation, best, error);
     ps_simulation_destroy(simulation);
     return PS_OK;
+}
+
+/* Counts what the stages of the cut need, together on each worker. Returns the largest share of its memory that a worker needs;
+ * *fullest: which. */
+static double count_needs(struct trial *trial, int *fullest) {
+    const struct ps_programs *programs = trial->programs;
+    double most = 0;
+    for (int w = 0; w < trial->tried->workers; w++) trial->needs[w] = 0;
+    for (int p = 0; p < programs->instance_count; p++) {
+        int s = programs->instances[p].stage, worker = programs->instances[p].worker;
+        struct worker_memory memory = partition_memory(&trial->problem, s, partition_first(trial->last, s), trial->last[s]);
+        int64_t limit = trial->search->cluster->devices[worker].memory_bytes;
+        trial->needs[worker] += worker_memory_total(&memory);
+        double share = limit > 0 ? (double)trial->needs[worker] / (double)limit : 0;
+        if (share > most) most = share, *fullest = worker;
+    }
+    return most;
+}
+
+/* Moves layers from stage to stage at the fullest worker, each time the one after which the then fullest needs least, until the
+ * cut fits; false: no move helps. */
+static bool make_fit(struct trial *trial) {
+    int *last = trial->last, fullest = 0, other;
+    for (double share = count_needs(trial, &fullest); share > 1; share = count_needs(trial, &fullest)) {
+        int moved = 0, by = 0;
+        for (int m = 0; m < 2 * (trial->problem.stages - 1); m++) {
+            int s = m / 2, step = m % 2 ? 1 : -1;
+            if (programs_instance(trial->programs, fullest, s) == NO_INSTANCE &&
+                programs_instance(trial->programs, fullest, s + 1) == NO_INSTANCE)
+                continue;
+            last[s] += step;
+            double then = last[s] >= partition_first(last, s) && last[s] < last[s + 1] ? count_needs(trial, &other) : share;
+            last[s] -= step;
+            if (then < share) share = then, moved = s, by = step;
+        }
+        if (by == 0) return false;
+        last[moved] += by;
+    }
+    return true;
+}
+
+/* Divides each worker's memory among its stages, evenly or in proportion to what they need in the cut. */
+static void divide(struct trial *trial, bool evenly) {
+    const struct ps_programs *programs = trial->programs;
+    int fullest;
+    count_needs(trial, &fullest);
+    for (int s = 0; s < programs->stages; s++) {
+        int worker = trial->worker[s], count = 0;
+        struct worker_memory memory = partition_memory(&trial->problem, s, partition_first(trial->last, s), trial->last[s]);
+        for (int p = 0; p < programs->instance_count; p++) count += programs->instances[p].worker == worker;
+        trial->share[s] = evenly ? 1.0 / count : (double)worker_memory_total(&memory) / (double)trial->needs[worker];
+    }
+}
+
+/* The stages of a worker share its memory, but methods know a limit for each stage alone. They first get all of it: if the cut
+ * fits, it is the best of the method's class. Else it is changed until it fits, and the memory divided as it is there. An even
+ * division is tried in any case. */
+static enum ps_status try_method(struct trial *trial, const struct partitioner *method, struct search_best *best,
+                                 struct ps_error *error) {
+    struct ps_error said = {0};
+    bool cut;
+    trial->problem.share = NULL;
+    enum ps_status status = try_cut(trial, method, &cut, best, error), one = status;
+    if (!trial->share || !cut) return status;
+    const bool fits = status == PS_OK;
+    for (int evenly = 0; evenly < 2 && (one == PS_OK || one == PS_NO_PLAN); evenly++) {
+        if (!evenly && (fits || !make_fit(trial))) continue;
+        divide(trial, evenly);
+        trial->problem.share = trial->share;
+        one = try_cut(trial, method, &cut, best, &said);
+        if (one == PS_OK) status = PS_OK;
+    }
+    if (one == PS_OK || one == PS_NO_PLAN) return status;
+    *error = said;
+    return one;
 }
 
 /* A method that finds nothing does not stop the others; the first such refusal is reported if all find nothing. */
@@ -293,6 +378,9 @@ static enum ps_status prepare(struct trial *trial, struct ps_error *error) {
     trial->costs = arena_take(&trial->arena, stages, sizeof *trial->costs);
     trial->worker = arena_take(&trial->arena, stages, sizeof *trial->worker);
     trial->slots = arena_take(&trial->arena, stages, sizeof *trial->slots);
+    trial->needs = arena_take(&trial->arena, (size_t)tried->workers, sizeof *trial->needs);
+    if (search_has_limit(trial->search->cluster, tried->workers) && trial->programs->instance_count > tried->workers)
+        trial->share = arena_take(&trial->arena, stages, sizeof *trial->share);
     if (tried->costs->other_device && trial->programs->instance_count > trial->programs->stages)
         trial->instances = arena_take(&trial->arena, (size_t)trial->programs->instance_count, sizeof *trial->instances);
     TRY(arena_check(&trial->arena, "a search", error));
