@@ -630,6 +630,34 @@ static void test_memory_of_several_stages(void **state) {
     ps_profile_destroy(profile);
 }
 
+/* What may have replicas may also have none. */
+static void test_replicas_never_slower(void **state) {
+    (void)state;
+    for (uint64_t round = 0; round < 40; round++) {
+        if (!test_takes((size_t)round, 10)) continue;
+        struct random_key key = test_key(4000 + round);
+        struct ps_profile *profile = random_profile(key, 3 + (int)random_below(key, 1000, 4));
+        struct ps_cluster *cluster =
+            make_cluster(2 + (int)random_below(key, 1001, 3), 0, 1e7 + 1e8 * random_uniform(key, 1002));
+        double speed[2];
+        for (int replicate = 0; replicate < 2; replicate++) {
+            const struct ps_plan_options options = {.struct_size = sizeof options,
+                                                    .method = "pipedream",
+                                                    .schedule = round % 2 ? "1f1b" : NULL,
+                                                    .micro_batches = 8,
+                                                    .replicate = replicate};
+            struct ps_plan *plan;
+            assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+            check_prediction(plan, profile, cluster);
+            speed[replicate] = plan->predicted.throughput_samples_per_s;
+            ps_plan_destroy(plan);
+        }
+        assert_true(speed[1] >= speed[0] * (1 - 1e-9));
+        ps_cluster_destroy(cluster);
+        ps_profile_destroy(profile);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices),
@@ -648,6 +676,7 @@ int main(void) {
         cmocka_unit_test(test_wanted_patterns),
         cmocka_unit_test(test_bound_of_more_workers),
         cmocka_unit_test(test_memory_of_several_stages),
+        cmocka_unit_test(test_replicas_never_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -465,7 +465,7 @@ static enum ps_status try_variants(const struct search *search, const struct pla
     return status;
 }
 
-/* The plan of `pipedream` under the same options. */
+/* The plan of `pipedream` without replicas under the same options. */
 static enum ps_status try_chain(const struct search *search, const struct planner *planner,
                                 const struct planner_problem *problem, const struct search_choice *choice, double bound_s,
                                 struct ps_plan **plan, struct ps_error *error) {
@@ -491,7 +491,8 @@ static enum ps_status improve(const struct search *search, const struct planner 
                               struct ps_error *error) {
     if (problem->paper_cost) return PS_OK;
     if (planner->cuts_variously) TRY(try_variants(search, planner, problem, choice, bound_s, plan, error));
-    return planner->contains_chain ? try_chain(search, planner, problem, choice, bound_s, plan, error) : PS_OK;
+    const bool tried = planner == &planner_pipedream && search->notes; /* by `auto` */
+    return planner->contains_chain && !tried ? try_chain(search, planner, problem, choice, bound_s, plan, error) : PS_OK;
 }
 
 /* The slots of each stage, which belong to the notes. */

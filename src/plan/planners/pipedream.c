@@ -353,6 +353,7 @@ const struct planner planner_pipedream = {
     .name = "pipedream",
     .summary = "contiguous stages with replicas whose slowest worker or link is as fast as possible (exact; where replicas are "
                "allowed)",
+    .contains_chain = true,
     .replicates = true,
     .several_types = true,
     .solve = solve,
