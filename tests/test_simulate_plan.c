@@ -61,7 +61,7 @@ static void test_figures(void **state) {
     assert_true(info.throughput_samples_per_s == 4 * 16 / 9.0);
     assert_true(fabs(info.bubble - 2.0 / 6) <= 1e-12);
     assert_int_equal(info.workers, 3);
-    assert_int_equal(info.batches, 2);
+    assert_int_equal(info.batches, 3);
     ps_simulation_destroy(simulation);
     ps_plan_destroy(plan);
 
@@ -101,10 +101,21 @@ static void test_figures(void **state) {
 /* More batches change the makespan, not the period. */
 static void test_period_does_not_depend_on_the_length(void **state) {
     (void)state;
+    static const struct {
+        const char *schedule, *weights;
+        int micro_batches;
+    } all[] = {
+        {"1f1b-async", "stash", 1},
+        {"1f1b", "sync", 4},
+        {"zb-h1", "sync", 4},
+        {"zb-h2", "sync", 5},
+    };
     struct ps_profile *profile = make_profile();
     struct ps_cluster *cluster = make_cluster(3);
-    for (int cut = 0; cut < 3; cut++) {
-        struct ps_plan *plan = make_plan("1f1b-async", "stash", 1, cut, 3 + (cut + 1) / 2);
+    for (int i = 0; i < 3 * (int)(sizeof all / sizeof *all); i++) {
+        int cut = i % 3;
+        struct ps_plan *plan =
+            make_plan(all[i / 3].schedule, all[i / 3].weights, all[i / 3].micro_batches, cut, 3 + (cut + 1) / 2);
         double usual_s = 0;
         for (int batches = 0; batches <= 40; batches += batches < 12 ? 12 : 7) {
             struct ps_simulation *simulation;

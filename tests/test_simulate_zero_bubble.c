@@ -10,7 +10,7 @@
 #include "simulate/simulate.h"
 #include "support.h"
 
-enum { WORKERS_MAX = 16, STAGES_MAX = 2 * WORKERS_MAX, BATCHES = 3 };
+enum { WORKERS_MAX = 16, STAGES_MAX = 2 * WORKERS_MAX };
 
 /* Of one worker for one micro-batch, binary fractions: sums are exact. */
 struct times {
@@ -19,7 +19,7 @@ struct times {
 
 static const struct times equal = {1, 1, 1};
 
-static double makespan(const struct ps_programs *programs, const struct times *times) {
+static double period(const struct ps_programs *programs, const struct times *times) {
     struct stage_cost costs[STAGES_MAX] = {0};
     int share = programs->stages / programs->workers;
     for (int s = 0; s < programs->stages; s++)
@@ -32,10 +32,10 @@ static double makespan(const struct ps_programs *programs, const struct times *t
     assert_ok(ps_cluster_uniform(&options, &cluster, &test_error));
     struct simulation_work work = {.programs = programs, .costs = costs, .cluster = cluster, .samples = 1};
     assert_ok(simulate_programs(&work, &simulation, &test_error));
-    double makespan_s = simulation->info.makespan_s;
+    double period_s = simulation->info.period_s;
     ps_simulation_destroy(simulation);
     ps_cluster_destroy(cluster);
-    return makespan_s;
+    return period_s;
 }
 
 static struct ps_programs *lower(const char *schedule, int workers, int micro_batches, int batches) {
@@ -44,13 +44,14 @@ static struct ps_programs *lower(const char *schedule, int workers, int micro_ba
     return programs;
 }
 
-/* By how much each further mini-batch takes longer than its work. */
+/* By how much a mini-batch is predicted to take longer than its work. */
 static double bubble(const char *schedule, int workers, int micro_batches, const struct times *times) {
-    struct ps_programs *fewer = lower(schedule, workers, micro_batches, BATCHES);
-    struct ps_programs *more = lower(schedule, workers, micro_batches, 2 * BATCHES);
-    double period_s = (makespan(more, times) - makespan(fewer, times)) / BATCHES;
-    ps_programs_destroy(fewer);
-    ps_programs_destroy(more);
+    const struct schedule *found;
+    assert_ok(schedule_find(schedule, &found, &test_error));
+    struct ps_programs *programs =
+        lower(schedule, workers, micro_batches, simulate_enough_batches(found, workers, micro_batches));
+    double period_s = period(programs, times);
+    ps_programs_destroy(programs);
     return period_s - micro_batches * (times->forward_s + times->input_s + times->weights_s);
 }
 

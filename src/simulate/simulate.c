@@ -1,10 +1,12 @@
 /*
  * Runs the programs on the engine and computes the results of a simulation.
  *
- * The period of a schedule with flush is makespan / mini-batches. Without flush it is the slope of the completions while the
- * pipeline neither fills nor drains: between two mini-batches that end before the last one enters, whose distance is a multiple
- * of the number in flight (pipelines bound by latency complete in bursts of that size). If mini-batches have several lengths it
- * is the slope of all completions.
+ * The period is the slope of the completions of mini-batches. With a flush the next mini-batch may begin before the last one
+ * has ended on all workers, so the slope is that of all completions but the last, whose end nothing follows. Without one it is
+ * taken while the pipeline neither fills nor drains: between two mini-batches that end before the last one enters, whose
+ * distance is a multiple of the number in flight (pipelines bound by latency complete in bursts of that size). If mini-batches
+ * have several lengths it is the slope of all completions, and with a flush makespan / mini-batches, in which each length has
+ * its share.
  */
 #include "simulate/simulate.h"
 
@@ -23,13 +25,15 @@
 
 /* Maximum micro-batches of a simulation: excludes wrong numbers, not long runs. */
 enum { MICRO_BATCHES_MAX = 1 << 24 };
+/* With a flush: two completions, and a mini-batch that follows them. */
+enum { FLUSHED_BATCHES = 3 };
 /* Replicas that take mini-batches alternately need this many times longer until rounds are alike. */
 enum { REPLICAS_LONGER = 3 };
 /* Mini-batches after which every length has occurred often enough, and after every other length. */
 enum { LENGTHS_BATCHES = 256 };
 
 int simulate_enough_batches(const struct schedule *schedule, int workers, int micro_batches) {
-    if (schedule->flush) return 2;
+    if (schedule->flush) return FLUSHED_BATCHES;
     return number_larger_int(8, (4 * workers + micro_batches - 1) / micro_batches);
 }
 
@@ -56,6 +60,12 @@ static int period_of(const struct ps_programs *programs) {
     return period;
 }
 
+/* Mini-batches that are in the pipeline at a time, as whole periods. */
+static int under_way(const struct ps_programs *programs) {
+    int batches = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, period = period_of(programs);
+    return (batches + period - 1) / period * period;
+}
+
 /* Time of the busiest worker or link per mini-batch: no period can be shorter in the long run. While the pipeline fills, stages
  * that run ahead of others on their worker can hide it for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
@@ -66,17 +76,21 @@ static double busiest(const struct engine *engine) {
     return engine_seconds(engine, most) / engine->work->programs->batches;
 }
 
-static double period(const struct engine *engine) {
+/* Of the completions; of at least two mini-batches. */
+static double steady_slope(const struct engine *engine) {
     const struct ps_programs *programs = engine->work->programs;
     int batches = programs->batches, steady = 0;
-    if (engine->flush || batches == 1) return engine_seconds(engine, engine->end) / batches;
-    if (engine->work->batch_factors) return fmax(slope(engine, 0, batches - 1), busiest(engine));
+    if (engine->work->batch_factors) return slope(engine, 0, batches - 1);
+    if (engine->flush) return slope(engine, 0, number_larger_int(1, batches - 2));
     while (steady < batches && engine->completed[steady] <= engine->last_entry) steady++;
-    int under_way = (programs->stages + programs->micro_batches - 1) / programs->micro_batches, period = period_of(programs);
-    under_way = (under_way + period - 1) / period * period;
-    int span = number_larger_int(1, (steady - 1) / 2 / under_way) * under_way;
-    double measured_s = steady <= under_way ? slope(engine, 0, batches - 1) : slope(engine, steady - 1 - span, steady - 1);
-    return fmax(measured_s, busiest(engine));
+    int distance = under_way(programs), span = number_larger_int(1, (steady - 1) / 2 / distance) * distance;
+    return steady <= distance ? slope(engine, 0, batches - 1) : slope(engine, steady - 1 - span, steady - 1);
+}
+
+static double period(const struct engine *engine) {
+    int batches = engine->work->programs->batches;
+    if (batches == 1 || (engine->flush && engine->work->batch_factors)) return engine_seconds(engine, engine->end) / batches;
+    return fmax(steady_slope(engine), busiest(engine));
 }
 
 static void sum_up(const struct engine *engine, struct ps_simulation_info *info) {
@@ -269,8 +283,8 @@ static enum ps_status cost_instances(const struct ps_plan *plan, const struct co
 
 static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct lowered *lowered,
                                        const struct cost_table *table, const double *batch_factors,
-                                       const struct ps_cluster *cluster, bool summary_only,
-                                       struct ps_simulation **simulation, struct ps_error *error) {
+                                       const struct ps_cluster *cluster, bool summary_only, struct ps_simulation **simulation,
+                                       struct ps_error *error) {
     struct simulation_work work = {.programs = lowered->rolled ? lowered->rolled->programs : lowered->programs,
                                    .rolled = lowered->rolled,
                                    .batch_factors = batch_factors,
@@ -291,7 +305,8 @@ static enum ps_status simulate_lowered(const struct ps_plan *plan, const struct 
     if (status == PS_OK && made->timeline.event_count > 0)
         status = critical_path_find(&made->timeline, &made->arena, &made->critical, error);
     /* Advice is found by changing the costs of stages. */
-    if (status == PS_OK && !instance_costs && !summary_only) status = advice_find(plan, table, &work, made, &made->advice, error);
+    if (status == PS_OK && !instance_costs && !summary_only)
+        status = advice_find(plan, table, &work, made, &made->advice, error);
     free(instance_costs);
     free(costs);
     if (status != PS_OK) {
@@ -323,8 +338,7 @@ static enum ps_status simulate(const struct ps_plan *plan, const struct ps_profi
     if (status == PS_OK)
         status = simulate_batch_factors(profile, lowered.rolled ? lowered.rolled->programs->batches : lowered.programs->batches,
                                         &factors, error);
-    if (status == PS_OK)
-        status = simulate_lowered(plan, &lowered, table, factors, cluster, summary_only, simulation, error);
+    if (status == PS_OK) status = simulate_lowered(plan, &lowered, table, factors, cluster, summary_only, simulation, error);
     free(factors);
     lowered_free(&lowered);
     ps_profile_destroy(reordered);
