@@ -98,20 +98,24 @@ static void test_figures(void **state) {
     ps_profile_destroy(profile);
 }
 
-/* More batches change the makespan, not the period. */
+/* More batches change the makespan, not the period: neither the last mini-batch, which none follows, nor the predictions while
+ * the pipeline fills, which cost more than those beside an update, are counted. */
 static void test_period_does_not_depend_on_the_length(void **state) {
     (void)state;
     static const struct {
         const char *schedule, *weights;
         int micro_batches;
     } all[] = {
-        {"1f1b-async", "stash", 1},
-        {"1f1b", "sync", 4},
-        {"zb-h1", "sync", 4},
-        {"zb-h2", "sync", 5},
+        {"1f1b-async", "stash", 1}, {"1f1b-async", "pipeoptim", 1}, {"1f1b", "sync", 4},
+        {"zb-h1", "sync", 4},       {"zb-h2", "sync", 5},
     };
     struct ps_profile *profile = make_profile();
     struct ps_cluster *cluster = make_cluster(3);
+    for (int l = 0; l < LAYERS; l++) {
+        struct layer_times *time = &profile->tables[0].layers[l].time;
+        time->update_s = time->predict_s = 0.25;
+        time->update_predict_s = 0.375;
+    }
     for (int i = 0; i < 3 * (int)(sizeof all / sizeof *all); i++) {
         int cut = i % 3;
         struct ps_plan *plan =

@@ -154,16 +154,19 @@ static void give_core_to_next(struct engine *engine) {
     start_computing(engine, next);
 }
 
-static void note_completion(struct engine *engine, const struct instruction *instruction) {
+/* The mini-batch that an instruction works for; the first one of a round. */
+static int batch_of(const struct engine *engine, const struct instruction *instruction) {
+    const struct ps_programs *programs = engine->work->programs;
+    const enum action action = opcode_table[instruction->op].action;
+    if (action != ACTION_UPDATE && action != ACTION_ROUND) return programs_batch(programs, instruction->micro_batch);
+    return instruction->micro_batch * programs_round(programs, instruction->stage);
+}
+
+static void note_completion(struct engine *engine, const struct instruction *instruction, int first) {
     bool adds = instruction_adds_gradients(instruction);
     if (!adds && opcode_table[instruction->op].action != ACTION_UPDATE) return;
     const struct ps_programs *programs = engine->work->programs;
-    int first = programs_batch(programs, instruction->micro_batch), last = first;
-    if (!adds) {
-        int round = programs_round(programs, instruction->stage);
-        first = instruction->micro_batch * round;
-        last = first + round - 1;
-    }
+    int last = adds ? first : first + programs_round(programs, instruction->stage) - 1;
     for (int batch = first; batch <= last && batch < programs->batches; batch++)
         if (engine->completed[batch] < engine->now) engine->completed[batch] = engine->now;
 }
@@ -183,8 +186,10 @@ static void record(struct engine *engine, int index) {
 static void finish_computing(struct engine *engine, int index) {
     struct engine_worker *worker = &engine->workers[index];
     record(engine, index);
+    int batch = batch_of(engine, worker->computing);
     worker->busy += worker->duration;
-    note_completion(engine, worker->computing);
+    if (batch >= engine->typical && batch < engine->typical + engine->typical_count) worker->typical_busy += worker->duration;
+    note_completion(engine, worker->computing, batch);
     worker->computing = NULL;
     worker->running = false;
     if (engine->lanes > 1) lanes_share(engine, index);

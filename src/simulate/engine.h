@@ -53,6 +53,7 @@ struct engine_worker {
     /* Its progress in its mini-batch (with flush) or segment: forwards and backwards begun, of `window`. */
     int window, forwards, backwards;
     int64_t busy, communication, dependency; /* dependency: outside of fill and drain only */
+    int64_t typical_busy;                    /* its part of busy that is for engine.typical */
     struct traffic_count traffic;            /* counted by transfer.c */
     enum action direction;                   /* of its last forward or backward; ACTION_COUNT: none yet */
     int64_t event_first, event_count;        /* its part of the timeline */
@@ -134,6 +135,7 @@ struct engine {
     int block_count;
     int free_cores;
     int *queue, queue_first, queue_count; /* workers that wait for a core */
+    int typical, typical_count;           /* the first of some mini-batches, and how many; set before engine_run */
     int64_t *completed;                   /* per mini-batch: end of its last backward or update */
     int64_t last_entry;                   /* when the first stage began its last forward */
     int64_t end;

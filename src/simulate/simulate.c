@@ -66,14 +66,27 @@ static int under_way(const struct ps_programs *programs) {
     return (batches + period - 1) / period * period;
 }
 
+/* Chooses the mini-batches whose work the engine counts for busiest(): a period of them between fill and drain, where weights
+ * are predicted by other instructions; or all, if they have several lengths. */
+static void choose_typical(struct engine *engine) {
+    const struct ps_programs *programs = engine->work->programs;
+    int batches = programs->batches, filled = number_larger_int(batches / 2, under_way(programs));
+    engine->typical_count = engine->work->batch_factors ? batches : (int)number_smaller(batches, period_of(programs));
+    engine->typical = (int)number_smaller(filled, batches - engine->typical_count);
+}
+
 /* Time of the busiest worker or link per mini-batch: no period can be shorter in the long run. While the pipeline fills, stages
  * that run ahead of others on their worker can hide it for dozens of mini-batches. */
 static double busiest(const struct engine *engine) {
-    int64_t most = 0;
-    for (int w = 0; w < engine->work->programs->workers; w++)
-        if (engine->workers[w].busy > most) most = engine->workers[w].busy;
-    for (int c = 0; c < engine->channel_count; c++) most = number_larger(most, engine_links_busy(engine, c));
-    return engine_seconds(engine, most) / engine->work->programs->batches;
+    int64_t most = 0, most_of_links = 0;
+    for (int w = 0; w < engine->worker_count; w += engine->lanes) {
+        int64_t busy = 0;
+        for (int lane = w; lane < w + engine->lanes; lane++) busy += engine->workers[lane].typical_busy;
+        most = number_larger(most, busy);
+    }
+    for (int c = 0; c < engine->channel_count; c++) most_of_links = number_larger(most_of_links, engine_links_busy(engine, c));
+    return fmax(engine_seconds(engine, most) / engine->typical_count,
+                engine_seconds(engine, most_of_links) / engine->work->programs->batches);
 }
 
 /* Of the completions; of at least two mini-batches. */
@@ -211,6 +224,7 @@ enum ps_status simulate_programs(const struct simulation_work *work, struct ps_s
                          work->programs->workers);
     struct engine engine;
     TRY(engine_create(&engine, work, error));
+    choose_typical(&engine);
     enum ps_status status = engine_run(&engine, error);
     if (status == PS_OK) status = create(&engine, simulation, error);
     engine_free(&engine);
