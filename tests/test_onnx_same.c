@@ -1207,7 +1207,7 @@ static void test_dropout_without_mode(void **state) {
         assert_ok(ps_log_to(NULL, &test_error));
         assert_int_equal(lines.data != NULL, which == 0);
         if (lines.data)
-            assert_non_null(strstr(lines.data, "Dropout without `training_mode` drops nothing, so its rate of 0.25 is lost"));
+            assert_non_null(strstr(lines.data, "Dropout without 'training_mode' drops nothing, so its rate of 0.25 is lost"));
         text_free(&lines);
         free(file.data);
     }

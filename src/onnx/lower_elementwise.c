@@ -411,7 +411,7 @@ enum ps_status lower_dropout(const struct call *call) {
         return call_refuse(call, "its mode depends on the data");
     TRY(call_view(call, 0, &x));
     if (call_given(call, 1) && !call_given(call, 2) && rate > 0) /* so PyTorch's older exporter writes attentions' */
-        log_warn("%s: node '%.100s': Dropout without `training_mode` drops nothing, so its rate of %g is lost", call->l->path,
+        log_warn("%s: node '%.100s': Dropout without 'training_mode' drops nothing, so its rate of %g is lost", call->l->path,
                  call->node->name, rate);
     if (mode == 0 || rate == 0) {
         call_give(call, 0, x);
