@@ -931,6 +931,20 @@ static void put_line(struct bytes *graph, char *line, char *made) {
 }
 
 /* The network borrows the file's bytes. */
+/* Training reads the network from its own file. */
+static void check_file(const struct same *same, const struct ps_network *network) {
+    struct ps_network *read = NULL;
+    char *text = ps_network_json(network), *again;
+    if (text == NULL) fail_msg("%s: its network cannot be written", same->name);
+    if (network_parse(text, strlen(text), "network.json", &read, &test_error) != PS_OK)
+        fail_msg("%s: %s", same->name, test_error.message);
+    again = ps_network_json(read);
+    assert_string_equal(text, again);
+    free(again);
+    free(text);
+    ps_network_destroy(read);
+}
+
 static struct ps_network *read_case(const struct same *same, int which, struct bytes *file) {
     struct bytes graph = {0};
     char text[2048], made[512] = "", name[16], *rest = NULL;
@@ -950,6 +964,7 @@ static struct ps_network *read_case(const struct same *same, int which, struct b
     struct ps_network *network = NULL;
     const enum ps_status status = onnx_parse_network("model.onnx", file->data, file->size, &network, &test_error);
     if (status != PS_OK) fail_msg("%s, %d: %s", same->name, which, test_error.message);
+    check_file(same, network);
     return network;
 }
 

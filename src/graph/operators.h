@@ -3,7 +3,6 @@
 #define PENSTOCK_GRAPH_OPERATORS_H
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,6 +13,8 @@
 /* The attributes of an entry. Bounds keep products of sizes within 64 bits. */
 enum { SIDE_MAX = 1 << 20, WINDOW_MAX = 1 << 14, FEATURES_MAX = 1 << 24 };
 #define REQUIRED NAN
+/* Any number: a float's largest as files say it, in as few digits as read as that; as a double it is more. */
+#define LARGEST 3.4028235e38
 #define ATTRIBUTE(name, kind, member, low, high, usual)                                                                        \
     { name, ATTRIBUTE_##kind, offsetof(struct attributes, member), low, high, usual, NULL }
 #define INTEGER(member, low, high, usual) ATTRIBUTE(#member, INTEGER, member, low, high, usual)

@@ -30,7 +30,7 @@ static enum ps_status compare_infer(struct operation *op) {
 
 const struct operator_type operator_compare = {
     .name = "compare",
-    .attributes = {CHOICE(kind, comparisons, REQUIRED), NUMBER(alpha, -FLT_MAX, FLT_MAX, 0)},
+    .attributes = {CHOICE(kind, comparisons, REQUIRED), NUMBER(alpha, -LARGEST, LARGEST, 0)},
     .inputs_min = 1,
     .inputs_max = 2,
     .types = NUMBER_TYPES,

@@ -31,7 +31,7 @@ static double flops(const struct operation *op) {
 
 const struct operator_type operator_matmul = {
     .name = "matmul",
-    .attributes = {BOOLEAN(transpose_a, 0), BOOLEAN(transpose_b, 0), NUMBER(scale, -FLT_MAX, FLT_MAX, 1)},
+    .attributes = {BOOLEAN(transpose_a, 0), BOOLEAN(transpose_b, 0), NUMBER(scale, -LARGEST, LARGEST, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_ROUNDS,
     .inputs_min = 2,
     .inputs_max = 2,

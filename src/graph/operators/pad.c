@@ -3,8 +3,6 @@
  * elements away, of constant padding), mode and value. As PyTorch's and NumPy's pad: constant elements are `value`; reflect
  * mirrors at the first and last element, which are not repeated; edge repeats these; wrap goes on with the other end.
  */
-#include <float.h>
-
 #include "graph/operators.h"
 
 static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap"};
@@ -44,7 +42,7 @@ static enum ps_status infer(struct operation *op) {
 const struct operator_type operator_pad = {
     .name = "pad",
     .attributes = {LIST(before, -SIDE_MAX, SIDE_MAX, 0), LIST(after, -SIDE_MAX, SIDE_MAX, 0),
-                   CHOICE(mode, pad_modes, PAD_CONSTANT), NUMBER(value, -FLT_MAX, FLT_MAX, 0)},
+                   CHOICE(mode, pad_modes, PAD_CONSTANT), NUMBER(value, -LARGEST, LARGEST, 0)},
     .flags = OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,

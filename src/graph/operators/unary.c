@@ -36,7 +36,7 @@ static double flops(const struct operation *op) {
 
 const struct operator_type operator_unary = {
     .name = "unary",
-    .attributes = {CHOICE(kind, names, REQUIRED), NUMBER(alpha, -FLT_MAX, FLT_MAX, 1), NUMBER(beta, -FLT_MAX, FLT_MAX, 0)},
+    .attributes = {CHOICE(kind, names, REQUIRED), NUMBER(alpha, -LARGEST, LARGEST, 1), NUMBER(beta, -LARGEST, LARGEST, 0)},
     .more_flags = more_flags,
     .inputs_min = 1,
     .inputs_max = 1,
