@@ -1,5 +1,6 @@
 /* A node of each kind, with random attributes, is the same node when its network's file is read: devices compute what was read.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +80,23 @@ static void test_random_nodes(void **state) {
     if (used < sizeof cases / sizeof *cases * 9 / 10) fail_msg("of %zu cases alone there are networks", used);
 }
 
+/* A number that no file can say is not left out: nothing is written. */
+static void test_infinite(void **state) {
+    (void)state;
+    static const double numbers[] = {INFINITY, -INFINITY, NAN};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct builder b = {graph_create(), &test_error};
+        struct ps_network *network;
+        const struct attributes attributes = {.value = (float)numbers[i]};
+        const int wide = build_node(&b, build_input(&b, 8, 0, 0), OPERATOR_PAD, "wide", attributes);
+        assert_ok(network_add_loss(b.graph, NULL, wide, &test_error));
+        assert_ok(network_create("infinite", b.graph, PREDICTS_CLASSES, &network, &test_error));
+        assert_null(ps_network_json(network));
+        ps_network_destroy(network);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_nodes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_nodes), cmocka_unit_test(test_infinite)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,6 +222,11 @@ static const struct {
                                  "other dimensions of 1: export with 2 or more"},
     {"a=2x4x3x2; k#2,6,4; Reshape a k; Softmax n1 axis=2", "its input lies in memory as no view can show it"},
     {"a=2x3x4; k#4,3,2; Reshape a k", "its input lies in memory as no view can show it"},
+    /* numbers that a network cannot have */
+    {"a=2x6; LeakyRelu a alpha=~nan", "model.onnx: node 'n1' (LeakyRelu): alpha: nan is not a number from -3.4028235e+38 to "},
+    {"a=2x6; LeakyRelu a alpha=~-inf", "alpha: -inf is not a number from -3.4028235e+38 to 3.4028235e+38"},
+    {"a=2x6; LayerNormalization a epsilon=~-1", "epsilon: -1 is not a number from 0 to "},
+    {"a=2x3x20000; w:4x3x16385; Conv a w", "kernel: 16385 is not an integer from 1 to 16384"},
     {"a=2x3x4; k#2,3,5; Expand a k", "its shape does not fit"},
     {"a=2x3x4; k#3,2,4; Reshape a k", "it would mix the samples of a batch, or has too many dimensions"},
     {"a=2x6; Add a zz", "model.onnx: node 'n1' (Add): no node before it makes its input 'zz'"},

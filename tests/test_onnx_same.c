@@ -352,6 +352,20 @@ static const struct same values[] = {
       "l Constant value_floats=~-0.1,-0.1,-0.1,-0.1,-0.1,-0.1; h Constant value_floats=~0.15,0.15,0.15,0.15,0.15,0.15; b Max x "
       "l; "
       "d Min x h; a Min b h; e Relu x; q1 Add a b; q2 Add q1 d; q3 Add q2 e; q Add q3 x; p MatMul q w"}},
+    {"Clip with bounds that bound nothing",
+     {"w 6,4"},
+     "6",
+     {"i Constant value_float=~inf; n Constant value_float=~-inf; l Constant value_float=~-0.1; a Clip x l i; b Clip x n l; "
+      "c Clip x n i; z Cast i:0 to=1; d Clip x z i; q Sum a b c d; p MatMul q w",
+      "l Constant value_float=~-0.1; a Clip x l; b Clip x - l; d Relu x; q Sum a b x d; p MatMul q w"}},
+    {"-infinity around what the largest values are taken of, and what a softmax is taken of",
+     {"w 6,4", "v 6,4"},
+     "6,5,3",
+     {"n Constant value_float=~-inf; y Pad x i:0,0,1,1,0,0,1,1 n; m MaxPool y kernel_shape=[3,3] strides=[2,2]; "
+      "g GlobalAveragePool m; f Flatten g; a MatMul f w; z Pad x i:0,0,0,0,0,0,2,0 n; s Softmax z axis=2; "
+      "k Slice s i:0 i:5 i:2; h GlobalMaxPool k; e Flatten h; b MatMul e v; p Add a b",
+      "m MaxPool x kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]; g GlobalAveragePool m; f Flatten g; a MatMul f w; "
+      "s Softmax x axis=2; h GlobalMaxPool s; e Flatten h; b MatMul e v; p Add a b"}},
     {"several values at once",
      {"w 6,4", "v 6"},
      "6",

@@ -462,6 +462,23 @@ enum ps_status network_read_json(const char *path, struct ps_network **network, 
 
 /* ----------------------------------------------------------------- writing */
 
+/* Sets a field of the object. Where that is impossible, for want of memory or since no JSON can say the value, there is no
+ * object any more (NULL): without the field it would be another network's. */
+static void put(json_t **object, const char *name, json_t *value) {
+    if (json_object_set_new(*object, name, value) == 0) return;
+    json_decref(*object);
+    *object = NULL;
+}
+
+/* The same of what is empty where there is nothing to say. */
+static void put_some(json_t **object, const char *name, json_t *value) {
+    const bool empty = value != NULL && json_object_size(value) + json_array_size(value) + json_string_length(value) == 0;
+    if (empty)
+        json_decref(value);
+    else
+        put(object, name, value);
+}
+
 /* The number with as few digits as give the same float when they are read. */
 static json_t *number_json(float number) {
     char text[40];
@@ -500,12 +517,12 @@ static json_t *attribute_json(const struct attributes *attributes, const struct 
 }
 
 /* Those that have not their usual value. */
-static void put_attributes(json_t *object, const struct node *node) {
+static void put_attributes(json_t **object, const struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     const struct attributes usual = attributes_usual(op);
     for (const struct attribute *a = op->attributes; a < op->attributes + ATTRIBUTES_MAX && a->name != NULL; a++) {
         if (!attribute_equal(&node->attributes, &usual, a) || isnan(a->usual))
-            json_object_set_new(object, a->name, attribute_json(&node->attributes, a));
+            put(object, a->name, attribute_json(&node->attributes, a));
     }
 }
 
@@ -515,7 +532,7 @@ static json_t *ties_of_node(const struct graph *graph, const struct node *node, 
     json_t *object = json_object();
     bool first_alone = node->parameter_count > 0 && own->tied;
     for (int p = 0; p < node->parameter_count; p++) {
-        if (own[p].tied) json_object_set_new(object, usual[p].name, json_string(own[p].name));
+        if (own[p].tied) put(&object, usual[p].name, json_string(own[p].name));
         first_alone = first_alone && own[p].tied == (p == 0);
     }
     for (const struct node *owner = graph->nodes; first_alone && owner < node; owner++)
@@ -527,21 +544,19 @@ static json_t *ties_of_node(const struct graph *graph, const struct node *node, 
 }
 
 /* Names of parameters that are not the node's with the tensor's. */
-static void put_names(json_t *object, const struct graph *graph, const struct node *node, const struct parameter *usual) {
+static void put_names(json_t **object, const struct graph *graph, const struct node *node, const struct parameter *usual) {
     json_t *names = json_object();
     for (int p = 0; p < node->parameter_count; p++) {
         const struct parameter *parameter = &graph->parameters[node->parameter_first + p];
         char name[sizeof parameter->name];
         snprintf(name, sizeof name, "%.*s.%s", (int)strcspn(node->name, "/"), node->name, usual[p].name);
-        if (strcmp(name, parameter->name) != 0 && !parameter->tied)
-            json_object_set_new(names, usual[p].name, json_string(parameter->name));
+        if (strcmp(name, parameter->name) != 0 && !parameter->tied) put(&names, usual[p].name, json_string(parameter->name));
     }
-    if (json_object_size(names) > 0) json_object_set(object, "parameters", names);
-    json_decref(names);
+    put_some(object, "parameters", names);
 }
 
 /* Initial values that are not the operator's own, and whether a parameter is frozen, shared or was split. */
-static void put_parameters(json_t *object, const struct graph *graph, struct node *node) {
+static void put_parameters(json_t **object, const struct graph *graph, struct node *node) {
     const struct operator_type *op = operator_get(node->id);
     struct parameter usual[GRAPH_PARAMETERS_MAX] = {0};
     struct shape inputs[GRAPH_INPUTS_MAX];
@@ -554,23 +569,19 @@ static void put_parameters(json_t *object, const struct graph *graph, struct nod
         bool same = own->kind == usual[p].initial.kind && own->value == usual[p].initial.value;
         if (parameter->frozen) json_array_append_new(frozen, json_string(usual[p].name));
         if (!same && !parameter->tied)
-            json_object_set_new(initial, usual[p].name, json_pack("{s:o}", initial_names[own->kind], number_json(own->value)));
+            put(&initial, usual[p].name, json_pack("{s:o}", initial_names[own->kind], number_json(own->value)));
     }
-    if (json_object_size(initial) > 0) json_object_set(object, "initial", initial);
-    if (json_array_size(frozen) > 0) json_object_set(object, "frozen", frozen);
-    json_decref(initial);
-    json_decref(frozen);
+    put_some(object, "initial", initial);
+    put_some(object, "frozen", frozen);
     if (node->parameter_count == 0) return;
     const struct parameter *first = &graph->parameters[node->parameter_first];
     put_names(object, graph, node, usual);
-    json_t *ties = ties_of_node(graph, node, usual);
-    if (json_is_string(ties) || json_object_size(ties) > 0) json_object_set(object, "tied_to", ties);
-    json_decref(ties);
+    put_some(object, "tied_to", ties_of_node(graph, node, usual));
     if (first->slice.rows == 0) return;
     int length = (int)(strlen(first->slice.whole) - strlen(usual[0].name) - 1);
-    json_object_set_new(object, "part",
-                        json_pack("{s:s%, s:I, s:I}", "of", first->slice.whole, length, "first", (json_int_t)first->slice.first,
-                                  "rows", (json_int_t)first->slice.rows));
+    put(object, "part",
+        json_pack("{s:s%, s:I, s:I}", "of", first->slice.whole, length, "first", (json_int_t)first->slice.first, "rows",
+                  (json_int_t)first->slice.rows));
 }
 
 static json_t *node_json(const struct graph *graph, int number) {
@@ -580,11 +591,11 @@ static json_t *node_json(const struct graph *graph, int number) {
         json_t *inputs = json_array();
         for (int i = 0; i < node->input_count; i++)
             json_array_append_new(inputs, json_string(graph->nodes[node->inputs[i]].name));
-        json_object_set_new(object, "inputs", json_whole(inputs, node->input_count));
+        put(&object, "inputs", json_whole(inputs, node->input_count));
     }
-    put_attributes(object, node);
-    put_parameters(object, graph, node);
-    if (network_keeps_random_number(graph, node)) json_object_set_new(object, "random", json_integer(node->random_number));
+    put_attributes(&object, node);
+    put_parameters(&object, graph, node);
+    if (network_keeps_random_number(graph, node)) put(&object, "random", json_integer(node->random_number));
     return object;
 }
 

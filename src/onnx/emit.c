@@ -113,8 +113,18 @@ enum ps_status emit_say_list(struct emitting *e, struct making *making, const ch
     return PS_OK;
 }
 
+/* Only what the network's own file accepts, too: training reads the network from there. */
+static enum ps_status check_attributes(const struct making *making, struct ps_error *error) {
+    for (const struct attribute *a = making->op->attributes; a < making->op->attributes + ATTRIBUTES_MAX && a->name != NULL;
+         a++)
+        for (int i = 0; i < attribute_count(&making->attributes, a); i++)
+            TRY(attribute_check(a, attribute_get(&making->attributes, a, i), error));
+    return PS_OK;
+}
+
 enum ps_status emit_add(struct emitting *e, const struct making *making, const char *what, const int *inputs, int count,
                         int *node) {
+    TRY(check_attributes(making, e->l->error));
     return emit_node(e, making->id, what, &making->attributes, inputs, count, node);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "onnx/lower_calls.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,8 @@ bool tensor_uniform(const struct tensor *tensor, double *number) {
         if ((tensor->reals != NULL ? tensor->reals[e] : (double)tensor->whole[e]) != *number) return false;
     return true;
 }
+
+double call_finite(double number) { return number > FLT_MAX ? FLT_MAX : number < -FLT_MAX ? -FLT_MAX : number; }
 
 enum ps_status call_needs_apart(const struct call *call, const struct view *v, int axis) {
     if (!view_has_batch(v, axis)) return PS_OK;

@@ -57,6 +57,8 @@ enum ps_status call_output(const struct call *call, struct step *step, const str
 
 /* Of a tensor that is one number wherever one looks. */
 bool tensor_uniform(const struct tensor *tensor, double *number);
+/* The number that stands for it among attributes, of which an infinite one is no number: the largest or least one then. */
+double call_finite(double number);
 /* The whole initializer as it lies in the file: its view, or NULL. */
 const struct view *view_is_parameter(const struct lowering *l, const struct view *v);
 /* A constant as a view. One that is made for all samples of the export's batch and the same for all has one of them. */

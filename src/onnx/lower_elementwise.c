@@ -1,6 +1,8 @@
 /* Functions of each element of one value or several, with broadcasting; constants beside values. */
 #include "onnx/lower_calls.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -74,13 +76,15 @@ enum ps_status lower_gelu(const struct call *call) {
 
 enum ps_status lower_clip(const struct call *call) {
     struct view *x, *out;
-    double low = -3.4028234663852886e38, high = 3.4028234663852886e38;
+    double low = -INFINITY, high = INFINITY;
     if (call_given(call, 1) && !tensor_uniform(call_constant(call, 1), &low))
         return call_refuse(call, "its bounds depend on the data");
     if (call_given(call, 2) && !tensor_uniform(call_constant(call, 2), &high))
         return call_refuse(call, "its bounds depend on the data");
     TRY(call_view(call, 0, &x));
-    TRY(lower_unary_step(call, x, low == 0 && high > 3e38 ? "relu" : "clip", low, high, &out));
+    low = call_finite(low);
+    high = call_finite(high);
+    TRY(lower_unary_step(call, x, low == 0 && high == FLT_MAX ? "relu" : "clip", low, high, &out));
     call_give(call, 0, out);
     return PS_OK;
 }

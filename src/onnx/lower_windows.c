@@ -187,7 +187,7 @@ enum ps_status lower_pad(const struct call *call) {
     if (step == NULL) return call_memory(call);
     step->inputs[0] = x;
     step->function = modes[known];
-    step->alpha = (float)value;
+    step->alpha = (float)call_finite(value);
     memcpy(step->before, before, sizeof before);
     memcpy(step->after, after, sizeof after);
     TRY(call_output(call, step, x, x->rank, dims, from));
