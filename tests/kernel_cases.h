@@ -187,7 +187,8 @@ static inline int case_response_norm(struct builder *b, struct draw *d) {
 }
 
 static inline int case_response_norm_default(struct builder *b, struct draw *d) {
-    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, NULL, draw_image(b, d));
+    struct attributes a = attributes_usual(operator_get(OPERATOR_LOCAL_RESPONSE_NORM));
+    return add_one(b, OPERATOR_LOCAL_RESPONSE_NORM, &a, draw_image(b, d));
 }
 
 static inline int case_global_pool(struct builder *b, struct draw *d) { return build_global_pool(b, draw_image(b, d), "node"); }
@@ -202,7 +203,7 @@ static inline int case_relu_in_place(struct builder *b, struct draw *d) {
 static inline int case_batch_norm(struct builder *b, struct draw *d) { return build_batch_norm(b, draw_image(b, d), "node"); }
 
 static inline int case_batch_norm_double(struct builder *b, struct draw *d) {
-    struct attributes a = {.double_precision = true};
+    struct attributes a = {.epsilon = 1e-5f, .momentum = 0.25f * (float)draw(d, 0, 4), .double_precision = true};
     int node = add_one(b, OPERATOR_BATCH_NORM, &a, draw_image(b, d));
     if (draw(d, 0, 1) == 1) build_relu(b, node, "relu");
     return node;

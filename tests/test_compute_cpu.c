@@ -68,11 +68,11 @@ static void build_sequence(struct builder *b) {
 /* A transformer's block, with enough rows and features for several parts a thread. */
 static void build_block(struct builder *b) {
     int x = build_position_embedding(b, build_embedding(b, build_tokens(b, 27), "embedding", 70, 132), "positions", 30);
-    int y = build_linear(b, build_layer_norm(b, x, "norm1", 0), "qkv", 3 * 132);
+    int y = build_linear(b, build_layer_norm(b, x, "norm1", 1e-5f), "qkv", 3 * 132);
     struct attributes attention = {.heads = 3, .causal = true, .rate = 0.1f};
     y = graph_add(b->graph, OPERATOR_ATTENTION, "attention", &attention, &y, 1, b->error);
     x = build_add(b, x, build_dropout(b, y, "dropout", 0.1f), "add1");
-    y = build_gelu(b, build_linear(b, build_layer_norm(b, x, "norm2", 0), "fc1", 200), "gelu", true);
+    y = build_gelu(b, build_linear(b, build_layer_norm(b, x, "norm2", 1e-5f), "fc1", 200), "gelu", true);
     x = build_add(b, x, build_linear(b, y, "fc2", 132), "add2");
     build_cross_entropy(b, build_linear(b, x, "head", 10), "loss");
 }
@@ -222,7 +222,7 @@ struct norm_outcome {
 static struct norm_outcome run_norm(const char *device_name, bool double_precision, const float *x, const float *dy) {
     struct device *device = chain_device(device_name);
     struct builder b = {graph_create(), &test_error};
-    struct attributes attributes = {.double_precision = double_precision};
+    struct attributes attributes = {.epsilon = 1e-5f, .momentum = 0.1f, .double_precision = double_precision};
     int input = build_input(&b, NORM_CHANNELS, NORM_SIDE, NORM_SIDE);
     int norm = graph_add(b.graph, OPERATOR_BATCH_NORM, "norm", &attributes, &input, 1, b.error);
     assert_true(norm > 0);

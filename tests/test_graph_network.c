@@ -141,6 +141,17 @@ static void test_usual(void **state) {
             if (!isnan(attributes[a].usual) && attributes[a].kind != ATTRIBUTE_LIST) /* a list is empty */
                 assert_ok(attribute_check(&attributes[a], attributes[a].usual, &test_error));
     }
+    static const char *const norms[] = {"batch_norm", "batch_norm,epsilon=0,momentum=0", "layer_norm", "layer_norm,epsilon=0"};
+    for (int n = 0; n < 4; n++) {
+        struct ps_network *network;
+        struct ps_network_builder *builder = begin();
+        assert_int_equal(ps_network_builder_node(builder, "norm", norms[n], NULL, 0), 1);
+        ps_network_builder_node(builder, "loss", "mse", NULL, 0);
+        assert_ok(ps_network_builder_finish(builder, &network, &test_error));
+        const struct attributes *made = &network->graph->nodes[1].attributes;
+        assert_true(made->epsilon == (n % 2 == 1 ? 0 : 1e-5f) && made->momentum == (n == 0 ? 0.1f : 0));
+        ps_network_destroy(network);
+    }
     static const char *const resizes[] = {"resize,out=14,mode=cubic", "resize,out=14,mode=cubic,cubic=0"};
     for (int said = 0; said < 2; said++) {
         struct ps_network *network;
@@ -475,8 +486,8 @@ static void test_places(void **state) {
          "net.json: nodes[0].part: node 'a': rows from 1 of 3 do not hold its 3"},
         {FIELD("\"random\": -1"), "net.json: nodes[0].random: -1 is not an integer from 0 to 2147483647"},
         {FIELD("\"random\": \"x\""), "net.json: nodes[0].random: must be an integer from 0 to 2147483647, not a string"},
-        {FIELD("\"epsilon\": \"x\""), "net.json: nodes[0].epsilon: must be a number from 0 to 1, not a string"},
-        {FIELD("\"epsilon\": 2"), "net.json: nodes[0].epsilon: 2 is not a number from 0 to 1"},
+        {FIELD("\"epsilon\": \"x\""), "net.json: nodes[0].epsilon: must be a number from 0 to 1e+06, not a string"},
+        {FIELD("\"epsilon\": 2e6"), "net.json: nodes[0].epsilon: 2e+06 is not a number from 0 to 1e+06"},
         {FIELD("\"double_precision\": 1"), "net.json: nodes[0].double_precision: must be true or false, not an integer"},
         {LINES("3"), "net.json: nodes[0]: must be an object, not an integer"},
         {LINES("{\"name\": 3, \"operator\": \"relu\"}"), "net.json: nodes[0].name: must be a string, not an integer"},

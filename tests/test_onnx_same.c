@@ -1242,6 +1242,43 @@ static void test_dropout_without_mode(void **state) {
     }
 }
 
+/* A number that is 0 is not one that was left out: every one of the norm's is. */
+static void test_zeros(void **state) {
+    (void)state;
+    static const struct {
+        struct same same;
+        enum operator_id id;
+    } norms[] = {
+        {{"BatchNormalization whose statistics stay",
+          {"s 6", "b 6", "m 6", "v 6", "w 6,4"},
+          "6",
+          {"y BatchNormalization x s b m v momentum=~1 epsilon=~0; p MatMul y w"}},
+         OPERATOR_BATCH_NORM},
+        {{"LayerNormalization", {"w 6,4"}, "6", {"y LayerNormalization x epsilon=~0; p MatMul y w"}}, OPERATOR_LAYER_NORM},
+        {{"LRN",
+          {"w 6,4"},
+          "6,3,3",
+          {"y LRN x size=3 alpha=~0 beta=~0 bias=~0; g GlobalAveragePool y; f Flatten g; p MatMul f w"}},
+         OPERATOR_LOCAL_RESPONSE_NORM},
+    };
+    for (size_t c = 0; c < sizeof norms / sizeof *norms; c++) {
+        struct bytes file;
+        struct ps_network *network = read_case(&norms[c].same, 0, &file);
+        const struct operator_type *op = operator_get(norms[c].id);
+        int found = 0;
+        for (int n = 0; n < network->graph->node_count; n++)
+            for (const struct attribute *a = op->attributes; a->name != NULL && network->graph->nodes[n].id == norms[c].id; a++)
+                if (a->kind == ATTRIBUTE_NUMBER) {
+                    const double number = attribute_get(&network->graph->nodes[n].attributes, a, 0);
+                    if (number != 0) fail_msg("%s: %s is %g", norms[c].same.name, a->name, number);
+                    found++;
+                }
+        assert_true(found > 0);
+        ps_network_destroy(network);
+        free(file.data);
+    }
+}
+
 /* Dropout of the weights is the attention's own, whose rate it has; not where something else reads them, too. */
 static void test_dropout(void **state) {
     (void)state;
@@ -1431,6 +1468,7 @@ int main(void) {
                                        cmocka_unit_test(test_dropout),
                                        cmocka_unit_test(test_dropout_without_mode),
                                        cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_zeros),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_the_larger_stays),
                                        cmocka_unit_test(test_a_number_is_a_sequence)};

@@ -1,16 +1,14 @@
 /*
- * Batch normalisation over each channel (Ioffe and Szegedy, 2015): reads epsilon (0: 1e-5), momentum (0: 0.1; the share of
- * the new statistics, as in PyTorch) and double_precision (sums, and what follows from them, on devices that compute in single
- * precision; networks of earlier versions keep their bits). Training normalises with the biased variance of the micro-batch;
- * the running variance gathers the unbiased one.
+ * Batch normalisation over each channel (Ioffe and Szegedy, 2015): reads epsilon, momentum (the share of the new statistics,
+ * as in PyTorch; 0: the running ones stay as they are) and double_precision (sums, and what follows from them, on devices that
+ * compute in single precision; networks of earlier versions keep their bits). Training normalises with the biased variance of
+ * the micro-batch; the running variance gathers the unbiased one.
  */
 #include "graph/operators.h"
 
 static enum ps_status infer(struct operation *op) {
-    if (op->attributes->epsilon == 0) op->attributes->epsilon = 1e-5f;
-    if (op->attributes->momentum == 0) op->attributes->momentum = 0.1f;
-    if (!(op->attributes->epsilon > 0) || !(op->attributes->momentum > 0 && op->attributes->momentum <= 1)) {
-        return error_set(op->error, PS_USAGE, "epsilon %g must be positive, momentum %g above 0 and at most 1",
+    if (!(op->attributes->epsilon >= 0) || !(op->attributes->momentum >= 0 && op->attributes->momentum <= 1)) {
+        return error_set(op->error, PS_USAGE, "epsilon %g must not be negative, momentum %g be from 0 to 1",
                          (double)op->attributes->epsilon, (double)op->attributes->momentum);
     }
     if (shape_permuted(op->inputs)) {
@@ -36,7 +34,7 @@ static double flops(const struct operation *op) {
 
 const struct operator_type operator_batch_norm = {
     .name = "batch_norm",
-    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), NUMBER(momentum, 0, 1, 0.1), BOOLEAN(double_precision, 0)},
+    .attributes = {NUMBER(epsilon, 0, 1e6, 1e-5), NUMBER(momentum, 0, 1, 0.1), BOOLEAN(double_precision, 0)},
     .flags = OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,

@@ -1,7 +1,7 @@
 /*
  * Local response normalisation (Krizhevsky, Sutskever and Hinton, "ImageNet classification with deep convolutional neural
- * networks", 2012, section 3.3), with PyTorch's meaning of the parameters: reads window (0: 5), alpha (0: 1e-4), beta (0:
- * 0.75), shift (0: 1; the paper takes 2). With the window's channels around c, floor(window / 2) of them before it,
+ * networks", 2012, section 3.3), with PyTorch's meaning of the parameters: reads window, alpha, beta, shift (the paper takes
+ * 2). With the window's channels around c, floor(window / 2) of them before it,
  *
  *     y[c] = x[c] (shift + alpha / window sum of x^2 over the window)^-beta
  *
@@ -12,14 +12,9 @@
 static enum ps_status infer(struct operation *op) {
     struct attributes *a = op->attributes;
     TRY(require_image(op->inputs, op->error));
-    if (a->window == 0) a->window = 5;
-    if (a->alpha == 0) a->alpha = 1e-4f;
-    if (a->beta == 0) a->beta = 0.75f;
-    if (a->shift == 0) a->shift = 1;
-    bool positive = a->alpha > 0 && a->beta > 0 && a->shift > 0;
-    if (a->window < 1 || !positive) {
-        return error_set(op->error, PS_USAGE, "window %d, alpha %g, beta %g, shift %g: all must be positive", a->window,
-                         (double)a->alpha, (double)a->beta, (double)a->shift);
+    if (a->window < 1 || !(a->alpha >= 0 && a->beta >= 0 && a->shift >= 0)) {
+        return error_set(op->error, PS_USAGE, "window %d, alpha %g, beta %g, shift %g: a window from 1, and none negative",
+                         a->window, (double)a->alpha, (double)a->beta, (double)a->shift);
     }
     op->output = op->inputs[0];
     return PS_OK;

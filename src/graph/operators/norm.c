@@ -1,5 +1,5 @@
 /*
- * Normalisation of each sample by itself, with weight and bias for each channel (whether it has them); reads epsilon (0: 1e-5).
+ * Normalisation of each sample by itself, with weight and bias for each channel (whether it has them); reads epsilon.
  *
  *   - layer_norm (Ba, Kiros and Hinton, 2016): over the features of a vector, or of each vector of a sequence, or of each
  * position of another value.
@@ -13,9 +13,8 @@
 static enum ps_status infer(struct operation *op) {
     if (shape_permuted(op->inputs))
         return error_set(op->error, PS_USAGE, "its input is a flattened image: normalise before flattening");
-    if (op->attributes->epsilon == 0) op->attributes->epsilon = 1e-5f;
-    if (!(op->attributes->epsilon > 0))
-        return error_set(op->error, PS_USAGE, "epsilon %g must be positive", (double)op->attributes->epsilon);
+    if (!(op->attributes->epsilon >= 0))
+        return error_set(op->error, PS_USAGE, "epsilon %g must not be negative", (double)op->attributes->epsilon);
     if (op->attributes->bias && !op->attributes->weight) return error_set(op->error, PS_USAGE, "it has a bias, but no weight");
     op->output = op->inputs[0];
     return PS_OK;
@@ -47,7 +46,7 @@ static double rms_flops(const struct operation *op) {
 
 const struct operator_type operator_layer_norm = {
     .name = "layer_norm",
-    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
+    .attributes = {NUMBER(epsilon, 0, 1e6, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
@@ -58,7 +57,7 @@ const struct operator_type operator_layer_norm = {
 
 const struct operator_type operator_rms_norm = {
     .name = "rms_norm",
-    .attributes = {NUMBER(epsilon, 0, 1, 1e-5), BOOLEAN(weight, 1)},
+    .attributes = {NUMBER(epsilon, 0, 1e6, 1e-5), BOOLEAN(weight, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
@@ -69,7 +68,7 @@ const struct operator_type operator_rms_norm = {
 
 const struct operator_type operator_group_norm = {
     .name = "group_norm",
-    .attributes = {INTEGER(groups, 1, FEATURES_MAX, 1), NUMBER(epsilon, 0, 1, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
+    .attributes = {INTEGER(groups, 1, FEATURES_MAX, 1), NUMBER(epsilon, 0, 1e6, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
