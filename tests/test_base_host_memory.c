@@ -1,5 +1,4 @@
 /* The limits of control groups, in trees of files as both versions of cgroups have them. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,9 +96,9 @@ static void test_container(void **state) {
 static void test_quota(void **state) {
     (void)state;
     begin("quota 2", "0::/job/step\n", V2);
-    assert_int_equal(cores_quota_under(root), INT_MAX);
+    assert_int_equal(cores_quota_under(root), 0);
     put(GROUP "job/step/cpu.max", "max 100000\n");
-    assert_int_equal(cores_quota_under(root), INT_MAX);
+    assert_int_equal(cores_quota_under(root), 0);
     put(GROUP "job/cpu.max", "200000 100000\n");
     assert_int_equal(cores_quota_under(root), 2);
     put(GROUP "job/step/cpu.max", "150000 100000\n"); /* a part of a core counts as one */
@@ -110,11 +109,11 @@ static void test_quota(void **state) {
     begin("quota 1", "5:cpu,cpuacct:/a/b\n4:memory:/other\n0::/\n", V1);
     put(GROUP "cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n");
     put(GROUP "cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n");
-    assert_int_equal(cores_quota_under(root), INT_MAX);
+    assert_int_equal(cores_quota_under(root), 0);
     put(GROUP "cpu,cpuacct/a/cpu.cfs_quota_us", "350000\n");
     put(GROUP "cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
     assert_int_equal(cores_quota_under(root), 4);
-    assert_true(cores_usable() >= 1 && cores_usable() <= cores_quota());
+    assert_true(cores_usable() >= 1 && (cores_quota() == 0 || cores_usable() <= cores_quota()));
 }
 
 static void test_without(void **state) {

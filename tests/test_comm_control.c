@@ -838,6 +838,7 @@ static void test_together(void **state) {
     begin_run(&group, 0, RANKS);
     for (int r = 1; r < RANKS; r++) {
         group.others[r].info.machine = 7;
+        group.others[r].info.quota = r == 1 ? 0 : 5;
         group.others[r].info.core_set = (struct core_set){.word = {r == 1 ? 0x0f : 0x3c, [CORE_SET_WORDS - 1] = 1}};
     }
     struct processes *processes = join_as_rank_0(&group, RANKS);
@@ -850,9 +851,9 @@ static void test_together(void **state) {
         for (int other = 1; other < RANKS; other++) assert_memory_equal(&told[other], &group.others[other].info, sizeof *told);
         assert_int_equal(told[0].process, getpid());
         free(frame);
-        assert_int_equal(processes->info[r].cores, 7);
+        assert_int_equal(processes->info[r].cores, r == 1 ? 7 : 5);
     }
-    assert_int_equal(processes->info[0].cores, core_set_count(&processes->info[0].core_set));
+    assert_int_equal(processes->info[0].cores, cores_usable());
     /* What each gives arrives in its place; what it was sent, at all. */
     int32_t mine = 40, all[RANKS] = {0};
     for (int32_t r = 1; r < RANKS; r++) say(&group, r, FRAME_GATHER, (const int32_t[]){40 + r}, sizeof(int32_t));

@@ -54,11 +54,11 @@ static void take_quota(void *context, const char *directory, int version) {
     }
     if (fields != 2 || quota <= 0 || period <= 0) return;
     const int64_t cores = quota / period + (quota % period > 0);
-    if (cores < *least) *least = (int)cores;
+    if (*least == 0 || cores < *least) *least = cores < INT_MAX ? (int)cores : INT_MAX;
 }
 
 int cores_quota_under(const char *root) {
-    int least = INT_MAX;
+    int least = 0;
     control_groups_visit(root, "cpu", take_quota, &least);
     return least;
 }
@@ -68,7 +68,7 @@ int cores_quota(void) { return cores_quota_under(""); }
 int cores_usable(void) {
     const struct core_set set = core_set_usable();
     const int bound = core_set_count(&set), quota = cores_quota();
-    return bound < quota ? bound : quota;
+    return quota == 0 || bound < quota ? bound : quota;
 }
 
 /* The text after the colon in the first line of a file that begins with `field`. */

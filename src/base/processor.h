@@ -8,7 +8,7 @@
 
 /* At least 1: those that it is bound to, or fewer where a control group (cgroup) limits its time, as containers are limited. */
 int cores_usable(void);
-/* That limit, in cores, rounded up; INT_MAX: none. */
+/* That limit, in cores, rounded up; 0: there is none. */
 int cores_quota(void);
 /* The same with all files under `root`, for tests. */
 int cores_quota_under(const char *root);

@@ -74,7 +74,7 @@ static void count_cores(struct processes *processes) {
             if (processes->info[other].machine == processes->info[rank].machine)
                 core_set_add(&all, &processes->info[other].core_set);
         const int bound = core_set_count(&all), quota = processes->info[rank].quota;
-        processes->info[rank].cores = bound < quota ? bound : quota;
+        processes->info[rank].cores = quota == 0 || bound < quota ? bound : quota;
     }
 }
 
