@@ -57,6 +57,7 @@ static const struct {
     {"a=2x3; k#2,6; Resize a - - k", "images and sequences can be resized"},
     /* norms */
     {"a=2x6x4; s:6; BatchNormalization a s s s", "scale, bias, mean and variance are needed"},
+    {"a=2x6; s:6; k#1,1,1,1,1,1; Cast k to=1; BatchNormalization a s n1 s s", "has folded, renamed or merged parameters"},
     {"a=2x6x4; LRN a size=3", "its input must be an image"},
     {"a=2x6x4; b=2x6; ReduceSum a b", "its axes depend on the data"},
     /* products */

@@ -1279,6 +1279,27 @@ static void test_zeros(void **state) {
     }
 }
 
+/* A norm whose weights are constants, 1 and 0, keeps them; what else is constant there was a parameter once. */
+static void test_norm_without_weights(void **state) {
+    (void)state;
+    static const struct same same = {
+        .name = "BatchNormalization without weights",
+        .parameters = {"m 6", "v 6", "w 6,4"},
+        .input = "6",
+        .graphs = {"s Cast i:1,1,1,1,1,1 to=1; b Cast i:0,0,0,0,0,0 to=1; y BatchNormalization x s b m v; p MatMul y w"}};
+    struct bytes file;
+    struct ps_network *network = read_case(&same, 0, &file);
+    const struct parameter *own = &network->graph->parameters[network->graph->nodes[1].parameter_first];
+    assert_int_equal(network->graph->nodes[1].id, OPERATOR_BATCH_NORM);
+    for (int p = 0; p < 4; p++) {
+        assert_int_equal(own[p].role, p < 2 ? PARAMETER_FIXED : PARAMETER_STATISTIC);
+        assert_int_equal(own[p].frozen, p < 2);
+        assert_true(own[p].initial.kind == INITIAL_CONSTANT && own[p].initial.value == (p == 0 || p == 3));
+    }
+    ps_network_destroy(network);
+    free(file.data);
+}
+
 /* Dropout of the weights is the attention's own, whose rate it has; not where something else reads them, too. */
 static void test_dropout(void **state) {
     (void)state;
@@ -1469,6 +1490,7 @@ int main(void) {
                                        cmocka_unit_test(test_dropout_without_mode),
                                        cmocka_unit_test(test_numbers),
                                        cmocka_unit_test(test_zeros),
+                                       cmocka_unit_test(test_norm_without_weights),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_the_larger_stays),
                                        cmocka_unit_test(test_a_number_is_a_sequence)};

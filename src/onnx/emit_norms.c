@@ -32,7 +32,15 @@ enum ps_status emit_batch_norm(struct emitting *e) {
     made.attributes.momentum = s->attributes.momentum;
     made.attributes.double_precision = true;
     TRY(emit_add(e, &made, "", &node, 1, &node));
-    for (int p = 0; p < 4; p++) TRY(emit_own(e, node, p, s->parameters[p]));
+    for (int p = 0; p < 4; p++) {
+        struct parameter *own = &e->graph->parameters[e->graph->nodes[node].parameter_first + p];
+        if (s->parameters[p] != NULL)
+            TRY(emit_own(e, node, p, s->parameters[p]));
+        else { /* one without weights (affine=False) keeps those that it begins with, 1 and 0 */
+            own->role = PARAMETER_FIXED;
+            own->frozen = true;
+        }
+    }
     return emit_note_same(e, node, &w);
 }
 

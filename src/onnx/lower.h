@@ -55,8 +55,8 @@ enum step_kind {
     STEP_LINEAR,    /* input; parameters: weight as a view (K, M), bias */
     STEP_CONVOLUTION,
     STEP_DECONVOLUTION,
-    STEP_POOL, /* function: the operator */
-    STEP_BATCH_NORM,
+    STEP_POOL,       /* function: the operator */
+    STEP_BATCH_NORM, /* parameters: weight and bias, or NULL, mean and variance */
     STEP_LAYER_NORM, /* number: how many of the last axes; parameters: weight, bias, or NULL */
     STEP_RMS_NORM,
     STEP_GROUP_NORM,

@@ -106,8 +106,8 @@ enum ps_status lower_batch_norm(const struct call *call) {
     struct step *step = call_same(call, STEP_BATCH_NORM, x);
     if (step == NULL) return call_memory(call);
     for (int p = 0; p < 4; p++) {
-        TRY(parameter_input(call, 1 + p, x->dims[1], NAN, &step->parameters[p]));
-        if (step->parameters[p] == NULL) return call_refuse(call, "scale, bias, mean and variance are needed");
+        TRY(parameter_input(call, 1 + p, x->dims[1], p < 2 ? 1 - p : NAN, &step->parameters[p]));
+        if (!call_given(call, 1 + p)) return call_refuse(call, "scale, bias, mean and variance are needed");
     }
     step->attributes.epsilon = onnx_float(call->node, "epsilon", 1e-5f);
     /* PyTorch's is what is left of 1, and 1 - 0.9f is not quite 0.1f. */
