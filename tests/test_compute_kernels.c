@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "chain.h"
+#include "compute/resize.h"
 #include "kernel_bench.h"
 #include "within.h"
 
@@ -502,6 +503,30 @@ static void test_large_vocabulary(void **state) {
     graph_destroy(b.graph);
 }
 
+/* The pixels that PyTorch's interpolate takes (mode="nearest"), where a place computed more exactly is another's. */
+static void test_nearest(void **state) {
+    (void)state;
+    static const struct {
+        int64_t size, out;
+        float scale; /* 0: only the size was said */
+        int64_t index, pixel;
+    } pixels[] = {
+        {10, 24, 2.4f, 12, 5},  {12, 19, 1.6f, 8, 5}, {12, 19, 1.6f, 16, 10}, {80, 312, 3.9f, 39, 10},
+        {8, 16, 2.105f, 12, 6}, {12, 74, 0, 37, 5},   {5, 5, 1.1f, 4, 4},
+    };
+    for (size_t i = 0; i < sizeof pixels / sizeof *pixels; i++) {
+        const struct attributes a = {.mode = RESIZE_NEAREST,
+                                     .coordinates = COORDINATES_ASYMMETRIC,
+                                     .rounding = ROUNDING_FLOOR,
+                                     .scale_h = pixels[i].scale};
+        const struct resize_taps taps = resize_taps(&a, POOL_ROWS, pixels[i].size, pixels[i].out, pixels[i].index);
+        assert_int_equal(taps.count, 1);
+        if (taps.at[0] != pixels[i].pixel)
+            fail_msg("%lld to %lld, by %g: pixel %lld is %lld of the input", (long long)pixels[i].size,
+                     (long long)pixels[i].out, (double)pixels[i].scale, (long long)pixels[i].index, (long long)taps.at[0]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
@@ -510,7 +535,7 @@ int main(void) {
         cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
         cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
         cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
-        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_extremes),           cmocka_unit_test(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

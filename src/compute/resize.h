@@ -44,6 +44,16 @@ static inline double resize_round(const struct attributes *a, double place) {
     return ceil(place);
 }
 
+/* The pixel that PyTorch's nearest takes: by the sides where these are equal or one is twice the other, else in single
+ * precision, by 1 / scale in double precision before that. A scale is kept in single precision: 2.4 stands for itself again. */
+static inline double resize_nearest(double scale, int64_t size, int64_t out, int64_t index) {
+    const double decimal = rint(scale * 1e6) / 1e6;
+    if (out == size || out == 2 * size) return (double)(index * size / out);
+    if ((float)decimal == (float)scale) scale = decimal;
+    const float step = scale > 0 ? (float)(1 / scale) : (float)size / (float)out;
+    return floor((double)((float)index * step));
+}
+
 /* Keys' kernel at a distance, with the coefficient a. */
 static inline double resize_cubic(double distance, double a) {
     double t = fabs(distance);
@@ -54,9 +64,12 @@ static inline double resize_cubic(double distance, double a) {
 /* Of pixel `index` of `out`, in an image of `size`. */
 static inline struct resize_taps resize_taps(const struct attributes *a, enum pool_side side, int64_t size, int64_t out,
                                              int64_t index) {
-    double place = resize_place(a, (double)(side == POOL_ROWS ? a->scale_h : a->scale_w), size, out, index);
+    double scale = (double)(side == POOL_ROWS ? a->scale_h : a->scale_w);
+    double place = resize_place(a, scale, size, out, index);
     enum resize_mode mode = (enum resize_mode)a->mode;
     double first = mode == RESIZE_NEAREST ? resize_round(a, place) : floor(place) - (mode == RESIZE_CUBIC ? 1 : 0);
+    if (mode == RESIZE_NEAREST && a->coordinates == COORDINATES_ASYMMETRIC && a->rounding == ROUNDING_FLOOR)
+        first = resize_nearest(scale, size, out, index);
     struct resize_taps taps;
     taps.count = mode == RESIZE_NEAREST ? 1 : mode == RESIZE_LINEAR ? 2 : RESIZE_TAPS;
     for (int i = 0; i < RESIZE_TAPS; i++) {
