@@ -61,8 +61,8 @@ static char *of_report(void) {
 static char *of_header(void) {
     static const int64_t shape[] = {6, 1, 5, 5};
     static const float values[150];
-    const struct safetensor_source tensors[] = {{"conv1.weight", shape, 4, values, TYPE_F32},
-                                                {"conv1.bias", shape, 1, values, TYPE_F32}};
+    const struct safetensor_source tensors[] = {{"conv1.weight", shape, 4, values, ARRAY_F32},
+                                                {"conv1.bias", shape, 1, values, ARRAY_F32}};
     size_t length, bytes;
     char *header = safetensors_header(tensors, 2, &length, &bytes), *text = NULL;
     if (header && (text = calloc(1, length))) memcpy(text, header + 8, length - 8);

@@ -14,8 +14,8 @@ static const float values[] = {1.5f, -2.0f, 3.25f, 0.0f, 5.0f, 6.0f, 7.0f};
 static const int64_t matrix[] = {2, 3}, scalar_like[] = {1};
 
 static void write_example(void) {
-    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values, TYPE_F32},
-                                                {"a \"quoted\" name", scalar_like, 1, values + 6, TYPE_F32}};
+    const struct safetensor_source tensors[] = {{"b.weight", matrix, 2, values, ARRAY_F32},
+                                                {"a \"quoted\" name", scalar_like, 1, values + 6, ARRAY_F32}};
     int64_t total;
     assert_ok(safetensors_write(path, tensors, 2, &total, &test_error));
     assert_int_equal(total, 28);
@@ -165,9 +165,9 @@ static void test_narrow(void **state) {
     (void)state;
     uint16_t narrow[6];
     numbers_convert(6, TYPE_BF16, narrow, TYPE_F32, values);
-    const struct safetensor_source tensors[] = {{"a", matrix, 2, narrow, TYPE_BF16},
-                                                {"b", scalar_like, 1, values + 6, TYPE_F32},
-                                                {"c", scalar_like, 1, narrow + 2, TYPE_BF16}};
+    const struct safetensor_source tensors[] = {{"a", matrix, 2, narrow, ARRAY_BF16},
+                                                {"b", scalar_like, 1, values + 6, ARRAY_F32},
+                                                {"c", scalar_like, 1, narrow + 2, ARRAY_BF16}};
     int64_t total;
     struct safetensors file;
     const float *got;

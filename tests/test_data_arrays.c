@@ -117,13 +117,13 @@ static void every_format_gives_the_samples(void **state) {
     list_arrays(arrays);
     assert_ok(npz_write(in_directory("a.npz"), arrays, ARRAYS, &test_error));
     arrays[1].name = "words";
-    struct safetensor_source tensors[3] = {{"image", arrays[0].shape, 4, image, TYPE_F32},
-                                           {"mask", arrays[2].shape, 2, mask, TYPE_F32},
-                                           {"y", arrays[4].shape, 2, y, TYPE_F32}};
+    struct safetensor_source tensors[3] = {{"image", arrays[0].shape, 4, image, ARRAY_F32},
+                                           {"mask", arrays[2].shape, 2, mask, ARRAY_F32},
+                                           {"y", arrays[4].shape, 2, y, ARRAY_F32}};
     int32_t tokens[SAMPLES * T];
     for (int i = 0; i < SAMPLES * T; i++) tokens[i] = (int32_t)words[i];
     const struct safetensor_source all[] = {
-        tensors[0], tensors[1], tensors[2], {"words", arrays[1].shape, 2, tokens, TYPE_I32}};
+        tensors[0], tensors[1], tensors[2], {"words", arrays[1].shape, 2, tokens, ARRAY_I32}};
     assert_ok(safetensors_write(in_directory("a.safetensors"), all, 4, NULL, &test_error));
     for (int numbers = 0; numbers < 2; numbers++) {
         struct ps_network *network = make_network(numbers ? "mse" : "cross_entropy");
@@ -346,7 +346,7 @@ static void tokens_are_their_own_labels(void **state) {
     /* Files of another format say as well that there are no labels. */
     int32_t wide[3 * 8];
     for (int i = 0; i < 24; i++) wide[i] = ids[i];
-    const struct safetensor_source tensor = {"data", (const int64_t[]){3, 8}, 2, wide, TYPE_I32};
+    const struct safetensor_source tensor = {"data", (const int64_t[]){3, 8}, 2, wide, ARRAY_I32};
     assert_ok(safetensors_write(in_directory("ids.safetensors"), &tensor, 1, NULL, &test_error));
     assert_ok(try_open("safetensors", "ids.safetensors", "", network, &samples));
     assert_ok(samples.dataset->class->read(samples.dataset, 2, tokens, labels, &test_error));
@@ -461,7 +461,7 @@ static void what_does_not_fit_is_said(void **state) {
                   "not from 0 to 8");
     samples_close(&samples);
     const float one = 1;
-    const struct safetensor_source tensor = {"ones", (const int64_t[]){1, 1}, 2, &one, TYPE_F32};
+    const struct safetensor_source tensor = {"ones", (const int64_t[]){1, 1}, 2, &one, ARRAY_F32};
     assert_ok(safetensors_write(in_directory("ones.safetensors"), &tensor, 1, NULL, &test_error));
     assert_status(try_open("safetensors", "ones.safetensors", "", network, &samples), PS_BAD_INPUT,
                   "there is no array 'labels'\nthe network's inputs and its target are "

@@ -510,8 +510,8 @@ static void test_initialize(void **state) {
     for (int i = 0; i < 150; i++) weight[i] = (float)i;
     for (int i = 0; i < 6; i++) bias[i] = (float)(i - 3);
     numbers_convert(6, TYPE_BF16, narrow, TYPE_F32, bias);
-    struct safetensor_source first = {"conv1.weight", shape, 4, weight, TYPE_F32};
-    const struct safetensor_source second[] = {{"conv1.bias", shape, 1, narrow, TYPE_BF16}, {"more", shape, 1, bias, TYPE_F32}};
+    struct safetensor_source first = {"conv1.weight", shape, 4, weight, ARRAY_F32};
+    const struct safetensor_source second[] = {{"conv1.bias", shape, 1, narrow, ARRAY_BF16}, {"more", shape, 1, bias, ARRAY_F32}};
     const char *index = "{\"metadata\": {}, \"weight_map\": {\"conv1.weight\": \"a.safetensors\", \"conv1.bias\": "
                         "\"b.safetensors\", \"more\": \"b.safetensors\"}}";
     struct ps_network *network = open_network("lenet5");
@@ -526,7 +526,7 @@ static void test_initialize(void **state) {
     assert_memory_equal(got, bias, sizeof bias);
     assert_memory_equal(values_get(network->graph->values, "conv1.weight")->data, weight, sizeof weight);
     /* another file lies over it */
-    const struct safetensor_source again = {"conv1.bias", shape, 1, weight, TYPE_F32};
+    const struct safetensor_source again = {"conv1.bias", shape, 1, weight, ARRAY_F32};
     write_tensors("c.safetensors", &again, 1);
     assert_ok(ps_network_initialize(network, path, &test_error));
     assert_int_equal(values_count(network->graph->values), 2);
@@ -574,7 +574,7 @@ static void test_warned(void **state) {
                                           "e"};
     static const char *const names[] = {"more.safetensors", "prefixed.safetensors"};
     struct safetensor_source sources[7];
-    for (int i = 0; i < 7; i++) sources[i] = (struct safetensor_source){tensors[i], shape, 1, values, TYPE_F32};
+    for (int i = 0; i < 7; i++) sources[i] = (struct safetensor_source){tensors[i], shape, 1, values, ARRAY_F32};
     for (int form = 0; form < 2; form++) {
         struct ps_network *network = open_network("lenet5");
         struct text lines = {0}, wanted = {0};
@@ -603,11 +603,11 @@ static void test_warned_of_one(void **state) {
         struct text lines = {0}, wanted = {0};
         struct safetensor_source sources[16];
         int count = 0;
-        if (lost) sources[count++] = (struct safetensor_source){"b", six, 1, nothing, TYPE_F32};
+        if (lost) sources[count++] = (struct safetensor_source){"b", six, 1, nothing, ARRAY_F32};
         for (int p = lost; p < network->graph->parameter_count; p++) {
             const struct parameter *parameter = &network->graph->parameters[p];
             sources[count++] =
-                (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank, nothing, TYPE_F32};
+                (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank, nothing, ARRAY_F32};
         }
         write_tensors("fits.safetensors", sources, count);
         initialize_logged(network, &lines);
@@ -638,7 +638,7 @@ static void test_bias_of_bert(void **state) {
     for (int form = 0; form < FORMS; form++) {
         struct ps_network *network = open_network("bert48,layers=1,width=8,heads=2,seq=4,positions=4,vocab=7,tied=1");
         const struct safetensor_source bias = {form == 3 ? "base_model.model.cls.predictions.bias" : saved, shape, 1,
-                                               saved_bias, TYPE_F32};
+                                               saved_bias, ARRAY_F32};
         struct text lines = {0};
         struct safetensor_source sources[64];
         int count = 0;
@@ -648,7 +648,7 @@ static void test_bias_of_bert(void **state) {
             const bool is_own = strcmp(parameter->name, own) == 0;
             if (parameter->tied || (is_own && (form == 0 || form == 3))) continue;
             sources[count++] = (struct safetensor_source){parameter->name, parameter->shape.dim, parameter->shape.rank,
-                                                          is_own ? own_bias : nothing, TYPE_F32};
+                                                          is_own ? own_bias : nothing, ARRAY_F32};
         }
         if (form == 2) sources[count++] = bias;
         write_tensors(names[form], sources, count);

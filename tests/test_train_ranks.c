@@ -155,7 +155,7 @@ static void write_values(const char *path) {
                                                 .shape = parameter->shape.dim,
                                                 .rank = parameter->shape.rank,
                                                 .values = values[i],
-                                                .type = TYPE_F32};
+                                                .type = ARRAY_F32};
     }
     assert_ok(safetensors_write(path, sources, HALF, NULL, &test_error));
     ps_network_destroy(network);

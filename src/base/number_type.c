@@ -6,9 +6,9 @@
 #include "base/vector.h"
 
 const struct number_type_traits number_types[TYPE_COUNT] = {
-    [TYPE_F32] = {"f32", "F32", 4},
-    [TYPE_BF16] = {"bf16", "BF16", 2},
-    [TYPE_I32] = {"i32", "I32", 4},
+    [TYPE_F32] = {"f32", 4},
+    [TYPE_BF16] = {"bf16", 2},
+    [TYPE_I32] = {"i32", 4},
 };
 
 /* Vectors of LANES elements, which compilers map to those of the processor: of plain loops they make several times as many

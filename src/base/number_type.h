@@ -18,9 +18,8 @@ enum number_type {
 };
 
 struct number_type_traits {
-    const char *name;        /* in Penstock's files and messages */
-    const char *safetensors; /* dtype in a safetensors file */
-    size_t bytes;            /* of an element */
+    const char *name; /* in Penstock's files and messages */
+    size_t bytes;     /* of an element */
 };
 
 extern const struct number_type_traits number_types[TYPE_COUNT];

@@ -221,7 +221,7 @@ enum ps_status safetensors_get(const struct safetensors *file, const char *name,
 }
 
 static size_t source_bytes(const struct safetensor_source *tensor) {
-    size_t bytes = number_types[tensor->type].bytes;
+    size_t bytes = array_types[tensor->type].bytes;
     for (int i = 0; i < tensor->rank; i++) bytes *= (size_t)tensor->shape[i];
     return bytes;
 }
@@ -237,7 +237,7 @@ static char *describe(const struct safetensor_source *tensors, int count, const 
         json_t *shape = json_array();
         for (int j = 0; j < tensors[i].rank; j++) json_array_append_new(shape, json_integer(tensors[i].shape[j]));
         json_int_t first = (json_int_t)offset, past = first + (json_int_t)source_bytes(&tensors[i]);
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", number_types[tensors[i].type].safetensors, "shape", shape,
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", array_types[tensors[i].type].safetensors, "shape", shape,
                                   "data_offsets", first, past);
         json_object_set_new(header, tensors[i].name, entry);
         offset = (size_t)past;
@@ -260,8 +260,7 @@ static bool says(const char *text, size_t size, const struct safetensor_source *
         const struct safetensor *there = &read.tensors[i];
         const size_t bytes = source_bytes(tensor);
         same = (bytes == 0 || strcmp(there->name, tensor->name) == 0) && there->offset == offset && there->bytes == bytes &&
-               there->rank == (int)tensor->rank &&
-               strcmp(array_types[there->type].safetensors, number_types[tensor->type].safetensors) == 0;
+               there->rank == (int)tensor->rank && there->type == tensor->type;
         for (int d = 0; d < tensor->rank && same; d++) same = there->shape[d] == tensor->shape[d];
         offset += bytes;
     }

@@ -55,7 +55,7 @@ struct safetensor_source {
     const int64_t *shape;
     int rank;
     const void *values;
-    enum number_type type; /* of the values, and so the tensor's dtype */
+    enum array_type type; /* of the values, and so the tensor's dtype */
 };
 
 /* The bytes before the data of such tensors (their values are not read): header length and header (free()), and the size of the

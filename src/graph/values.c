@@ -174,7 +174,7 @@ enum ps_status values_write(const struct values *values, const char *path, struc
         if (numbers == NULL) break;
         array_floats(array, 0, array_elements(array), numbers);
         sources[i] = (struct safetensor_source){
-            .name = array->name, .shape = array->shape, .rank = array->rank, .values = numbers, .type = TYPE_F32};
+            .name = array->name, .shape = array->shape, .rank = array->rank, .values = numbers, .type = ARRAY_F32};
     }
     TRY(arena_check(&arena, "values of parameters", error));
     enum ps_status status = safetensors_write(path, sources, (int)values->count, NULL, error);

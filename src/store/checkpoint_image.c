@@ -39,10 +39,8 @@ static enum ps_status list_tensors(const struct image_stage *stage, const struct
             if (moments) update_rule_moment_name(rule, moment, suffix);
             snprintf(list->names[list->count], sizeof *list->names, "%.180s%s%.60s", parameter->name, moments ? "." : "",
                      suffix);
-            list->sources[list->count] = (struct safetensor_source){.name = list->names[list->count],
-                                                                    .shape = parameter->shape.dim,
-                                                                    .rank = parameter->shape.rank,
-                                                                    .type = parameter->shape.type};
+            list->sources[list->count] = (struct safetensor_source){
+                .name = list->names[list->count], .shape = parameter->shape.dim, .rank = parameter->shape.rank};
             list->count++;
         }
     return PS_OK;
@@ -122,7 +120,7 @@ static enum ps_status describe_feedback(struct checkpoint_image *image, const st
             sources[n] = (struct safetensor_source){.name = checkpoint_feedback_name(plan, stage, block, names[n]),
                                                     .shape = &counts[n],
                                                     .rank = 1,
-                                                    .type = TYPE_F32};
+                                                    .type = ARRAY_F32};
             image->feedback[image->feedback_count++] = (struct image_feedback){number, stage, block, NULL};
         }
     enum ps_status status = PS_OK;
