@@ -762,7 +762,7 @@ struct ps_parameter {
     int rank;
     bool statistic; /* of a norm: not trained, but kept */
 };
-/* In the network's order; a parameter that two layers share stands there once. */
+/* In the network's order; a parameter that two layers share stands there once. Constants of the network are none. */
 PS_GETTER_AT(ps_trainer_parameter, ps_parameter, ps_trainer)
 /* Its newest values, in PyTorch's layout: `count` floats, as many as it has. Over MPI rank 0 gets them. PS_USAGE: there is no
  * such parameter, or it has another size; the trainer goes on. */
@@ -947,7 +947,8 @@ struct ps_export_options {
 };
 
 void ps_export_options_init(struct ps_export_options *options);
-/* Writes the weights of a run's newest checkpoint as one file. "safetensors": the parameters, in PyTorch's canonical layout.
+/* Writes the weights of a run's newest checkpoint as one file. "safetensors": the parameters, in PyTorch's canonical layout,
+ * without constants, which are the network's.
  * "onnx": the graph of the ONNX file that the network came from, which the run keeps, with weights and running statistics in
  * place of its own, adapters added to the weights; PS_USAGE where the network came from elsewhere. */
 enum ps_status ps_export_run(const struct ps_export_options *options, struct ps_error *error);

@@ -69,6 +69,24 @@ static inline void put_value(struct bytes *graph, int field, const char *name, c
     put_value_of(graph, field, name, ONNX_F32, dims, rank);
 }
 
+static inline void put_entry(struct bytes *to, int field, const char *key, const char *value) {
+    struct bytes entry = {0};
+    put_text(&entry, 1, key);
+    put_text(&entry, 2, value);
+    put_message(to, field, &entry);
+    free(entry.data);
+}
+
+/* What torch.export says of an initializer: PARAMETER, BUFFER (persistent: "True", or "False") or CONSTANT_TENSOR. */
+static inline void put_mark(struct bytes *graph, const char *name, const char *kind, const char *persistent) {
+    struct bytes value = {0};
+    put_text(&value, 1, name);
+    put_entry(&value, 4, "pkg.torch.export.graph_signature.InputSpec.kind", kind);
+    put_entry(&value, 4, "pkg.torch.export.graph_signature.InputSpec.persistent", persistent);
+    put_message(graph, 13, &value);
+    free(value.data);
+}
+
 /* With the last of so many outputs alone, whose name the node has, too. */
 static inline void put_node_with(struct bytes *graph, const char *op, const char *inputs[], int outputs, const char *output) {
     struct bytes node = {0};

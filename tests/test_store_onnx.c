@@ -599,6 +599,90 @@ static void test_shared(void **state) {
     assert_ok(ps_export_lora(run, "apart", written, &test_error));
 }
 
+/*
+ * Two linear layers; between them a buffer, one that is not saved, one that is folded, and a constant. Without marks it is as
+ * PyTorch's older exporter writes it, which knows no buffers that are not saved.
+ */
+static void write_buffers(bool marked) {
+    struct bytes graph = {0}, tensor = {0}, node = {0};
+    const int64_t five[] = {5};
+    put_random(&graph, "fc1.weight", (int64_t[]){5, 192}, 2, FLOAT);
+    put_random(&graph, "fc2.weight", (int64_t[]){10, 5}, 2, FLOAT);
+    put_random(&graph, "scale", five, 1, FLOAT);
+    put_random(&graph, marked ? "unsaved" : "more", five, 1, FLOAT);
+    put_random(&graph, marked ? "lifted" : "last", five, 1, FLOAT);
+    put_whole(&graph, "/Unsqueeze_axes", five, 1, false); /* constants of the computation */
+    put_whole(&graph, "57", five, 1, true);
+    put_number(&tensor, 1, 5);
+    put_number(&tensor, 2, 9);
+    put_text(&tensor, 8, "mask");
+    put_bytes(&tensor, 9, "\1\0\1\1\0", 5);
+    put_message(&graph, 5, &tensor);
+    put_node(&graph, "Flatten", (const char *[]){"image", NULL}, "f");
+    put_linear(&graph, "f", "fc1.weight", "a");
+    put_node(&graph, "Mul", (const char *[]){"a", "scale", NULL}, "b");
+    put_node(&graph, "Add", (const char *[]){"b", marked ? "unsaved" : "more", NULL}, "c");
+    put_text(&node, 1, "mask");
+    put_text(&node, 2, "seen");
+    put_text(&node, 4, "Cast");
+    put_int_attribute(&node, "to", 1);
+    put_message(&graph, 1, &node);
+    put_node(&graph, "Mul", (const char *[]){"c", "seen", NULL}, "d");
+    put_node(&graph, "Add", (const char *[]){"d", marked ? "lifted" : "last", NULL}, "e");
+    put_linear(&graph, "e", "fc2.weight", "y");
+    put_value(&graph, 11, "image", (int64_t[]){2, 3, 8, 8}, 4);
+    put_value(&graph, 12, "y", (int64_t[]){2, 10}, 2);
+    if (marked) {
+        put_mark(&graph, "fc1.weight", "PARAMETER", "None");
+        put_mark(&graph, "fc2.weight", "PARAMETER", "None");
+        put_mark(&graph, "scale", "BUFFER", "True");
+        put_mark(&graph, "unsaved", "BUFFER", "False");
+        put_mark(&graph, "lifted", "CONSTANT_TENSOR", "None");
+        put_mark(&graph, "mask", "BUFFER", "True");
+    }
+    struct bytes file = model_of(&graph);
+    put_text(&file, 2, "pytorch");
+    test_file_write(source, file.data, file.size);
+    free(file.data);
+    free(tensor.data);
+    free(node.data);
+}
+
+/* Constants are part of the network: its hash counts them, and a run keeps their values, so that what was made for the network
+ * fits it. */
+static void test_constants(void **state) {
+    (void)state;
+    char run[4096], model[4096], plan[4096], hash[17], *text;
+    struct ps_network *network, *kept;
+    size_t size;
+    write_buffers(true);
+    train(file_join(run, test_directory, "marked"), NULL);
+    assert_ok(ps_network_open(source, &network, &test_error));
+    assert_ok(ps_network_open(file_join(model, run, "network.json"), &kept, &test_error));
+    assert_ok(file_read(file_join(plan, run, "plan.json"), 1 << 20, &text, &size, &test_error));
+    assert_true(network->hash == kept->hash);
+    assert_non_null(strstr(text, network_hash_text(network->hash, hash)));
+    free(text);
+    ps_network_destroy(network);
+    ps_network_destroy(kept);
+    struct evaluating evaluating = {
+        .model = model, .data = "synthetic:images,samples=40", .device = test_device("cpu"), .batch = 8};
+    struct ps_evaluation evaluation;
+    assert_status(evaluating_run(&evaluating, &evaluation, &test_error), PS_USAGE, "has no weights");
+    /* They are no weights, and nobody misses them among these. */
+    char path[4096];
+    assert_ok(ps_export(run, "safetensors", file_join(path, test_directory, "constants.safetensors"), &test_error));
+    text = tensors_of(path, "constant.weight");
+    assert_string_equal(text, "fc1.weight[5,192] fc2.weight[10,5] not said");
+    free(text);
+    evaluating.weights = path;
+    for (int m = 0; m < 2; m++) {
+        evaluating.model = m ? source : model;
+        assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
+        assert_true(evaluation.loss == loss_of(run, NULL));
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct ps_network *network;
@@ -638,7 +722,8 @@ int main(void) {
         cmocka_unit_test(test_export),   cmocka_unit_test(test_options),       cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_words_in_the_header),
         cmocka_unit_test(test_said),     cmocka_unit_test(test_halves),        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared),        cmocka_unit_test(test_constants),
+
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

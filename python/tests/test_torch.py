@@ -232,3 +232,31 @@ def test_notebook(tmp_path):
     nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
     assert "PyTorch finds the same accuracy" in printed
+
+
+class Shifted(torch.nn.Module):
+    """A buffer that is used as it is, one that becomes another constant, and a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds, self.head = torch.nn.Embedding(7, 8), torch.nn.Linear(8, 7)
+        self.register_buffer("places", torch.randn(5, 8))
+        self.register_buffer("hidden", torch.rand(5, 8) > 0.5)
+
+    def forward(self, ids):
+        shifted = torch.tanh(self.kinds(ids) + self.places) * torch.tensor([1.0, 2, 3, 4, 5, 6, 7, 8])
+        return self.head(shifted.masked_fill(self.hidden, -1.0))
+
+
+def test_constants_are_the_networks():
+    torch.manual_seed(0)
+    model, ids = Shifted(), torch.randint(0, 7, (16, 5))
+    network = penstock.export(model, ids[:2])
+    run = penstock.train(network, (ids, ids), workers=2, batch=8, steps=2, lr=0.1)
+    stopped = penstock.train(network, (ids, ids), workers=1, batch=8, steps=50, on_step=lambda step: True)
+    for one in (run, stopped):
+        weights = one.weights()
+        assert set(weights) == {"head.bias", "head.weight", "kinds.weight"}
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()}, strict=False)
+        loss = torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).item()
+        assert penstock.evaluate(one, (ids, ids)).loss == pytest.approx(loss, rel=1e-5)

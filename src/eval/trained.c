@@ -28,7 +28,7 @@ enum ps_status trained_open(const char *run, const char *checkpoint, const struc
     if (checkpoint && !run) return error_set(error, PS_USAGE, "`checkpoint`: is one of a `run`");
     if (run) return open_run(run, checkpoint, trained, error);
     trained->network = network;
-    if (values_count(network->graph->values) > 0) return PS_OK;
+    if (values_have_weights(network->graph->values, network->graph)) return PS_OK;
     return error_set(error, PS_USAGE, "`network`: %s has no weights; they come from a file (`init` FILE) or a run",
                      network->name);
 }

@@ -141,6 +141,11 @@ struct parameter {
     bool tied;   /* shared, and this is not its first use: another node before has the parameter of this name */
 };
 
+/* Is it part of what the network computes, as its hash is (graph/network.h), and no weight? */
+static inline bool parameter_is_constant(const struct parameter *parameter) {
+    return parameter->role == PARAMETER_FIXED && !parameter->frozen;
+}
+
 /* Is it one of several uses of a trained tensor? Of a fixed one each node has its own copy. */
 static inline bool parameter_is_shared(const struct parameter *parameter) {
     return parameter->shared && parameter->role == PARAMETER_TRAINED;

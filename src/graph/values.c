@@ -192,6 +192,31 @@ int values_count(const struct values *values) { return values != NULL ? (int)val
 
 const struct array *values_at(const struct values *values, int number) { return &values->entries[number].array; }
 
+enum ps_status values_take_constants(struct values *values, const struct graph *graph, struct values **constants,
+                                     struct ps_error *error) {
+    struct values *made = values_create();
+    if (made == NULL) return error_memory(error, "values of constants", sizeof *made);
+    enum ps_status status = values != NULL ? values_keep_values(made, values_share(values), error) : PS_OK;
+    for (int p = 0; status == PS_OK && p < graph->parameter_count; p++) {
+        const struct array *value = values_get(values, split_whole_name(&graph->parameters[p]));
+        if (value != NULL && parameter_is_constant(&graph->parameters[p]))
+            status = values_set(made, value, VALUES_BORROW, error);
+    }
+    if (status == PS_OK)
+        *constants = made;
+    else
+        values_release(made);
+    return status;
+}
+
+bool values_have_weights(const struct values *values, const struct graph *graph) {
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (!parameter_is_constant(&graph->parameters[p]) &&
+            values_get(values, split_whole_name(&graph->parameters[p])) != NULL)
+            return true;
+    return false;
+}
+
 enum ps_status values_check(const struct values *values, const struct graph *graph, struct ps_error *error) {
     for (int p = 0; p < graph->parameter_count; p++) {
         const struct parameter *parameter = &graph->parameters[p];

@@ -51,6 +51,12 @@ const struct array *values_get(const struct values *values, const char *name);
 int values_count(const struct values *values);
 const struct array *values_at(const struct values *values, int number);
 
+/* Those of the graph's constants in a store of the caller's, which keeps `values` (NULL: none). */
+enum ps_status values_take_constants(struct values *values, const struct graph *graph, struct values **constants,
+                                     struct ps_error *error);
+/* Has some parameter that is no constant a value? */
+bool values_have_weights(const struct values *values, const struct graph *graph);
+
 /* PS_USAGE where an entry's shape is not that of the graph's parameter of this name. */
 enum ps_status values_check(const struct values *values, const struct graph *graph, struct ps_error *error);
 

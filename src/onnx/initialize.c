@@ -77,6 +77,14 @@ static bool is_parameter(const struct graph *graph, const char *name) {
     return false;
 }
 
+/* Has the network its own value for it? Constants are what it computes: no file of weights changes them. */
+static bool is_set(const struct graph *graph, const char *name) {
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (strcmp(split_whole_name(&graph->parameters[p]), name) == 0)
+            return parameter_is_constant(&graph->parameters[p]) && values_get(graph->values, name) != NULL;
+    return false;
+}
+
 /* A tensor's name without what PEFT puts before it. */
 static const char *plain_name(const char *name) {
     const size_t length = strlen(LORA_PREFIX);
@@ -106,6 +114,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
     for (int i = 0; i < values_count(from); i++) {
         struct array array = *values_at(from, i);
         const bool known = is_parameter(graph, array.name);
+        if (is_set(graph, array.name)) continue;
         if (!known) array.name = plain_name(array.name);
         if (other_name && strcmp(array.name, BERT_SAVED_BIAS) == 0) {
             if (in_file(from, BERT_BIAS)) continue;
@@ -121,7 +130,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
     for (int p = 0; p < graph->parameter_count; p++) {
         const char *name = split_whole_name(&graph->parameters[p]);
         if (other_name && strcmp(name, BERT_BIAS) == 0) continue;
-        if (!graph->parameters[p].tied && !in_file(from, name)) note(&missing, name);
+        if (!graph->parameters[p].tied && !in_file(from, name) && !is_set(graph, name)) note(&missing, name);
     }
     if (found == 0)
         return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,

@@ -60,10 +60,10 @@ static const char *text_of(const json_t *config, const char *field) {
  * trained on; `normalisation` of the pixels; `classes`, their number, and `class_names`, a list; `vocabulary`, the contents of
  * the run's vocabulary.json. What it lacks since memory ran out is said where it is written.
  */
-static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_error *error) {
+static enum ps_status describe_run(const char *run_dir, const struct ps_network *network, json_t **out,
+                                   struct ps_error *error) {
     char path[4096], classes[32] = "", normalisation[NORMALISATION_TEXT] = "", *names = NULL, *words = NULL;
     json_t *config = NULL;
-    struct ps_network *network = NULL;
     enum ps_status status = PS_OK;
     *out = NULL;
     if (file_exists(file_join(path, run_dir, "config.json"))) status = json_read_file(path, "penstock-config", &config, error);
@@ -71,9 +71,7 @@ static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_
         names = json_dump_text(json_object_get(config, "class_names"), JSON_COMPACT);
         status = memory_check(names, "names of classes", error);
     }
-    if (status == PS_OK && file_exists(file_join(path, run_dir, "network.json")))
-        status = ps_network_open(path, &network, error);
-    if (status == PS_OK && network) {
+    if (status == PS_OK) {
         const struct dataset_shape shape = dataset_shape_of(network);
         const char *data = text_of(config, "data");
         if (data && shape.vocabulary == 0) status = normalisation_text(data, shape.channels, normalisation, error);
@@ -85,109 +83,97 @@ static enum ps_status describe_run(const char *run_dir, json_t **out, struct ps_
                          text_of(config, "model"), "network", text_of(config, "network"), "data", text_of(config, "data"),
                          "class_names", names, "normalisation", normalisation[0] ? normalisation : NULL, "classes",
                          classes[0] ? classes : NULL, "vocabulary", words);
-    ps_network_destroy(network);
     json_decref(config);
     free(names);
     free(words);
     return status;
 }
 
-static enum ps_status write_tensors(const struct weight_files *weights, const json_t *about, const char *path,
-                                    struct ps_error *error) {
-    int count = 0;
-    for (int i = 0; i < weights->count; i++) count += weights->files[i].count;
-    struct safetensor_source *sources;
-    TRY(memory_new(&sources, (size_t)count + 1, "tensor names", error));
-    int place = 0;
-    enum ps_status status = PS_OK;
-    for (int i = 0; i < weights->count; i++)
-        for (int j = 0; status == PS_OK && j < weights->files[i].count; j++) {
-            const struct safetensor *tensor = &weights->files[i].tensors[j];
-            struct safetensor_source *source = &sources[place++];
-            *source = (struct safetensor_source){.name = tensor->name, .shape = tensor->shape, .rank = tensor->rank};
-            const float *values = NULL;
-            status = safetensors_values(&weights->files[i], tensor, &values, error);
-            source->values = values;
-        }
-    if (status == PS_OK) status = safetensors_write_about(path, sources, count, about, NULL, error);
-    free(sources);
-    return status;
-}
-
-static enum ps_status write_whole(const struct ps_export_options *options, struct ps_error *error) {
-    struct weight_files weights;
-    TRY(weight_files_open_run(options->run, options->checkpoint, &weights, error));
-    json_t *about;
-    enum ps_status status = describe_run(options->run, &about, error);
-    if (status == PS_OK) status = write_tensors(&weights, about, options->path, error);
-    json_decref(about);
-    weight_files_close(&weights);
-    return status;
-}
-
-/* ---------------------------------------------------------------- adapters */
+/* ----------------------------------------------------------------- tensors */
 
 /* The run's weights as tensors to be written, by the parameters' numbers in its network's graph. */
-struct adapted {
+struct exported {
     struct arena arena;
-    struct ps_plan *plan;
+    struct ps_plan *plan; /* NULL: not needed so far */
     struct ps_network *network;
     struct weight_files weights;
     struct safetensor_source *sources; /* name NULL: not written */
 };
 
-static enum ps_status open_adapted(const char *run_dir, const char *checkpoint, struct adapted *adapted,
+static enum ps_status read_plan(const char *run_dir, struct exported *exported, struct ps_error *error) {
+    char path[4096];
+    return exported->plan ? PS_OK : ps_plan_read(file_join(path, run_dir, "plan.json"), &exported->plan, error);
+}
+
+static enum ps_status open_weights(const char *run_dir, const char *checkpoint, struct exported *exported,
                                    struct ps_error *error) {
     char path[4096];
-    TRY(weight_files_open_run(run_dir, checkpoint, &adapted->weights, error));
-    TRY(ps_plan_read(file_join(path, run_dir, "plan.json"), &adapted->plan, error));
-    file_join(path, run_dir, "network.json");
-    TRY(ps_network_open(file_exists(path) ? path : adapted->plan->model, &adapted->network, error));
-    const struct graph *graph = adapted->network->graph;
-    adapted->sources = arena_take(&adapted->arena, (size_t)graph->parameter_count, sizeof *adapted->sources);
-    TRY(arena_check(&adapted->arena, "weights", error));
+    TRY(weight_files_open_run(run_dir, checkpoint, &exported->weights, error));
+    const bool kept = file_exists(file_join(path, run_dir, "network.json"));
+    if (!kept) TRY(read_plan(run_dir, exported, error));
+    TRY(ps_network_open(kept ? path : exported->plan->model, &exported->network, error));
+    const struct graph *graph = exported->network->graph;
+    exported->sources = arena_take(&exported->arena, (size_t)graph->parameter_count, sizeof *exported->sources);
+    TRY(arena_check(&exported->arena, "weights", error));
     for (int p = 0; p < graph->parameter_count; p++) {
         const struct parameter *parameter = &graph->parameters[p];
-        const struct safetensors *file = weight_files_find(&adapted->weights, parameter->name);
+        const struct safetensors *file = weight_files_find(&exported->weights, parameter->name);
         const float *values;
         if (parameter->tied) continue;
-        TRY(safetensors_get(file ? file : &adapted->weights.files[0], parameter->name, parameter->shape.dim,
+        TRY(safetensors_get(file ? file : &exported->weights.files[0], parameter->name, parameter->shape.dim,
                             parameter->shape.rank, &values, error));
-        adapted->sources[p] = (struct safetensor_source){
+        exported->sources[p] = (struct safetensor_source){
             .name = parameter->name, .shape = parameter->shape.dim, .rank = parameter->shape.rank, .values = values};
     }
     return PS_OK;
 }
 
-static void close_adapted(struct adapted *adapted) {
-    weight_files_close(&adapted->weights);
-    ps_network_destroy(adapted->network);
-    ps_plan_destroy(adapted->plan);
-    arena_release(&adapted->arena);
+static void close_weights(struct exported *exported) {
+    weight_files_close(&exported->weights);
+    ps_network_destroy(exported->network);
+    ps_plan_destroy(exported->plan);
+    arena_release(&exported->arena);
 }
 
-static const float *values_of(const struct adapted *adapted, const struct node *node) {
-    return adapted->sources[node->parameter_first].values;
+/* The sources that have names, but for constants, which the network has; and what is said of them. */
+static enum ps_status write_tensors(const struct ps_export_options *options, struct exported *exported,
+                                    struct ps_error *error) {
+    const struct graph *graph = exported->network->graph;
+    struct safetensor_source *sources = exported->sources;
+    json_t *about;
+    int count = 0;
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (exported->sources[p].name && !parameter_is_constant(&graph->parameters[p])) sources[count++] = exported->sources[p];
+    TRY(describe_run(options->run, exported->network, &about, error));
+    const enum ps_status status = safetensors_write_about(options->path, sources, count, about, NULL, error);
+    json_decref(about);
+    return status;
+}
+
+/* ---------------------------------------------------------------- adapters */
+
+static const float *values_of(const struct exported *exported, const struct node *node) {
+    return exported->sources[node->parameter_first].values;
 }
 
 /* Adapters added to the weights of their layers; all under the names that they had without. */
-static enum ps_status merge(struct adapted *adapted, const char *path, struct ps_error *error) {
-    const struct graph *graph = adapted->network->graph;
+static enum ps_status merge(struct exported *exported, const char *path, struct ps_error *error) {
+    const struct graph *graph = exported->network->graph;
     struct lora lora;
     (void)path;
     for (int n = 0; n < graph->node_count; n++) {
         if (!lora_at(graph, n, &lora)) continue;
         const struct parameter *weight = &graph->parameters[lora.base->parameter_first];
-        struct safetensor_source *source = &adapted->sources[lora.base->parameter_first];
+        struct safetensor_source *source = &exported->sources[lora.base->parameter_first];
         if (weight->shared)
             return error_set(error, PS_USAGE,
                              "lora: merged: two layers share '%s', and one has an adapter: only apart is accepted",
                              weight->name);
-        float *merged = arena_copy(&adapted->arena, source->values, (size_t)shape_elements(&weight->shape), sizeof *merged);
-        TRY(arena_check(&adapted->arena, "weights", error));
-        lora_merge(&lora, graph, values_of(adapted, lora.a), values_of(adapted, lora.b), merged);
+        float *merged = arena_copy(&exported->arena, source->values, (size_t)shape_elements(&weight->shape), sizeof *merged);
+        TRY(arena_check(&exported->arena, "weights", error));
+        lora_merge(&lora, graph, values_of(exported, lora.a), values_of(exported, lora.b), merged);
         source->values = merged;
-        adapted->sources[lora.a->parameter_first].name = adapted->sources[lora.b->parameter_first].name = NULL;
+        exported->sources[lora.a->parameter_first].name = exported->sources[lora.b->parameter_first].name = NULL;
     }
     return PS_OK;
 }
@@ -231,21 +217,21 @@ static enum ps_status write_config(const struct graph *graph, const char *path, 
 }
 
 /* What was trained, and running statistics, under PEFT's names. */
-static enum ps_status separate(struct adapted *adapted, const char *path, struct ps_error *error) {
-    const struct graph *graph = adapted->network->graph;
+static enum ps_status separate(struct exported *exported, const char *path, struct ps_error *error) {
+    const struct graph *graph = exported->network->graph;
     const char *slash = strrchr(path, '/');
     struct lora lora;
     if (strcmp(slash ? slash + 1 : path, CONFIG_NAME) == 0 || file_is_stream(path))
-        return error_set(error, PS_USAGE, "lora: apart: '%.800s' is no place for tensors, beside which " CONFIG_NAME " is written",
-                         path);
+        return error_set(error, PS_USAGE,
+                         "lora: apart: '%.800s' is no place for tensors, beside which " CONFIG_NAME " is written", path);
     for (int n = 0; n < graph->node_count; n++)
         if (lora_at(graph, n, &lora)) TRY(check_for_peft(graph, &lora, error));
     for (int p = 0; p < graph->parameter_count; p++) {
-        struct safetensor_source *source = &adapted->sources[p];
+        struct safetensor_source *source = &exported->sources[p];
         if (graph->parameters[p].role == PARAMETER_FIXED) source->name = NULL;
         if (!source->name) continue;
-        char *name = arena_take(&adapted->arena, sizeof LORA_PREFIX + strlen(source->name), 1);
-        TRY(arena_check(&adapted->arena, "names", error));
+        char *name = arena_take(&exported->arena, sizeof LORA_PREFIX + strlen(source->name), 1);
+        TRY(arena_check(&exported->arena, "names", error));
         strcat(strcpy(name, LORA_PREFIX), source->name);
         source->name = name;
     }
@@ -254,26 +240,10 @@ static enum ps_status separate(struct adapted *adapted, const char *path, struct
 
 static const struct {
     const char *name;
-    enum ps_status (*make)(struct adapted *adapted, const char *path, struct ps_error *error);
+    enum ps_status (*make)(struct exported *exported, const char *path, struct ps_error *error);
 } forms[] = {{"merged", merge}, {"apart", separate}};
 
-static enum ps_status write_adapted(const struct ps_export_options *options, int form, struct adapted *adapted,
-                                    struct ps_error *error) {
-    int count = 0;
-    TRY(open_adapted(options->run, options->checkpoint, adapted, error));
-    if (lora_count(adapted->network->graph, NULL) == 0)
-        return error_set(error, PS_USAGE, "`lora`: %s has no network with adapters", options->run);
-    TRY(forms[form].make(adapted, options->path, error));
-    for (int p = 0; p < adapted->network->graph->parameter_count; p++)
-        if (adapted->sources[p].name) adapted->sources[count++] = adapted->sources[p];
-    json_t *about;
-    TRY(describe_run(options->run, &about, error));
-    const enum ps_status status = safetensors_write_about(options->path, adapted->sources, count, about, NULL, error);
-    json_decref(about);
-    return status;
-}
-
-static enum ps_status write_lora(const struct ps_export_options *options, struct ps_error *error) {
+static enum ps_status write_lora(const struct ps_export_options *options, struct exported *exported, struct ps_error *error) {
     enum { FORMS = sizeof forms / sizeof *forms };
     const char *names[FORMS];
     int found = -1;
@@ -282,10 +252,10 @@ static enum ps_status write_lora(const struct ps_export_options *options, struct
         if (strcmp(options->lora, names[f]) == 0) found = f;
     }
     if (found < 0) return error_unknown(error, PS_USAGE, "`lora`", options->lora, names, FORMS);
-    struct adapted adapted = {0};
-    enum ps_status status = write_adapted(options, found, &adapted, error);
-    close_adapted(&adapted);
-    return status;
+    if (lora_count(exported->network->graph, NULL) == 0)
+        return error_set(error, PS_USAGE, "`lora`: %s has no network with adapters", options->run);
+    TRY(forms[found].make(exported, options->path, error));
+    return write_tensors(options, exported, error);
 }
 
 /* -------------------------------------------------------------------- ONNX */
@@ -308,15 +278,16 @@ static enum ps_status take_value(const struct safetensor_source *source, const s
     return PS_OK;
 }
 
-/* The network, which has none of its own, takes the values of the run, and the origin that the run keeps. */
-static enum ps_status take_values(const char *run, struct adapted *adapted, struct ps_error *error) {
-    struct graph *graph = adapted->network->graph;
+/* The network takes the values of the run, and the origin that the run keeps. */
+static enum ps_status take_values(const char *run, struct exported *exported, struct ps_error *error) {
+    struct graph *graph = exported->network->graph;
     char path[4096], *origin;
     size_t size;
+    values_release(graph->values);
     graph->values = values_create();
     if (!graph->values) return error_memory(error, "values of parameters", 1);
     for (int p = 0; p < graph->parameter_count; p++)
-        if (adapted->sources[p].name) TRY(take_value(&adapted->sources[p], &graph->parameters[p], graph->values, error));
+        if (exported->sources[p].name) TRY(take_value(&exported->sources[p], &graph->parameters[p], graph->values, error));
     if (!file_exists(file_join(path, run, "network.onnx"))) return PS_OK;
     TRY(file_read(path, SIZE_MAX, &origin, &size, error));
     values_set_origin(graph->values, origin, size);
@@ -324,37 +295,40 @@ static enum ps_status take_values(const char *run, struct adapted *adapted, stru
 }
 
 /* Adapters are added to the weights: the graph that was given has none. */
-static enum ps_status write_network(const struct ps_export_options *options, struct adapted *adapted, struct ps_error *error) {
-    TRY(open_adapted(options->run, options->checkpoint, adapted, error));
-    TRY(merge(adapted, options->path, error));
-    TRY(take_values(options->run, adapted, error));
-    const struct graph *graph = adapted->network->graph;
+static enum ps_status write_onnx(const struct ps_export_options *options, struct exported *exported, struct ps_error *error) {
+    TRY(read_plan(options->run, exported, error));
+    TRY(merge(exported, options->path, error));
+    TRY(take_values(options->run, exported, error));
+    const struct graph *graph = exported->network->graph;
     struct onnx_write_options write = {
-        .training = options->training, .external = options->external_data, .devices = adapted->plan->workers};
-    int *stages = arena_take(&adapted->arena, (size_t)graph->node_count, sizeof *stages);
-    TRY(arena_check(&adapted->arena, "stages", error));
-    for (int n = 0; n < graph->node_count; n++) stages[n] = plan_stage_of(adapted->plan, graph->nodes[n].layer);
+        .training = options->training, .external = options->external_data, .devices = exported->plan->workers};
+    int *stages = arena_take(&exported->arena, (size_t)graph->node_count, sizeof *stages);
+    TRY(arena_check(&exported->arena, "stages", error));
+    for (int n = 0; n < graph->node_count; n++) stages[n] = plan_stage_of(exported->plan, graph->nodes[n].layer);
     if (options->annotate_stages) write.stages = stages;
-    return onnx_write_network(adapted->network, &write, options->path, error);
-}
-
-static enum ps_status write_onnx(const struct ps_export_options *options, struct ps_error *error) {
-    struct adapted adapted = {0};
-    enum ps_status status = write_network(options, &adapted, error);
-    close_adapted(&adapted);
-    return status;
+    return onnx_write_network(exported->network, &write, options->path, error);
 }
 
 /* ----------------------------------------------------------------- formats */
 
-static enum ps_status write_safetensors(const struct ps_export_options *options, struct ps_error *error) {
-    return options->lora ? write_lora(options, error) : write_whole(options, error);
+static enum ps_status write_safetensors(const struct ps_export_options *options, struct exported *exported,
+                                        struct ps_error *error) {
+    return options->lora ? write_lora(options, exported, error) : write_tensors(options, exported, error);
 }
 
 static const struct export_format {
     const char *name;
-    enum ps_status (*write)(const struct ps_export_options *options, struct ps_error *error);
+    enum ps_status (*write)(const struct ps_export_options *options, struct exported *exported, struct ps_error *error);
 } formats[] = {{"safetensors", write_safetensors}, {"onnx", write_onnx}};
+
+static enum ps_status export_as(const struct export_format *format, const struct ps_export_options *options,
+                                struct ps_error *error) {
+    struct exported exported = {0};
+    enum ps_status status = open_weights(options->run, options->checkpoint, &exported, error);
+    if (status == PS_OK) status = format->write(options, &exported, error);
+    close_weights(&exported);
+    return status;
+}
 
 void ps_export_options_init(struct ps_export_options *options) {
     *options = (struct ps_export_options){.struct_size = sizeof *options};
@@ -377,7 +351,7 @@ enum ps_status ps_export_run(const struct ps_export_options *given, struct ps_er
                          options.lora);
     for (; count < sizeof formats / sizeof *formats; count++) {
         names[count] = formats[count].name;
-        if (strcmp(names[count], format) == 0) return formats[count].write(&options, error);
+        if (strcmp(names[count], format) == 0) return export_as(&formats[count], &options, error);
     }
     return error_unknown(error, PS_USAGE, "`format`", format, names, count);
 }

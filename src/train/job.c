@@ -206,8 +206,8 @@ static enum ps_status open_shorter(struct job *job, struct ps_error *error) {
     return PS_OK;
 }
 
-/* The file of the network that is given, or of the built-in one that plan or profile name. */
-static enum ps_status find_network(struct job *job, struct ps_error *error) {
+/* The file of the network that is given, or of the built-in one that plan or profile name, and its hash. */
+static enum ps_status find_network(struct job *job, uint64_t *hash, struct ps_error *error) {
     const struct ps_network *given = job->options->network;
     struct ps_network *named = NULL;
     if (!given) {
@@ -217,6 +217,7 @@ static enum ps_status find_network(struct job *job, struct ps_error *error) {
     }
     job->network_text = ps_network_json(given ? given : named);
     job->values = values_share((given ? given : named)->graph->values);
+    *hash = (given ? given : named)->hash;
     ps_network_destroy(named);
     return memory_check(job->network_text, "a network's file", error);
 }
@@ -229,13 +230,19 @@ static enum ps_status check_network(const struct job *job, struct ps_error *erro
     return PS_OK;
 }
 
-/* A copy of the network, whose labels may be smoothed. */
+/* A copy of the network, whose labels may be smoothed. Another rank's text comes without the values of constants, which the
+ * hash counts: who has the network checks what was made for it. */
 static enum ps_status open_network(struct job *job, struct ps_error *error) {
+    const bool own = !job->network_text;
+    uint64_t hash = 0;
     if (!job->device->real) return PS_OK;
-    if (!job->network_text) TRY(find_network(job, error));
+    if (own) TRY(find_network(job, &hash, error));
     TRY(network_parse(job->network_text, strlen(job->network_text), "the network", &job->network, error));
     job->network->graph->values = values_share(job->values);
-    TRY(check_network(job, error));
+    if (own) {
+        job->network->hash = hash;
+        TRY(check_network(job, error));
+    }
     TRY(open_shorter(job, error));
     return smooth_labels(job, error);
 }

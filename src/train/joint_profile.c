@@ -174,6 +174,7 @@ static enum ps_status take_answer(struct processes *processes, int rank, struct 
     enum ps_status status = profile_parse(text, size, &other, error);
     free(text);
     TRY(status);
+    memcpy(other->network, profile->network, sizeof other->network); /* whose hash counts constants, which were not sent */
     return profile_add_device(profile, other, error);
 }
 

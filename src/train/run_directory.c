@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/vocabulary.h"
+#include "graph/network.h"
 #include "report/events.h"
 #include "report/report.h"
 
@@ -136,6 +137,17 @@ static enum ps_status write_profiles(const struct job *job, const char *path, st
     return PS_OK;
 }
 
+/* With the values of its constants in network.safetensors beside it: they are part of what it computes. */
+static enum ps_status write_network(const struct job *job, const char *path, struct ps_error *error) {
+    struct ps_network *network;
+    char place[PATH_SIZE];
+    TRY(network_parse(job->network_text, strlen(job->network_text), "the network", &network, error));
+    enum ps_status status = values_take_constants(job->values, network->graph, &network->graph->values, error);
+    if (status == PS_OK) status = network_write_json(network, file_join(place, path, "network.json"), error);
+    ps_network_destroy(network);
+    return status;
+}
+
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error) {
     const char *path = directory->path;
@@ -146,8 +158,7 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     TRY(ps_plan_write(job->plan, file_join(place, path, "plan.json"), error));
     TRY(write_profiles(job, path, error));
     if (job->options->cluster) TRY(ps_cluster_write(job->options->cluster, file_join(place, path, "cluster.json"), error));
-    if (job->network_text)
-        TRY(file_write(file_join(place, path, "network.json"), job->network_text, strlen(job->network_text), error));
+    if (job->network_text) TRY(write_network(job, path, error));
     origin = values_origin(job->values, &size);
     if (origin) TRY(file_write(file_join(place, path, "network.onnx"), origin, size, error));
     if (job->options->tensorboard) TRY(event_file_open(path, step, &directory->events, error));

@@ -309,16 +309,19 @@ enum ps_status ps_trainer_evaluate_get(struct ps_trainer *trainer, const struct 
     return status;
 }
 
+/* Constants belong to the network. */
+static bool is_listed(const struct parameter *parameter) { return !parameter->tied && !parameter_is_constant(parameter); }
+
 static int parameter_count(const struct ps_trainer *trainer) {
     const struct graph *graph = trainer->job.graph;
     int count = 0;
-    for (int p = 0; trainer->job.device->real && p < graph->parameter_count; p++) count += !graph->parameters[p].tied;
+    for (int p = 0; trainer->job.device->real && p < graph->parameter_count; p++) count += is_listed(&graph->parameters[p]);
     return count;
 }
 
 static struct ps_parameter make_trainer_parameter(const struct ps_trainer *trainer, int number) {
     const struct parameter *parameter = trainer->job.graph->parameters;
-    for (; parameter->tied || number > 0; parameter++) number -= !parameter->tied;
+    for (; !is_listed(parameter) || number > 0; parameter++) number -= is_listed(parameter);
     struct ps_parameter info = {
         .name = parameter->name, .rank = parameter->shape.rank, .statistic = parameter->role == PARAMETER_STATISTIC};
     _Static_assert(sizeof info.shape == sizeof parameter->shape.dim, "all sides");

@@ -166,17 +166,19 @@ class Network(Object):
     def __init__(self, name: PathLike) -> None:
         super().__init__(create(lib.ps_network_open, encode(name)))
 
-    def _structure(self) -> str:
-        """The text of a network file, which has no values of parameters."""
-        return take_text(lib.ps_network_json(self.address))
+    def _files(self) -> dict[str, bytes]:
+        """A network file, ``network.json``, and that of its values, if it has any: by their names."""
+        with tempfile.TemporaryDirectory() as directory:
+            self.write(Path(directory) / "network.json")
+            return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
 
     @classmethod
-    def _of_structure(cls, text: str) -> Self:
-        """The network that ``_structure`` tells."""
+    def _of_files(cls, files: dict[str, bytes]) -> Self:
+        """The network whose ``_files`` these are."""
         with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "network.json"
-            path.write_text(text, encoding="utf-8")
-            return cls(path)
+            for name, content in files.items():
+                (Path(directory) / name).write_bytes(content)
+            return cls(Path(directory) / "network.json")
 
     @property
     def info(self) -> NetworkInfo:

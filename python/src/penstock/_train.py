@@ -182,15 +182,15 @@ class Run:
         them as buffers, or within its computation."""
         from ._torch import load
 
-        nodes = json.loads(self.network._structure())["nodes"]
+        nodes = json.loads(self.network._files()["network.json"])["nodes"]
         constants = {node["name"] for node in nodes if not node.get("trained", True)}
         return load(model, {name: value for name, value in self._weights.items() if name.rpartition(".")[0] not in constants})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "network": self.network._structure()}
+        return {**vars(self), "network": self.network._files()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, network=Network._of_structure(state["network"]))
+        vars(self).update(state, network=Network._of_files(state["network"]))
 
     def __repr__(self) -> str:
         return f"Run({self.info or 'stopped'})"
@@ -492,7 +492,7 @@ def _trained(what: Run | Network | PathLike, data: Any, made: Any) -> Network | 
         made.run = encode(what)
         return None
     if isinstance(what, Run):
-        network = Network._of_structure(what.network._structure()).initialize(what.weights())
+        network = Network._of_files(what.network._files()).initialize(what.weights())
     else:
         network = what
     made.network = network.address
