@@ -947,8 +947,8 @@ struct ps_export_options {
 };
 
 void ps_export_options_init(struct ps_export_options *options);
-/* Writes the weights of a run's newest checkpoint as one file. "safetensors": the parameters, in PyTorch's canonical layout,
- * without constants, which are the network's.
+/* Writes the weights of a run's newest checkpoint as one file. "safetensors": the parameters, in PyTorch's canonical layout, and
+ * buffers of the ONNX file that the network came from, as PyTorch's state_dict has them; no constants, which are the network's.
  * "onnx": the graph of the ONNX file that the network came from, which the run keeps, with weights and running statistics in
  * place of its own, adapters added to the weights; PS_USAGE where the network came from elsewhere. */
 enum ps_status ps_export_run(const struct ps_export_options *options, struct ps_error *error);

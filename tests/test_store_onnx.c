@@ -673,11 +673,49 @@ static void test_constants(void **state) {
     char path[4096];
     assert_ok(ps_export(run, "safetensors", file_join(path, test_directory, "constants.safetensors"), &test_error));
     text = tensors_of(path, "constant.weight");
-    assert_string_equal(text, "fc1.weight[5,192] fc2.weight[10,5] not said");
+    assert_string_equal(text, "fc1.weight[5,192] fc2.weight[10,5] scale[5] mask[5] not said");
     free(text);
     evaluating.weights = path;
     for (int m = 0; m < 2; m++) {
         evaluating.model = m ? source : model;
+        assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
+        assert_true(evaluation.loss == loss_of(run, NULL));
+    }
+}
+
+static void count_warning(void *context, enum ps_log_level level, const char *text) {
+    *(int *)context += level == PS_LOG_WARN && strstr(text, "parameter") != NULL;
+}
+
+/* Weights are exported as the module's state_dict has them: no constants, and buffers under their own names, whatever became of
+ * them here. */
+static void test_buffers(void **state) {
+    (void)state;
+    static const char *const tensors[] = {"fc1.weight[5,192] scale[5] more[5] last[5] fc2.weight[10,5] mask[5] not said",
+                                          "fc1.weight[5,192] fc2.weight[10,5] scale[5] mask[5] not said"};
+    char run[4096], path[4096], *text;
+    file_join(path, test_directory, "buffers.safetensors");
+    for (int marked = 0; marked < 2; marked++) {
+        struct ps_network *network;
+        int warnings = 0;
+        write_buffers(marked);
+        train(file_join(run, test_directory, marked ? "saved" : "unmarked"), NULL);
+        assert_ok(ps_export(run, "safetensors", path, &test_error));
+        text = tensors_of(path, "classes of it");
+        assert_string_equal(text, tensors[marked]);
+        free(text);
+        assert_ok(ps_network_open(source, &network, &test_error));
+        assert_ok(ps_log_to(
+            &(struct ps_log_sink){
+                .struct_size = sizeof(struct ps_log_sink), .context = &warnings, .level = PS_LOG_WARN, .line = count_warning},
+            &test_error));
+        assert_ok(ps_network_initialize(network, path, &test_error));
+        assert_ok(ps_log_to(NULL, &test_error));
+        assert_int_equal(warnings, 0);
+        ps_network_destroy(network);
+        struct evaluating evaluating = {
+            .model = source, .weights = path, .data = "synthetic:images,samples=40", .device = test_device("cpu"), .batch = 8};
+        struct ps_evaluation evaluation;
         assert_ok(evaluating_run(&evaluating, &evaluation, &test_error));
         assert_true(evaluation.loss == loss_of(run, NULL));
     }
@@ -723,7 +761,7 @@ int main(void) {
         cmocka_unit_test(test_adapters), cmocka_unit_test(test_adapter_files), cmocka_unit_test(test_words_in_the_header),
         cmocka_unit_test(test_said),     cmocka_unit_test(test_halves),        cmocka_unit_test(test_split),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_shared),        cmocka_unit_test(test_constants),
-
+        cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -248,15 +248,17 @@ class Shifted(torch.nn.Module):
         return self.head(shifted.masked_fill(self.hidden, -1.0))
 
 
-def test_constants_are_the_networks():
+def test_constants_are_the_networks_and_buffers_the_modules(tmp_path):
     torch.manual_seed(0)
     model, ids = Shifted(), torch.randint(0, 7, (16, 5))
     network = penstock.export(model, ids[:2])
-    run = penstock.train(network, (ids, ids), workers=2, batch=8, steps=2, lr=0.1)
+    run = penstock.train(network, (ids, ids), workers=2, batch=8, steps=2, lr=0.1, out=tmp_path / "run")
+    assert sorted(run.weights()) == ["head.bias", "head.weight", "kinds.weight"]
+    before = model.places.clone()
     stopped = penstock.train(network, (ids, ids), workers=1, batch=8, steps=50, on_step=lambda step: True)
-    for one in (run, stopped):
-        weights = one.weights()
-        assert set(weights) == {"head.bias", "head.weight", "kinds.weight"}
-        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()}, strict=False)
+    for one, weights in ((run, penstock.load_weights(tmp_path / "run")), (stopped, stopped.weights())):
+        assert weights["hidden"].dtype == bool
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+        assert torch.equal(model.places, before)
         loss = torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).item()
         assert penstock.evaluate(one, (ids, ids)).loss == pytest.approx(loss, rel=1e-5)

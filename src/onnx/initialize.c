@@ -102,9 +102,9 @@ static bool in_file(const struct values *file, const char *name) {
 #define BERT_BIAS "cls.predictions.decoder.bias"
 #define BERT_SAVED_BIAS "cls.predictions.bias"
 
-/* The values of the file over those that the network has. */
-static enum ps_status merge(const struct graph *graph, struct values *from, struct values *to, const char *path,
-                            struct ps_error *error) {
+/* The values of the file over those that the network has; `state`: what the module that it came from has beside. */
+static enum ps_status merge(const struct graph *graph, struct values *from, const struct values *state, struct values *to,
+                            const char *path, struct ps_error *error) {
     const bool other_name =
         is_parameter(graph, BERT_BIAS) && !is_parameter(graph, BERT_SAVED_BIAS) && in_file(from, BERT_SAVED_BIAS);
     struct names missing = {0}, unexpected = {0};
@@ -121,7 +121,8 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
             array.name = BERT_BIAS;
         }
         if (!known && !is_parameter(graph, array.name)) {
-            if (!ends_with(array.name, "num_batches_tracked")) note(&unexpected, values_at(from, i)->name);
+            if (!ends_with(array.name, "num_batches_tracked") && values_get(state, array.name) == NULL)
+                note(&unexpected, values_at(from, i)->name);
             continue;
         }
         TRY(values_set(to, &array, VALUES_BORROW, error));
@@ -146,15 +147,19 @@ static enum ps_status merge(const struct graph *graph, struct values *from, stru
 
 enum ps_status ps_network_initialize(struct ps_network *network, const char *path, struct ps_error *error) {
     struct graph *graph = network->graph;
-    struct values *from, *made = values_create();
+    struct values *from, *state = NULL, *made = values_create();
+    size_t size;
     if (made == NULL) return error_memory(error, "values of parameters", 1);
-    enum ps_status status = read_file(path, &from, error);
+    const void *origin = values_origin(graph->values, &size);
+    enum ps_status status = origin != NULL ? onnx_read_state(origin, size, &state, error) : PS_OK;
+    if (status == PS_OK) status = read_file(path, &from, error);
     if (status == PS_OK) {
         status = values_keep_values(made, from, error);
         if (status == PS_OK && graph->values) status = values_keep_values(made, values_share(graph->values), error);
         if (status == PS_OK && graph->values) values_share_origin(made, graph->values);
-        if (status == PS_OK) status = merge(graph, from, made, path, error);
+        if (status == PS_OK) status = merge(graph, from, state, made, path, error);
     }
+    values_release(state);
     if (status == PS_OK && (status = values_check(made, graph, error)) == PS_USAGE) {
         error_prefix(error, "%s", path);
         status = PS_BAD_INPUT;

@@ -434,6 +434,7 @@ static enum ps_status read_value(struct reading *reading, struct onnx_bytes mess
     struct onnx_bytes type = {0}, name = {0}, rest;
     struct field field, entry;
     enum onnx_kind kind = ONNX_KIND_UNSAID;
+    bool unsaved = false;
     *out = (struct onnx_interface){0};
     while (next_field(&message, &field, &reading->broken)) {
         if (field.wire != WIRE_BYTES) continue;
@@ -446,11 +447,13 @@ static enum ps_status read_value(struct reading *reading, struct onnx_bytes mess
             if (entry.id == 1) key = entry.bytes;
             if (entry.id == 2) value = entry.bytes;
         }
+        if (bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.persistent")) unsaved = bytes_are(value, "False");
         if (!bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.kind")) continue;
         kind = bytes_are(value, "PARAMETER") ? ONNX_KIND_PARAMETER : bytes_are(value, "BUFFER") ? ONNX_KIND_BUFFER : kind;
     }
     out->value = intern(reading, name);
     if (kind != ONNX_KIND_UNSAID) reading->model->values[out->value].kind = kind;
+    if (unsaved) reading->model->values[out->value].unsaved = true;
     return read_type(reading, type, out);
 }
 
@@ -611,6 +614,13 @@ void onnx_model_destroy(struct onnx_model *model) {
 }
 
 /* ----------------------------------------------------------------- queries */
+
+bool onnx_is_state(const struct onnx_model *model, const struct onnx_value *value) {
+    if (value->initializer < 0) return false;
+    if (model->marked) return value->kind != ONNX_KIND_UNSAID && !value->unsaved;
+    return strcmp(model->producer, "pytorch") == 0 && strpbrk(value->name, ":/") == NULL &&
+           value->name[strspn(value->name, "0123456789")] != '\0'; /* constants are numbered, or have paths */
+}
 
 const struct onnx_attribute *onnx_attribute(const struct onnx_node *node, const char *name) {
     for (int a = 0; a < node->attribute_count; a++)

@@ -97,6 +97,7 @@ struct onnx_value {
     int initializer; /* -1 */
     int input;       /* of the graph; -1 */
     enum onnx_kind kind;
+    bool unsaved; /* a buffer that the exporter says is not in the module's state_dict (InputSpec.persistent) */
 };
 
 /* An input or output of the graph. A side of 0 is not said; `symbol` then may have its name. */
@@ -130,6 +131,11 @@ void onnx_model_destroy(struct onnx_model *model);
 /* Gives the mappings of its files to the caller, one at a time; false where none is left. The model can only be destroyed then.
  */
 bool onnx_model_take_mapping(struct onnx_model *model, struct file_map *mapping);
+
+/* Whether the initializer is in the state_dict of the module that was exported, by its name there: marked as a parameter or a
+ * buffer; or, where nothing is marked, in a file of PyTorch's older exporter, with a name that a module's attribute can have.
+ */
+bool onnx_is_state(const struct onnx_model *model, const struct onnx_value *value);
 
 /* The node's attribute, or NULL. */
 const struct onnx_attribute *onnx_attribute(const struct onnx_node *node, const char *name);

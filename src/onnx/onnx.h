@@ -26,4 +26,10 @@ struct onnx_write_options {
 enum ps_status onnx_write_network(const struct ps_network *network, const struct onnx_write_options *options, const char *path,
                                   struct ps_error *error);
 
+/*
+ * What the module that was exported has in its state_dict beside the network's parameters, as the kept origin (values_origin)
+ * tells: buffers, and parameters that are not used; by their names there, in their types. The store is the caller's.
+ */
+enum ps_status onnx_read_state(const void *origin, size_t size, struct values **state, struct ps_error *error);
+
 #endif

@@ -231,6 +231,47 @@ enum ps_status onnx_keep_origin(struct lowering *l, struct graph *graph) {
     return PS_OK;
 }
 
+/* One that the origin has with its data. */
+static enum ps_status take_state(const struct onnx_tensor *tensor, struct values *state, struct ps_error *error) {
+    static const enum array_type types[] = {
+        [ONNX_FLOAT] = ARRAY_F32,    [ONNX_UINT8] = ARRAY_U8,   [ONNX_INT8] = ARRAY_I8,    [ONNX_UINT16] = ARRAY_U16,
+        [ONNX_INT16] = ARRAY_I16,    [ONNX_INT32] = ARRAY_I32,  [ONNX_INT64] = ARRAY_I64,  [ONNX_BOOL] = ARRAY_BOOL,
+        [ONNX_FLOAT16] = ARRAY_F16,  [ONNX_DOUBLE] = ARRAY_F64, [ONNX_UINT32] = ARRAY_U32, [ONNX_UINT64] = ARRAY_U64,
+        [ONNX_BFLOAT16] = ARRAY_BF16};
+    struct array array = {.name = tensor->name, .type = types[tensor->type], .rank = tensor->rank, .data = tensor->bytes.data};
+    memcpy(array.shape, tensor->dims, sizeof array.shape);
+    if (!tensor->varints) return values_set(state, &array, VALUES_COPY, error);
+    const bool floats = onnx_is_float(tensor->type);
+    void *numbers = malloc((size_t)tensor->elements * sizeof(int64_t) + 1);
+    if (numbers == NULL) return error_memory(error, "a buffer", (size_t)tensor->elements * sizeof(int64_t));
+    if (floats)
+        onnx_tensor_floats(tensor, numbers);
+    else
+        onnx_tensor_whole(tensor, numbers);
+    array.type = floats ? ARRAY_F32 : ARRAY_I64;
+    array.data = numbers;
+    return values_set(state, &array, VALUES_TAKE, error);
+}
+
+enum ps_status onnx_read_state(const void *origin, size_t size, struct values **state, struct ps_error *error) {
+    const struct onnx_bytes bytes = {origin, size};
+    struct values *made = values_create();
+    struct onnx_model *model;
+    if (made == NULL) return error_memory(error, "buffers", 1);
+    enum ps_status status = onnx_model_read("the ONNX file that the network came from", &bytes, true, &model, error);
+    for (int v = 1; status == PS_OK && v < model->value_count; v++) {
+        const struct onnx_value *value = &model->values[v];
+        if (onnx_is_state(model, value) && model->initializers[value->initializer].bytes.data != NULL)
+            status = take_state(&model->initializers[value->initializer], made, error);
+    }
+    if (status == PS_OK)
+        *state = made;
+    else
+        values_release(made);
+    onnx_model_destroy(model);
+    return status;
+}
+
 /* ------------------------------------------------------------------ writing */
 
 struct writing {
@@ -489,7 +530,8 @@ enum ps_status onnx_write_network(const struct ps_network *network, const struct
     if (options->external || bytes_to_write(model) > message_limit) w.location = location;
     enum ps_status status = PS_OK;
     if (w.location != NULL && file_is_stream(path))
-        status = error_set(error, PS_USAGE, "%s: the weights go into a file of their own beside it, and it is no regular file", path);
+        status = error_set(error, PS_USAGE, "%s: the weights go into a file of their own beside it, and it is no regular file",
+                           path);
     if (status == PS_OK) status = write_model(&w, path);
     arena_release(&w.arena);
     onnx_model_destroy(model);

@@ -135,18 +135,46 @@ static void close_weights(struct exported *exported) {
     arena_release(&exported->arena);
 }
 
-/* The sources that have names, but for constants, which the network has; and what is said of them. */
+/* What the module that the network was exported from has beside its parameters; NULL where the network came from elsewhere. */
+static enum ps_status read_state(const char *run, struct values **state, struct ps_error *error) {
+    char path[4096], *origin;
+    size_t size;
+    *state = NULL;
+    if (!file_exists(file_join(path, run, "network.onnx"))) return PS_OK;
+    TRY(file_read(path, SIZE_MAX, &origin, &size, error));
+    const enum ps_status status = onnx_read_state(origin, size, state, error);
+    free(origin);
+    return status;
+}
+
+/* The sources that have names, but for constants, which the network has; then `state`, and what is said of them. */
 static enum ps_status write_tensors(const struct ps_export_options *options, struct exported *exported,
-                                    struct ps_error *error) {
+                                    const struct values *state, struct ps_error *error) {
     const struct graph *graph = exported->network->graph;
-    struct safetensor_source *sources = exported->sources;
+    const size_t most = (size_t)graph->parameter_count + (size_t)values_count(state);
+    struct safetensor_source *sources = arena_take(&exported->arena, most, sizeof *sources);
     json_t *about;
     int count = 0;
+    TRY(arena_check(&exported->arena, "tensor names", error));
     for (int p = 0; p < graph->parameter_count; p++)
         if (exported->sources[p].name && !parameter_is_constant(&graph->parameters[p])) sources[count++] = exported->sources[p];
+    for (int i = 0; i < values_count(state); i++) {
+        const struct array *array = values_at(state, i);
+        sources[count++] = (struct safetensor_source){
+            .name = array->name, .shape = array->shape, .rank = array->rank, .values = array->data, .type = array->type};
+    }
     TRY(describe_run(options->run, exported->network, &about, error));
     const enum ps_status status = safetensors_write_about(options->path, sources, count, about, NULL, error);
     json_decref(about);
+    return status;
+}
+
+/* All under the names that PyTorch's load_state_dict looks for. */
+static enum ps_status write_whole(const struct ps_export_options *options, struct exported *exported, struct ps_error *error) {
+    struct values *state;
+    TRY(read_state(options->run, &state, error));
+    const enum ps_status status = write_tensors(options, exported, state, error);
+    values_release(state);
     return status;
 }
 
@@ -241,7 +269,8 @@ static enum ps_status separate(struct exported *exported, const char *path, stru
 static const struct {
     const char *name;
     enum ps_status (*make)(struct exported *exported, const char *path, struct ps_error *error);
-} forms[] = {{"merged", merge}, {"apart", separate}};
+    bool whole;
+} forms[] = {{"merged", merge, true}, {"apart", separate, false}};
 
 static enum ps_status write_lora(const struct ps_export_options *options, struct exported *exported, struct ps_error *error) {
     enum { FORMS = sizeof forms / sizeof *forms };
@@ -255,7 +284,7 @@ static enum ps_status write_lora(const struct ps_export_options *options, struct
     if (lora_count(exported->network->graph, NULL) == 0)
         return error_set(error, PS_USAGE, "`lora`: %s has no network with adapters", options->run);
     TRY(forms[found].make(exported, options->path, error));
-    return write_tensors(options, exported, error);
+    return forms[found].whole ? write_whole(options, exported, error) : write_tensors(options, exported, NULL, error);
 }
 
 /* -------------------------------------------------------------------- ONNX */
@@ -313,7 +342,7 @@ static enum ps_status write_onnx(const struct ps_export_options *options, struct
 
 static enum ps_status write_safetensors(const struct ps_export_options *options, struct exported *exported,
                                         struct ps_error *error) {
-    return options->lora ? write_lora(options, exported, error) : write_tensors(options, exported, error);
+    return options->lora ? write_lora(options, exported, error) : write_whole(options, exported, error);
 }
 
 static const struct export_format {
