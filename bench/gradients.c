@@ -44,7 +44,7 @@ static float *add_tensor(struct tensors *tensors, const char *kind, const char *
     int64_t *own = take((size_t)rank * sizeof *own);
     for (int d = 0; d < rank; d++) count *= (size_t)(own[d] = shape[d]);
     float *values = take(count * sizeof *values);
-    tensors->sources[tensors->count++] = (struct safetensor_source){full, own, rank, values, TYPE_F32};
+    tensors->sources[tensors->count++] = (struct safetensor_source){full, own, rank, values, ARRAY_F32};
     return values;
 }
 
