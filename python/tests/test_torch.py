@@ -262,3 +262,28 @@ def test_constants_are_the_networks_and_buffers_the_modules(tmp_path):
         assert torch.equal(model.places, before)
         loss = torch.nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten()).item()
         assert penstock.evaluate(one, (ids, ids)).loss == pytest.approx(loss, rel=1e-5)
+
+
+class Tempered(torch.nn.Module):
+    """Parameters that are single numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(6, 4)
+        self.scale, self.shift = torch.nn.Parameter(torch.tensor(0.5)), torch.nn.Parameter(torch.tensor(-0.25))
+
+    def forward(self, numbers):
+        return torch.tanh(self.head(numbers) + self.shift) * self.scale.exp()
+
+
+def test_single_numbers_are_trained():
+    torch.manual_seed(0)
+    model, numbers, labels = Tempered(), torch.randn(BATCH, 6), torch.randint(0, 4, (BATCH,))
+    network = penstock.export(model, numbers[:2])
+    run = penstock.train(network, (numbers, labels), workers=2, schedule="1f1b", weights="sync", batch=BATCH, steps=5, lr=0.05,
+                         momentum=0.9)
+    assert run.steps["loss"] == pytest.approx(own_losses(model, numbers, labels, 5), rel=1e-4)
+    loaded = run.load_into(Tempered())
+    for name, value in model.state_dict().items():
+        assert run.weights()[name].shape == value.shape
+        assert torch.allclose(loaded.state_dict()[name], value, rtol=1e-3, atol=1e-5), name

@@ -94,6 +94,7 @@ struct attributes {
 
     struct integers sides;         /* input, parameter, view, expand: the shape; binary: of its own parameter */
     struct integers shape;         /* parameter, binary: of the parameter itself, whose elements are in the order of memory */
+    bool scalar;                   /* parameter: the parameter itself is a single number, without sides */
     struct integers axes;          /* reduce: the dims that become 1; none: all */
     struct integers order;         /* permute: output dim i is input dim order[i] */
     int axis, step;                /* slice, concat: the dim; slice: from one position to the next (0: 1) */

@@ -164,7 +164,7 @@ int shape_memory(const struct shape *shape, int64_t samples, int64_t sides[SHAPE
 bool shape_permuted(const struct shape *shape) { return shape->image[1] * shape->image[2] > 1; }
 
 const char *shape_text(const struct shape *shape, char text[96]) {
-    int used = snprintf(text, 96, "%lld", (long long)shape->dim[0]);
+    int used = shape->rank > 0 ? snprintf(text, 96, "%lld", (long long)shape->dim[0]) : snprintf(text, 96, "a number");
     for (int d = 1; d < shape->rank; d++) used += snprintf(text + used, 96 - (size_t)used, "x%lld", (long long)shape->dim[d]);
     if (shape->type != TYPE_F32) snprintf(text + used, 96 - (size_t)used, " %s", number_types[shape->type].name);
     return text;
@@ -374,6 +374,9 @@ enum ps_status check_own_parameter(const struct attributes *attributes, struct p
     char text[96], other[96];
     TRY(shape_of_sides(&attributes->sides, TYPE_F32, &value, error));
     TRY(shape_of_sides(&attributes->shape, TYPE_F32, &own, error));
+    if (attributes->scalar && (own.rank > 0 || shape_elements(&value) != 1))
+        return error_set(error, PS_USAGE, "scalar: a parameter without sides is a value of 1, not of %s",
+                         shape_text(&value, text));
     if (own.rank == 0 || shape_elements(&own) == shape_elements(&value)) return PS_OK;
     return error_set(error, PS_USAGE, "a parameter of the shape %s is no value of %s", shape_text(&own, text),
                      shape_text(&value, other));
@@ -385,7 +388,7 @@ int own_parameter(const struct attributes *attributes, float initial, struct par
                                     .role = attributes->trained ? PARAMETER_TRAINED : PARAMETER_FIXED};
     const bool said = attributes->shape.count > 0;
     const struct integers *shape = said ? &attributes->shape : &attributes->sides;
-    const int rank = parameter->shape.rank = shape->count;
+    const int rank = parameter->shape.rank = attributes->scalar ? 0 : shape->count;
     for (int d = 0; d < rank; d++) parameter->shape.dim[d] = shape->at[said ? d : (d + 1) % rank];
     return 1;
 }

@@ -71,7 +71,7 @@ double pool_flops(const struct operation *op);
 double no_flops(const struct operation *op);
 
 /* A value of `sides` as a parameter, `weight`: its elements are in the order of memory, and so are its sides where `shape` does
- * not say others. Returns 1. Before: PS_USAGE where the two do not fit. */
+ * not say others, or `scalar` that it has none. Returns 1. Before: PS_USAGE where the two do not fit. */
 enum ps_status check_own_parameter(const struct attributes *attributes, struct ps_error *error);
 int own_parameter(const struct attributes *attributes, float initial, struct parameter *parameter);
 

@@ -588,6 +588,7 @@ static enum ps_status add_parameter(struct emitting *e, int rank, const int64_t 
     const struct list sides = list_of_sides(rank > 0 ? dims : &one, rank > 0 ? rank : 1);
     TRY(emit_say_list(e, &parameter, "sides", &sides));
     if (!trained) TRY(emit_say(e, &parameter, "trained", 0));
+    if (trained && rank == 0) TRY(emit_say(e, &parameter, "scalar", 1));
     if (whole) parameter.attributes.type = TYPE_I32;
     return emit_add(e, &parameter, "", NULL, 0, node);
 }

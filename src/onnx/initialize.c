@@ -7,6 +7,7 @@
 #include "graph/lora.h"
 #include "graph/operators.h"
 #include "graph/split.h"
+#include "onnx/names.h"
 #include "onnx/onnx.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -57,18 +58,6 @@ static enum ps_status read_file(const char *path, struct values **out, struct ps
     else
         values_release(values);
     return status;
-}
-
-/* Names for a line: the first few, and how many there are. */
-struct names {
-    char text[256];
-    int count;
-};
-
-static void note(struct names *names, const char *name) {
-    const size_t used = strlen(names->text);
-    if (names->count++ < 4) snprintf(names->text + used, sizeof names->text - used, "%s%.60s", used > 0 ? ", " : "", name);
-    if (names->count == 5) snprintf(names->text + strlen(names->text), sizeof names->text - strlen(names->text), ", ...");
 }
 
 static bool is_parameter(const struct graph *graph, const char *name) {
@@ -122,7 +111,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, cons
         }
         if (!known && !is_parameter(graph, array.name)) {
             if (!ends_with(array.name, "num_batches_tracked") && values_get(state, array.name) == NULL)
-                note(&unexpected, values_at(from, i)->name);
+                names_note(&unexpected, values_at(from, i)->name);
             continue;
         }
         TRY(values_set(to, &array, VALUES_BORROW, error));
@@ -131,7 +120,7 @@ static enum ps_status merge(const struct graph *graph, struct values *from, cons
     for (int p = 0; p < graph->parameter_count; p++) {
         const char *name = split_whole_name(&graph->parameters[p]);
         if (other_name && strcmp(name, BERT_BIAS) == 0) continue;
-        if (!graph->parameters[p].tied && !in_file(from, name) && !is_set(graph, name)) note(&missing, name);
+        if (!graph->parameters[p].tied && !in_file(from, name) && !is_set(graph, name)) names_note(&missing, name);
     }
     if (found == 0)
         return error_set(error, PS_BAD_INPUT, "%s: none of its tensors is a parameter of the network: it has %s", path,

@@ -351,6 +351,8 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
     struct value *made = &l->values[number];
     if (!parameter && !is_parameter(l->model, value)) {
         if (made->kind != VALUE_ABSENT) return PS_OK;
+        if (onnx_is_float(tensor->type) && !l->model->marked && onnx_is_state(l->model, value))
+            names_note(&l->numbers, tensor->name);
         made->kind = VALUE_CONSTANT;
         TRY(fold_read(&l->fold, tensor, &made->tensor));
         made->tensor->buffer = value->kind == ONNX_KIND_BUFFER;

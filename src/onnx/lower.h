@@ -31,6 +31,7 @@
 
 #include "graph/network.h"
 #include "onnx/fold.h"
+#include "onnx/names.h"
 
 enum { ATOMS_MAX = 20, STEP_PARAMETERS_MAX = 4 };
 
@@ -136,6 +137,7 @@ struct lowering {
     int64_t batch; /* of the export */
     int output;    /* the step of the network's output and its view */
     struct view *output_view;
+    struct names numbers; /* parameters or buffers, which the file does not tell: they are not trained */
 };
 
 /* ------------------------------------------------------------------- views */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "onnx/lower.h"
 
 bool onnx_is_file(const char *path) {
@@ -83,6 +84,10 @@ static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     TRY(find_output(l));
     TRY(lower_fuse(l));
     TRY(lower_emit(l, graph, &output));
+    if (l->numbers.count > 0)
+        log_warn("%s: whether these numbers are parameters or buffers is not said in the file, and they are not trained: %s; "
+                 "parameters of shape (1) are",
+                 l->path, l->numbers.text);
     TRY(network_add_loss(graph, NULL, output, l->error));
     return onnx_keep_origin(l, graph);
 }

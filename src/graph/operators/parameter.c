@@ -1,6 +1,6 @@
 /*
- * A parameter as a value, the same for every sample: reads sides, trained, and type (i32 only where it is not trained; the
- * parameter itself is of f32). The gradient is the sum over the samples.
+ * A parameter as a value, the same for every sample: reads sides, shape or scalar, trained, and type (i32 only where it is not
+ * trained; the parameter itself is of f32). The gradient is the sum over the samples.
  */
 #include "graph/operators.h"
 
@@ -19,8 +19,8 @@ static int parameters(const struct operation *op, struct parameter parameters[GR
 
 const struct operator_type operator_parameter = {
     .name = "parameter",
-    .attributes = {LIST(sides, 1, FEATURES_MAX, REQUIRED), LIST(shape, 1, FEATURES_MAX, 0), BOOLEAN(trained, 1),
-                   ATTRIBUTE("type", TYPE, type, 0, TYPE_COUNT - 1, TYPE_F32)},
+    .attributes = {LIST(sides, 1, FEATURES_MAX, REQUIRED), LIST(shape, 1, FEATURES_MAX, 0), BOOLEAN(scalar, 0),
+                   BOOLEAN(trained, 1), ATTRIBUTE("type", TYPE, type, 0, TYPE_COUNT - 1, TYPE_F32)},
     .infer = infer,
     .parameters = parameters,
     .flops = no_flops,
