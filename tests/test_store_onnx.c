@@ -722,10 +722,13 @@ static void test_buffers(void **state) {
         assert_string_equal(text, tensors[marked]);
         free(text);
         text = warnings_of(path);
-        snprintf(lines, sizeof lines,
-                 "%s: whether these numbers are parameters or buffers is not said in the file, and they are not trained: t; "
-                 "parameters of shape (1) are\n",
-                 source);
+        snprintf(
+            lines, sizeof lines,
+            "%s: whether these are parameters or buffers is not said in the file, and they are trained: scale, more, last; "
+            "`freeze` those that are buffers\n"
+            "%s: whether these numbers are parameters or buffers is not said in the file, and they are not trained: t; "
+            "parameters of shape (1) are\n",
+            source, source);
         assert_string_equal(text, marked ? "" : lines);
         free(text);
         struct evaluating evaluating = {

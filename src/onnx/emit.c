@@ -598,6 +598,9 @@ static enum ps_status emit_parameter(struct emitting *e) {
     const struct onnx_tensor *tensor = &e->l->model->initializers[e->step->number];
     struct piece pieces[ATOMS_MAX];
     int node;
+    const char *last = strrchr(tensor->name, '.');
+    /* What a layer has is no buffer, nor is a weight, say an embedding's of tokens that are constant. */
+    if (!e->l->model->marked && (last == NULL || strcmp(last, ".weight") != 0)) names_note(&e->l->unsure, tensor->name);
     TRY(add_parameter(e, tensor->rank, tensor->dims, true, false, &node));
     TRY(emit_own(e, node, 0, out));
     for (int i = 0; i < out->count; i++) pieces[i] = (struct piece){out->atoms[i].size, out->atoms[i].stride};

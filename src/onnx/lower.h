@@ -137,7 +137,8 @@ struct lowering {
     int64_t batch; /* of the export */
     int output;    /* the step of the network's output and its view */
     struct view *output_view;
-    struct names numbers; /* parameters or buffers, which the file does not tell: they are not trained */
+    struct names unsure, numbers; /* may be parameters or buffers, as far as the file says: trained ones, and numbers that are
+                                     not trained */
 };
 
 /* ------------------------------------------------------------------- views */

@@ -72,6 +72,16 @@ static enum ps_status find_output(struct lowering *l) {
     return arena_check(&l->arena, "an ONNX file", l->error);
 }
 
+static void warn_of_names(const struct lowering *l) {
+    static const char unknown[] = "parameters or buffers is not said in the file";
+    if (l->unsure.count > 0)
+        log_warn("%s: whether these are %s, and they are trained: %s; `freeze` those that are buffers", l->path, unknown,
+                 l->unsure.text);
+    if (l->numbers.count > 0)
+        log_warn("%s: whether these numbers are %s, and they are not trained: %s; parameters of shape (1) are", l->path,
+                 unknown, l->numbers.text);
+}
+
 static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     const struct onnx_model *model = l->model;
     int output;
@@ -84,10 +94,7 @@ static enum ps_status lower_model(struct lowering *l, struct graph *graph) {
     TRY(find_output(l));
     TRY(lower_fuse(l));
     TRY(lower_emit(l, graph, &output));
-    if (l->numbers.count > 0)
-        log_warn("%s: whether these numbers are parameters or buffers is not said in the file, and they are not trained: %s; "
-                 "parameters of shape (1) are",
-                 l->path, l->numbers.text);
+    warn_of_names(l);
     TRY(network_add_loss(graph, NULL, output, l->error));
     return onnx_keep_origin(l, graph);
 }
