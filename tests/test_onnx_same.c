@@ -1364,6 +1364,47 @@ static void test_a_number_is_a_sequence(void **state) {
     free(file.data);
 }
 
+/* The row of an embedding's table that has no gradient stands in what torch.export notes of the call, where that says one. */
+static void test_padding(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int padding; /* -1: none */
+    } calls[] = {{"(%p_w, %k, 2), kwargs = {})", 2},
+                 {"(%p_w, %k, 0, False, False), kwargs = {})", 0},
+                 {"(%p_w, %k), kwargs = {})", -1},
+                 {"(%p_w, %k, -1), kwargs = {})", -1},
+                 {"(%p_w, %k, 6), kwargs = {})", -1},
+                 {"(%p_w", -1},
+                 {NULL, -1}};
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+        struct bytes graph = {0}, node = {0};
+        struct ps_network *network;
+        char call[256];
+        put_tensor(&graph, "w", (int64_t[]){6, 4}, 2);
+        put_value_of(&graph, 11, "k", ONNX_I64, (int64_t[]){SAMPLES}, 1);
+        put_text(&node, 1, "w");
+        put_text(&node, 1, "k");
+        put_text(&node, 2, "p");
+        put_text(&node, 4, "Gather");
+        put_entry(&node, 9, "namespace", "aten.embedding.default](args = (%a, %b, 1)");
+        snprintf(call, sizeof call,
+                 "%%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = %s",
+                 calls[c].arguments != NULL ? calls[c].arguments : "");
+        if (calls[c].arguments != NULL) put_entry(&node, 9, "pkg.torch.onnx.fx_node", call);
+        put_message(&graph, 1, &node);
+        put_value(&graph, 12, "p", (int64_t[]){SAMPLES, CLASSES}, 2);
+        struct bytes file = model_of(&graph);
+        assert_ok(onnx_parse_network("model.onnx", file.data, file.size, &network, &test_error));
+        const struct node *made = &network->graph->nodes[1];
+        assert_int_equal(made->id, OPERATOR_EMBEDDING);
+        assert_int_equal(made->attributes.padded ? made->attributes.padding : -1, calls[c].padding);
+        ps_network_destroy(network);
+        free(file.data);
+        free(node.data);
+    }
+}
+
 /* Operators on whole numbers give whole numbers: what they give of the same numbers with a fraction, without theirs. */
 static void test_whole(void **state) {
     (void)state;
@@ -1493,6 +1534,7 @@ int main(void) {
                                        cmocka_unit_test(test_norm_without_weights),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_the_larger_stays),
-                                       cmocka_unit_test(test_a_number_is_a_sequence)};
+                                       cmocka_unit_test(test_a_number_is_a_sequence),
+                                       cmocka_unit_test(test_padding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -287,3 +287,21 @@ def test_single_numbers_are_trained():
     for name, value in model.state_dict().items():
         assert run.weights()[name].shape == value.shape
         assert torch.allclose(loaded.state_dict()[name], value, rtol=1e-3, atol=1e-5), name
+
+
+class Padded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = torch.nn.Embedding(9, 4, padding_idx=2), torch.nn.Linear(4, 4)
+
+    def forward(self, ids):
+        return self.head(torch.tanh(self.words(ids) + 0.1).mean(1))
+
+
+def test_the_row_of_the_padding_stays():
+    torch.manual_seed(0)
+    model, ids, labels = Padded(), torch.randint(0, 5, (BATCH, 6)), torch.randint(0, 4, (BATCH,))
+    network = penstock.export(model, ids[:2])
+    run = penstock.train(network, (ids, labels), workers=1, weights="sync", batch=BATCH, steps=5, lr=0.05, momentum=0.9)
+    assert run.steps["loss"] == pytest.approx(own_losses(model, ids, labels, 5), rel=1e-4)
+    assert not run.weights()["words.weight"][2].any()

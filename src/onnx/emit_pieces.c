@@ -33,6 +33,8 @@ enum ps_status emit_embedding(struct emitting *e) {
     TRY(emit_arrange(e, &w, &node));
     made.attributes.vocabulary = (int)s->parameters[0]->dims[0];
     made.attributes.channels = (int)s->parameters[0]->dims[1];
+    made.attributes.padded = s->attributes.padded;
+    made.attributes.padding = s->attributes.padding;
     TRY(emit_add(e, &made, "", &node, 1, &node));
     TRY(emit_own(e, node, 0, s->parameters[0]));
     for (int i = 0; i < w.count; i++)

@@ -390,6 +390,22 @@ static enum ps_status gather_batch(const struct call *call, struct view *x, int 
     return call_memory(call);
 }
 
+/* PyTorch's padding_idx, a row of the table without gradient: in ONNX there is no such thing, but torch.export notes the call,
+ * embedding(table, tokens, padding_idx, ...). -1: none. */
+static int padding_of(const struct onnx_node *node, int64_t rows) {
+    static const char begin[] = "aten.embedding.default](args = (";
+    const struct onnx_bytes said = node->torch_call;
+    char arguments[512];
+    int padding;
+    const uint8_t *at = said.data != NULL ? memmem(said.data, said.size, begin, sizeof begin - 1) : NULL;
+    if (at == NULL) return -1;
+    at += sizeof begin - 1;
+    const size_t left = (size_t)(said.data + said.size - at), used = left < sizeof arguments ? left : sizeof arguments - 1;
+    memcpy(arguments, at, used);
+    arguments[used] = '\0';
+    return sscanf(arguments, "%*[^,)], %*[^,)], %d", &padding) == 1 && padding >= 0 && padding < rows ? padding : -1;
+}
+
 static enum ps_status embedding_step(const struct call *call, struct view *table, struct view *tokens) {
     int64_t dims[ONNX_RANK_MAX];
     int from[ONNX_RANK_MAX];
@@ -400,6 +416,9 @@ static enum ps_status embedding_step(const struct call *call, struct view *table
     if (step == NULL) return call_memory(call);
     step->inputs[0] = tokens;
     step->parameters[0] = table;
+    const int padding = padding_of(call->node, table->dims[0]);
+    step->attributes.padded = padding >= 0;
+    step->attributes.padding = padding >= 0 ? padding : 0;
     for (int d = 0; d <= tokens->rank; d++) {
         dims[d] = d < tokens->rank ? tokens->dims[d] : table->dims[1];
         from[d] = d < tokens->rank ? d : -1;

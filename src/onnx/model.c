@@ -358,8 +358,22 @@ static enum ps_status read_attribute(struct reading *reading, struct onnx_bytes 
 
 /* ------------------------------------------------------------------- nodes */
 
+/* An entry of the metadata: a key with a value. */
+static void read_entry(struct reading *reading, struct onnx_bytes message, struct onnx_bytes *key, struct onnx_bytes *value) {
+    struct field field;
+    *key = *value = (struct onnx_bytes){0};
+    while (next_field(&message, &field, &reading->broken)) {
+        if (field.id == 1) *key = field.bytes;
+        if (field.id == 2) *value = field.bytes;
+    }
+}
+
+static bool bytes_are(struct onnx_bytes bytes, const char *text) {
+    return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
+}
+
 static enum ps_status read_node(struct reading *reading, struct onnx_bytes message, struct onnx_node *node) {
-    struct onnx_bytes rest = message;
+    struct onnx_bytes rest = message, key, said;
     struct field field;
     int *ids = reading->ids + reading->id_count;
     *node =
@@ -380,6 +394,10 @@ static enum ps_status read_node(struct reading *reading, struct onnx_bytes messa
         if (field.id == 3) node->name = text_of(reading, field.bytes);
         if (field.id == 4) node->op = text_of(reading, field.bytes);
         if (field.id == 7) node->domain = text_of(reading, field.bytes);
+        if (field.id == 9) {
+            read_entry(reading, field.bytes, &key, &said);
+            if (bytes_are(key, "pkg.torch.onnx.fx_node")) node->torch_call = said;
+        }
         if (field.id != 5) continue;
         TRY(read_attribute(reading, field.bytes, &reading->attributes[reading->attribute_count++]));
         node->attribute_count++;
@@ -426,13 +444,9 @@ static enum ps_status read_type(struct reading *reading, struct onnx_bytes messa
     return PS_OK;
 }
 
-static bool bytes_are(struct onnx_bytes bytes, const char *text) {
-    return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
-}
-
 static enum ps_status read_value(struct reading *reading, struct onnx_bytes message, struct onnx_interface *out) {
-    struct onnx_bytes type = {0}, name = {0}, rest;
-    struct field field, entry;
+    struct onnx_bytes type = {0}, name = {0}, key, value;
+    struct field field;
     enum onnx_kind kind = ONNX_KIND_UNSAID;
     bool unsaved = false;
     *out = (struct onnx_interface){0};
@@ -441,12 +455,7 @@ static enum ps_status read_value(struct reading *reading, struct onnx_bytes mess
         if (field.id == 1) name = field.bytes; /* the last, as protobuf has it */
         if (field.id == 2) type = field.bytes;
         if (field.id != 4) continue;
-        struct onnx_bytes key = {0}, value = {0};
-        rest = field.bytes;
-        while (next_field(&rest, &entry, &reading->broken)) {
-            if (entry.id == 1) key = entry.bytes;
-            if (entry.id == 2) value = entry.bytes;
-        }
+        read_entry(reading, field.bytes, &key, &value);
         if (bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.persistent")) unsaved = bytes_are(value, "False");
         if (!bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.kind")) continue;
         kind = bytes_are(value, "PARAMETER") ? ONNX_KIND_PARAMETER : bytes_are(value, "BUFFER") ? ONNX_KIND_BUFFER : kind;

@@ -85,6 +85,7 @@ struct onnx_node {
     const int *inputs, *outputs; /* numbers of values; 0: left out */
     int input_count, output_count, attribute_count;
     const struct onnx_attribute *attributes;
+    struct onnx_bytes torch_call; /* the call of PyTorch's that it comes from, as torch.export writes it; data NULL: not said */
 };
 
 /* What the exporter says an initializer is (InputSpec.kind). */
