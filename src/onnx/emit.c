@@ -672,7 +672,7 @@ static enum ps_status emit_step(struct emitting *e, struct step *step) {
     const int before = e->graph->node_count;
     e->step = step;
     enum ps_status status = emitters[step->kind](e);
-    if (step->node != NULL && e->graph->node_count > before) step->made = e->graph->node_count - 1;
+    if (status == PS_OK && step->node != NULL && e->graph->node_count > before) step->made = e->graph->node_count - 1;
     if (status == PS_BAD_INPUT || status == PS_USAGE)
         error_prefix(e->l->error, "%s: node '%.100s' (%.40s)", e->l->path, step->node != NULL ? step->node->name : "",
                      step->node != NULL ? step->node->op : "constant");
