@@ -916,6 +916,7 @@ struct ps_check_info {
     int gradients;
     bool agrees; /* worst is within the tolerance */
 };
+/* Behind the gradients of the network those that the reference alone has, which count as 0 in the network. */
 struct ps_check_gradient {
     const char *name;
     double error; /* NaN: not in the reference */

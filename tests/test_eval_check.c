@@ -225,6 +225,51 @@ static void test_texts(void **state) {
     ps_network_destroy(network);
 }
 
+/* A gradient of what the network does not have is one of 0 there; a parameter that the user has frozen has none, and is there.
+ */
+static void test_absent(void **state) {
+    (void)state;
+    static const double small[] = {1e-9, 0, 0, 0}, none[] = {0, NAN, 0, 0};
+    static const struct {
+        const char *name;
+        const double *values;
+        double error;
+        const char *row;
+    } cases[] = {{"gradient/fc.wait", slopes, 1, "gradient fc.wait    not in the network\n"},
+                 {"gradient/fc.wait", small, 1e-9 / 0.0075, "gradient fc.wait    not in the network\n"},
+                 {"gradient/fc.wait", zeros, 0, "gradient fc.wait    not in the network\n"},
+                 {"gradient/fc.wait", none, NAN, "gradient fc.wait    not in the network\n"},
+                 {"gradient/fc.bias", slopes, 0, NULL}};
+    struct ps_network *network = small_network();
+    assert_ok(ps_network_freeze(network, "*.bias", &test_error));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct array arrays[] = {the_input, the_labels, the_loss, the_weight, the_weight};
+        arrays[4].name = cases[c].name;
+        arrays[4].data = cases[c].values;
+        write_arrays(arrays, 5);
+        struct ps_check *check = check_run(network, (struct ps_check_options){.against = path});
+        const struct ps_check_info info = ps_check_info(check);
+        const struct ps_check_gradient gradient = ps_check_gradient(check, 1);
+        char *table = ps_check_table(check), *json = ps_check_json(check);
+        assert_int_equal(info.gradients, cases[c].row != NULL ? 2 : 1);
+        assert_int_equal(info.agrees, cases[c].error < 1e-4);
+        if (cases[c].row != NULL) {
+            assert_string_equal(gradient.name, "fc.wait");
+            if (isnan(cases[c].error))
+                assert_true(isnan(gradient.error));
+            else
+                assert_within(gradient.error, cases[c].error, 1e-9);
+            if (!info.agrees) assert_string_equal(info.worst_name, "fc.wait");
+            if (strstr(table, cases[c].row) == NULL) fail_msg("no row of it in\n%s", table);
+        }
+        assert_int_equal(strstr(json, "\"in_network\": false") != NULL, cases[c].row != NULL);
+        free(table);
+        free(json);
+        ps_check_destroy(check);
+    }
+    ps_network_destroy(network);
+}
+
 /* Two nodes with one weight, whose outputs are added: its gradient is the sum of those of its uses, by hand twice that of a
  * node with a weight of its own beside them. */
 static void test_shared(void **state) {
@@ -244,10 +289,11 @@ static void test_shared(void **state) {
     struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias, the_weight};
     arrays[4].data = twice;
     arrays[6].name = "gradient/out.weight";
-    write_arrays(arrays, 7);
     struct ps_network *network;
     assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
     for (int workers = 1; workers <= 2; workers++) {
+        if (workers == 2) arrays[4].name = "gradient/again.weight"; /* of a shared one either name may be there */
+        write_arrays(arrays, 7);
         struct ps_check *check = check_run(network, (struct ps_check_options){.against = path, .workers = workers});
         const struct ps_check_info info = ps_check_info(check);
         if (!info.agrees) fail_msg("%d workers: %s is off by %g", workers, info.worst_name, info.worst);
@@ -664,11 +710,21 @@ static void test_bias_of_bert(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_reference),     cmocka_unit_test(test_condition),
-        cmocka_unit_test(test_texts),   cmocka_unit_test(test_shared),        cmocka_unit_test(test_labels_that_do_not_count),
-        cmocka_unit_test(test_figures), cmocka_unit_test(test_statistics),    cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_drawn),   cmocka_unit_test(test_refused),       cmocka_unit_test(test_initialize),
-        cmocka_unit_test(test_warned),  cmocka_unit_test(test_warned_of_one), cmocka_unit_test(test_bias_of_bert)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_reference),
+                                       cmocka_unit_test(test_condition),
+                                       cmocka_unit_test(test_texts),
+                                       cmocka_unit_test(test_absent),
+                                       cmocka_unit_test(test_shared),
+                                       cmocka_unit_test(test_labels_that_do_not_count),
+                                       cmocka_unit_test(test_figures),
+                                       cmocka_unit_test(test_statistics),
+                                       cmocka_unit_test(test_pictures),
+                                       cmocka_unit_test(test_drawn),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_initialize),
+                                       cmocka_unit_test(test_warned),
+                                       cmocka_unit_test(test_warned_of_one),
+                                       cmocka_unit_test(test_bias_of_bert)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);
 }

@@ -59,7 +59,8 @@ const struct command command_check = {
         {"Computes one step of training and compares outputs, loss, every gradient and every running statistic with "
          "those of a file (docs/formats.md), or of the device `reference`. Errors are relative: the largest absolute "
          "difference over the largest absolute value; of a gradient over the larger of its own and a hundredth of "
-         "the network's largest gradient. Status 1 where one is above the tolerance."},
+         "the network's largest gradient, and 1 where the network does not have the parameter. Status 1 where one is above "
+         "the tolerance."},
     .example = "  penstock check --model mine.onnx --against mine.npz --workers 3",
     .size = sizeof(struct check_arguments),
     .groups = {{&group, 0}, {&network_group, OF(network)}, {&common_group, 0}},

@@ -17,6 +17,7 @@
 #include "data/npz.h"
 #include "graph/network.h"
 #include "graph/operators.h"
+#include "graph/split.h"
 
 enum { SAMPLES_DEFAULT = 2, STAGES_MAX = 1024 };
 #define TOLERANCE_DEFAULT 1e-4
@@ -25,6 +26,7 @@ enum { SAMPLES_DEFAULT = 2, STAGES_MAX = 1024 };
 struct entry {
     const char *name;
     double error; /* NaN: the reference does not have it */
+    bool absent;  /* the network does not have it: its gradient counts as 0 */
 };
 
 struct ps_check {
@@ -391,13 +393,16 @@ static void note_worst(struct ps_check *check, const char *name, double error) {
 struct wanted {
     double loss;
     double *output, **parameters;
+    struct entry *absent; /* gradients of what the network does not have; error: the largest */
+    int absent_count;
 };
 
 static enum ps_status compare(struct ps_check *check, const struct ps_network *network, const struct batch *batch,
                               const struct answer *got, const struct wanted *wanted, struct ps_error *error) {
     const struct graph *graph = network->graph;
     struct range *ranges = arena_take(&check->arena, (size_t)graph->parameter_count, sizeof *ranges);
-    check->gradients = arena_take(&check->arena, (size_t)graph->parameter_count, sizeof *check->gradients);
+    const size_t gradients = (size_t)(graph->parameter_count + wanted->absent_count);
+    check->gradients = arena_take(&check->arena, gradients, sizeof *check->gradients);
     check->statistics = arena_take(&check->arena, (size_t)graph->parameter_count, sizeof *check->statistics);
     TRY(arena_check(&check->arena, "a comparison", error));
     double largest = 0;
@@ -420,6 +425,14 @@ static enum ps_status compare(struct ps_check *check, const struct ps_network *n
         /* What the statistics begin with is not in the reference. */
         if (wanted->parameters[p] && !statistic) note_worst(check, entry->name, entry->error);
     }
+    for (int a = 0; a < wanted->absent_count; a++) {
+        const struct entry *absent = &wanted->absent[a];
+        struct entry *entry = &check->gradients[check->gradient_count++];
+        entry->name = arena_copy(&check->arena, absent->name, strlen(absent->name) + 1, 1);
+        entry->error = relative((struct range){absent->error, absent->error}, largest / 100);
+        entry->absent = true;
+        note_worst(check, entry->name, entry->error);
+    }
     check->loss = got->loss;
     check->loss_error = fabs(got->loss - wanted->loss) / fmax(fabs(wanted->loss), 1e-300);
     note_worst(check, "loss", check->loss_error);
@@ -430,6 +443,62 @@ static enum ps_status compare(struct ps_check *check, const struct ps_network *n
         note_worst(check, "output", check->output_error);
     }
     return arena_check(&check->arena, "a comparison", error);
+}
+
+static bool has_shape(const struct parameter *parameter, const struct array *array) {
+    bool same = array->rank == parameter->shape.rank;
+    for (int d = 0; same && d < array->rank; d++) same = array->shape[d] == parameter->shape.dim[d];
+    return same;
+}
+
+/* Has the network a parameter of the name, trained or not? */
+static bool has_parameter(const struct graph *graph, const char *name) {
+    for (int p = 0; p < graph->parameter_count; p++)
+        if (strcmp(graph->parameters[p].name, name) == 0 || strcmp(split_whole_name(&graph->parameters[p]), name) == 0)
+            return true;
+    return false;
+}
+
+/* Of a parameter that several nodes share the network has one name, and the file may have another: the only one of the shape of
+ * which it has no gradient; -1: there is none. */
+static int find_shared(const struct graph *graph, const struct wanted *wanted, const struct array *array) {
+    int found = -1;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const struct parameter *parameter = &graph->parameters[p];
+        if (!parameter_is_shared(parameter) || parameter->tied || wanted->parameters[p] || !has_shape(parameter, array))
+            continue;
+        if (found >= 0) return -1;
+        found = p;
+    }
+    return found;
+}
+
+/* Gradients under names that the network does not have; adds those that it knows otherwise to `found`. */
+static enum ps_status read_others(const struct graph *graph, struct npz *file, struct arena *arena, struct wanted *wanted,
+                                  int *found, struct ps_error *error) {
+    static const char kind[] = "gradient/";
+    struct array array;
+    wanted->absent = arena_take(arena, (size_t)npz_count(file), sizeof *wanted->absent);
+    TRY(arena_check(arena, "gradients", error));
+    for (int i = 0; i < npz_count(file); i++) {
+        const char *key = npz_name(file, i), *name = key + strlen(kind);
+        if (strncmp(key, kind, strlen(kind)) != 0 || has_parameter(graph, name)) continue;
+        TRY(npz_get(file, key, &array, error));
+        double *values = arena_take(arena, (size_t)array_elements(&array), sizeof *values);
+        TRY(arena_check(arena, "gradients", error));
+        array_doubles(&array, 0, array_elements(&array), values);
+        const int shared = find_shared(graph, wanted, &array);
+        if (shared >= 0) {
+            wanted->parameters[shared] = values;
+            ++*found;
+            continue;
+        }
+        struct entry *entry = &wanted->absent[wanted->absent_count++];
+        entry->name = name;
+        for (int64_t e = 0; e < array_elements(&array); e++)
+            if (!isnan(entry->error) && !(fabs(values[e]) <= entry->error)) entry->error = fabs(values[e]);
+    }
+    return PS_OK;
 }
 
 static enum ps_status read_wanted(const struct ps_network *network, struct npz *file, const struct batch *batch,
@@ -459,9 +528,7 @@ static enum ps_status read_wanted(const struct ps_network *network, struct npz *
         snprintf(key, sizeof key, "%s%s", kind, parameter->name);
         if (parameter->tied || parameter->role == PARAMETER_FIXED || !npz_has(file, key)) continue;
         TRY(npz_get(file, key, &array, error));
-        bool same = array.rank == parameter->shape.rank;
-        for (int d = 0; same && d < array.rank; d++) same = array.shape[d] == parameter->shape.dim[d];
-        if (!same)
+        if (!has_shape(parameter, &array))
             return error_set(error, PS_BAD_INPUT, "%s: has shape %s where the network has %s", key,
                              array_shape_text(&array, has), shape_text(&parameter->shape, wants));
         wanted->parameters[p] = arena_take(arena, (size_t)array_elements(&array), sizeof *wanted->parameters[p]);
@@ -469,6 +536,7 @@ static enum ps_status read_wanted(const struct ps_network *network, struct npz *
         array_doubles(&array, 0, array_elements(&array), wanted->parameters[p]);
         found++;
     }
+    TRY(read_others(graph, file, arena, wanted, &found, error));
     return found > 0 ? PS_OK : error_set(error, PS_BAD_INPUT, "it has no gradient of a parameter of %s", network->name);
 }
 
@@ -589,6 +657,7 @@ static json_t *entries_json(const struct entry *entries, int count) {
     for (int i = 0; i < count; i++) {
         json_t *object = json_pack("{s:s}", "name", entries[i].name);
         json_set_finite(object, "error", entries[i].error);
+        if (entries[i].absent) json_object_set_new(object, "in_network", json_false());
         json_array_append_new(list, object);
     }
     return list;
@@ -609,8 +678,8 @@ char *ps_check_json(const struct ps_check *check) {
 
 static void add_entries(struct text *out, const char *kind, const struct entry *entries, int count) {
     for (int i = 0; i < count; i++)
-        if (isnan(entries[i].error))
-            text_add(out, "%s %s\tnot in the reference\n", kind, entries[i].name);
+        if (entries[i].absent || isnan(entries[i].error))
+            text_add(out, "%s %s\tnot in the %s\n", kind, entries[i].name, entries[i].absent ? "network" : "reference");
         else
             text_add(out, "%s %s\t%.2e\n", kind, entries[i].name, entries[i].error);
 }
