@@ -47,7 +47,7 @@ struct subject {
 static const struct subject subjects[] = {
     {"relu", OPERATOR_RELU, {0}, IMAGE, 1, 16},
     {"add", OPERATOR_ADD, {0}, IMAGE, 2, 16},
-    {"batch_norm", OPERATOR_BATCH_NORM, {.epsilon = 1e-5f, .momentum = 0.1f}, IMAGE, 1, 16},
+    {"batch_norm", OPERATOR_BATCH_NORM, {.epsilon = 1e-5f, .momentum = 0.1f, .weight = true, .bias = true}, IMAGE, 1, 16},
     {"group_norm", OPERATOR_GROUP_NORM, {.epsilon = 1e-5f, .groups = 8, .weight = true, .bias = true}, IMAGE, 1, 16},
     {"local_response_norm",
      OPERATOR_LOCAL_RESPONSE_NORM,

@@ -204,6 +204,8 @@ static inline int case_batch_norm(struct builder *b, struct draw *d) { return bu
 
 static inline int case_batch_norm_double(struct builder *b, struct draw *d) {
     struct attributes a = {.epsilon = 1e-5f, .momentum = 0.25f * (float)draw(d, 0, 4), .double_precision = true};
+    a.weight = draw(d, 0, 2) > 0;
+    a.bias = draw(d, 0, 2) > 0;
     int node = add_one(b, OPERATOR_BATCH_NORM, &a, draw_image(b, d));
     if (draw(d, 0, 1) == 1) build_relu(b, node, "relu");
     return node;

@@ -222,7 +222,8 @@ struct norm_outcome {
 static struct norm_outcome run_norm(const char *device_name, bool double_precision, const float *x, const float *dy) {
     struct device *device = chain_device(device_name);
     struct builder b = {graph_create(), &test_error};
-    struct attributes attributes = {.epsilon = 1e-5f, .momentum = 0.1f, .double_precision = double_precision};
+    struct attributes attributes = {
+        .epsilon = 1e-5f, .momentum = 0.1f, .weight = true, .bias = true, .double_precision = double_precision};
     int input = build_input(&b, NORM_CHANNELS, NORM_SIDE, NORM_SIDE);
     int norm = graph_add(b.graph, OPERATOR_BATCH_NORM, "norm", &attributes, &input, 1, b.error);
     assert_true(norm > 0);

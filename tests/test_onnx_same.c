@@ -1293,7 +1293,7 @@ static void test_norm_without_weights(void **state) {
     assert_int_equal(network->graph->nodes[1].id, OPERATOR_BATCH_NORM);
     for (int p = 0; p < 4; p++) {
         assert_int_equal(own[p].role, p < 2 ? PARAMETER_FIXED : PARAMETER_STATISTIC);
-        assert_int_equal(own[p].frozen, p < 2);
+        assert_int_equal(parameter_is_constant(&own[p]), p < 2);
         assert_true(own[p].initial.kind == INITIAL_CONSTANT && own[p].initial.value == (p == 0 || p == 3));
     }
     ps_network_destroy(network);

@@ -305,3 +305,17 @@ def test_the_row_of_the_padding_stays():
     run = penstock.train(network, (ids, labels), workers=1, weights="sync", batch=BATCH, steps=5, lr=0.05, momentum=0.9)
     assert run.steps["loss"] == pytest.approx(own_losses(model, ids, labels, 5), rel=1e-4)
     assert not run.weights()["words.weight"][2].any()
+
+
+def test_a_norm_without_weights_has_none():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, affine=False), torch.nn.Flatten(),
+                                 torch.nn.Linear(64, 4))
+    images, labels = torch.randn(BATCH, 3, 6, 6), torch.randint(0, 4, (BATCH,))
+    network = penstock.export(module, images[:2])
+    run = penstock.train(network, (images, labels), workers=2, batch=BATCH, steps=2, lr=0.1)
+    assert sorted(run.weights()) == sorted(name for name in module.state_dict() if name != "1.num_batches_tracked")
+    run.load_into(module)
+    with torch.no_grad():
+        loss = torch.nn.functional.cross_entropy(module.eval()(images), labels).item()
+    assert penstock.evaluate(run, (images, labels)).loss == pytest.approx(loss, rel=1e-4)

@@ -142,7 +142,8 @@ int build_relu(struct builder *builder, int input, const char *name) {
 }
 
 int build_batch_norm(struct builder *builder, int input, const char *name) {
-    return build_node(builder, input, OPERATOR_BATCH_NORM, name, (struct attributes){.epsilon = 1e-5f, .momentum = 0.1f});
+    return build_node(builder, input, OPERATOR_BATCH_NORM, name,
+                      (struct attributes){.epsilon = 1e-5f, .momentum = 0.1f, .weight = true, .bias = true});
 }
 
 int build_normalised_convolution(struct builder *builder, int input, const char *convolution, const char *norm, int channels,
@@ -158,7 +159,8 @@ int build_inception_unit(struct builder *builder, int input, const char *name, s
     int x = build_node(builder, input, OPERATOR_CONVOLUTION, part, convolution);
     if (x >= 0) graph_set_initial(builder->graph, x, 0, (struct initial){INITIAL_NORMAL, deviation});
     snprintf(part, sizeof part, "%s.bn", name);
-    x = build_node(builder, x, OPERATOR_BATCH_NORM, part, (struct attributes){.epsilon = 1e-3f, .momentum = 0.1f});
+    x = build_node(builder, x, OPERATOR_BATCH_NORM, part,
+                   (struct attributes){.epsilon = 1e-3f, .momentum = 0.1f, .weight = true, .bias = true});
     snprintf(part, sizeof part, "%s.relu", name);
     return build_relu(builder, x, part);
 }

@@ -56,7 +56,7 @@ struct attributes {
     int dilation_h, dilation_w;                 /* likewise: elements from one position of the kernel to the next */
     int output_pad_h, output_pad_w;             /* deconvolution: rows and columns more after a side */
     int dims;                                   /* convolution, deconvolution: 1, of a sequence, or 2 */
-    bool weight;                                /* layer_norm, rms_norm, group_norm: is there one? */
+    bool weight;                                /* batch_norm, layer_norm, rms_norm, group_norm: is there one? */
     bool bias;                                  /* convolution, linear */
     bool transposed;                            /* linear: weights are kept as (inputs, outputs) */
     bool count_padding;                         /* average_pool */

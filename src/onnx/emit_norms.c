@@ -30,17 +30,12 @@ enum ps_status emit_batch_norm(struct emitting *e) {
         TRY(emit_arrange(e, &w, &node));
     made.attributes.epsilon = s->attributes.epsilon;
     made.attributes.momentum = s->attributes.momentum;
+    made.attributes.weight = s->parameters[0] != NULL;
+    made.attributes.bias = s->parameters[1] != NULL;
     made.attributes.double_precision = true;
     TRY(emit_add(e, &made, "", &node, 1, &node));
-    for (int p = 0; p < 4; p++) {
-        struct parameter *own = &e->graph->parameters[e->graph->nodes[node].parameter_first + p];
-        if (s->parameters[p] != NULL)
-            TRY(emit_own(e, node, p, s->parameters[p]));
-        else { /* one without weights (affine=False) keeps those that it begins with, 1 and 0 */
-            own->role = PARAMETER_FIXED;
-            own->frozen = true;
-        }
-    }
+    for (int p = 0; p < 4; p++)
+        if (s->parameters[p] != NULL) TRY(emit_own(e, node, p, s->parameters[p]));
     return emit_note_same(e, node, &w);
 }
 
