@@ -267,6 +267,14 @@ static void test_absent(void **state) {
         free(json);
         ps_check_destroy(check);
     }
+    /* Not so a parameter's other name. */
+    struct array arrays[] = {the_input, the_labels, the_loss, the_weight};
+    arrays[3].name = "gradient/head.weight";
+    write_arrays(arrays, 4);
+    struct ps_check *check = check_run(network, (struct ps_check_options){.against = path});
+    assert_int_equal(ps_check_info(check).gradients, 1);
+    assert_true(ps_check_info(check).agrees && ps_check_gradient(check, 0).error < 1e-4);
+    ps_check_destroy(check);
     ps_network_destroy(network);
 }
 
@@ -557,7 +565,8 @@ static void test_initialize(void **state) {
     for (int i = 0; i < 6; i++) bias[i] = (float)(i - 3);
     numbers_convert(6, TYPE_BF16, narrow, TYPE_F32, bias);
     struct safetensor_source first = {"conv1.weight", shape, 4, weight, ARRAY_F32};
-    const struct safetensor_source second[] = {{"conv1.bias", shape, 1, narrow, ARRAY_BF16}, {"more", shape, 1, bias, ARRAY_F32}};
+    const struct safetensor_source second[] = {{"conv1.bias", shape, 1, narrow, ARRAY_BF16},
+                                               {"more", shape, 1, bias, ARRAY_F32}};
     const char *index = "{\"metadata\": {}, \"weight_map\": {\"conv1.weight\": \"a.safetensors\", \"conv1.bias\": "
                         "\"b.safetensors\", \"more\": \"b.safetensors\"}}";
     struct ps_network *network = open_network("lenet5");

@@ -459,18 +459,20 @@ static bool has_parameter(const struct graph *graph, const char *name) {
     return false;
 }
 
-/* Of a parameter that several nodes share the network has one name, and the file may have another: the only one of the shape of
- * which it has no gradient; -1: there is none. */
-static int find_shared(const struct graph *graph, const struct wanted *wanted, const struct array *array) {
-    int found = -1;
+/* Of a parameter that a module has under several names the network has one, and the file may have another: the only one of the
+ * shape of which it has no gradient, or of several the only one that several nodes share; -1: there is none. */
+static int find_other_name(const struct graph *graph, const struct wanted *wanted, const struct array *array) {
+    int found[2] = {-1, -1}, count[2] = {0};
     for (int p = 0; p < graph->parameter_count; p++) {
         const struct parameter *parameter = &graph->parameters[p];
-        if (!parameter_is_shared(parameter) || parameter->tied || wanted->parameters[p] || !has_shape(parameter, array))
+        if (parameter->role != PARAMETER_TRAINED || parameter->tied || wanted->parameters[p] || !has_shape(parameter, array))
             continue;
-        if (found >= 0) return -1;
-        found = p;
+        for (int shared = 0; shared <= parameter_is_shared(parameter); shared++) {
+            found[shared] = p;
+            count[shared]++;
+        }
     }
-    return found;
+    return count[0] == 1 ? found[0] : count[1] == 1 ? found[1] : -1;
 }
 
 /* Gradients under names that the network does not have; adds those that it knows otherwise to `found`. */
@@ -487,9 +489,9 @@ static enum ps_status read_others(const struct graph *graph, struct npz *file, s
         double *values = arena_take(arena, (size_t)array_elements(&array), sizeof *values);
         TRY(arena_check(arena, "gradients", error));
         array_doubles(&array, 0, array_elements(&array), values);
-        const int shared = find_shared(graph, wanted, &array);
-        if (shared >= 0) {
-            wanted->parameters[shared] = values;
+        const int same = find_other_name(graph, wanted, &array);
+        if (same >= 0) {
+            wanted->parameters[same] = values;
             ++*found;
             continue;
         }
