@@ -35,8 +35,10 @@ static void compare_slowest(const struct cost_table *whole, const struct ps_prof
     if (profile_table(split, whole->micro_batch, &instances, NULL) != PS_OK) return;
     double whole_s = slowest_s(whole, cluster), split_s = slowest_s(instances, cluster);
     if (whole_s <= 0 || split_s <= 0) return;
+    text_seconds(whole_s, before);
+    text_seconds(split_s, after);
     log_info("the slowest of %d workers takes %s for a micro-batch of %d without splits, %s with splits%s", cluster->workers,
-             text_seconds(whole_s, before), whole->micro_batch, text_seconds(split_s, after),
+             before, whole->micro_batch, after,
              strcmp(before, after) == 0 ? ": splitting gains nothing"
              : split_s < whole_s        ? ""
                                         : ": not splitting is faster");
