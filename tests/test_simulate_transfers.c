@@ -309,6 +309,7 @@ static void test_half_duplex_and_shared(void **state) {
     pipeline_make(&pipeline, "1f1b", 3, 8, 0);
     ps_cluster_destroy(pipeline.cluster);
     assert_ok(cluster_create(3, 4, &pipeline.cluster, &test_error));
+    for (int w = 0; w < 3; w++) pipeline.cluster->devices[w].speed = 1;
     for (int l = 0; l < 4; l++) {
         struct cluster_link *link = &pipeline.cluster->links[l];
         *link = (struct cluster_link){.from = links[l].from, .to = links[l].to, .latency_s = 1.5, .half_duplex = links[l].half};
