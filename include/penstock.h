@@ -643,8 +643,8 @@ struct ps_step {
 };
 
 /* Watches a training. The functions are called in the thread that called the library (over MPI at rank 0 alone), while the
- * workers go on; each may be NULL. What they return other than 0 ends the training as if should_stop had asked for it. They may
- * call the library, but not for the trainer that is at work. */
+ * workers go on; each may be NULL. What they return other than 0 ends the training as if should_stop had asked for it
+ * (ps_trainer_step has more on `point`). They may call the library, but not for the trainer that is at work. */
 struct ps_observer {
     size_t struct_size;                                            /* sizeof(struct ps_observer) */
     void *context;                                                 /* their first argument */
@@ -743,6 +743,9 @@ enum ps_status ps_trainer_create(const struct ps_train_options *options, struct 
  * mini-batches before a pipeline drains weights are less stale. Another division is another training then; a call whose steps
  * reach the next such place of the options, and ps_train, divide nothing further.
  *
+ * Where the observer's `point` returns other than 0 the call ends with PS_OK, since the pipeline is empty there: the trainer can
+ * evaluate, be read, saved and finished. To go on, where steps are left, gives PS_STOPPED.
+ *
  * After a failure the trainer can only be destroyed. PS_STOPPED is one.
  */
 enum ps_status ps_trainer_step(struct ps_trainer *trainer, int64_t steps, struct ps_error *error);
@@ -753,6 +756,8 @@ struct ps_trainer_info {
     int batch, workers, parameters;
     double loss, accuracy; /* of the epoch so far, or of the training where there are none; NaN: nothing was computed */
     int64_t to_evaluation; /* steps to the next evaluation or end of an epoch; 0: it is due, or the training is over */
+    int rank;              /* over MPI of this process; else 0 */
+    bool asked;            /* the observer's `point` has asked for the end; at all ranks */
 };
 PS_GETTER(ps_trainer_info, ps_trainer)
 

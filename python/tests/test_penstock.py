@@ -488,10 +488,13 @@ def test_tables():
 def test_ranks_of_mpi(tmp_path):
     script = tmp_path / "ranks.py"
     script.write_text("import penstock\n"
-                      "run = penstock.train('lenet5', 'synthetic:images,samples=128', workers=2, steps=4, batch=32)\n"
-                      "print(f'steps {run.info.steps}\\n', end='')\n")  # in one piece: ranks share the output
+                      "run = penstock.train('lenet5', 'synthetic:images,samples=128', workers=2, epochs=9, batch=32,\n"
+                      "                     on_epoch=lambda point: point.epoch == 2)\n"
+                      "print(f'steps {run.info.steps}, {len(run.points)} points, {len(run.weights())} weights\\n', end='')\n")
     # Open MPI asks for these where it is root's, and where ranks are more than cores; MPICH has no such options.
     allowed = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"), "1")
     out = subprocess.run(["mpirun", "-n", "2", sys.executable, script], text=True, capture_output=True, timeout=200,
                          env=os.environ | allowed | {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"})
-    assert out.returncode == 0 and "steps 4" in out.stdout, out.stderr
+    assert out.returncode == 0, out.stderr  # both ranks know that the training is to end
+    # Each in one piece: ranks share the output.
+    assert "steps 8, 2 points, 10 weights\n" in out.stdout and "0 points, 0 weights\n" in out.stdout

@@ -62,7 +62,7 @@ static enum ps_status note_point(struct ps_trainer *trainer, const struct log_en
                                        .valid_perplexity = entry->valid_perplexity,
                                        .valid_bleu = entry->valid_bleu,
                                        .training_s = trainer->training_s};
-    if (observer->point && observer->point(observer->context, &point) != 0) trainer->stop_asked = true;
+    if (observer->point && observer->point(observer->context, &point) != 0) trainer->asked = true;
     return run_add_point(trainer->run, &point, error);
 }
 
@@ -97,6 +97,13 @@ static enum ps_status note_end(struct ps_trainer *trainer, double samples_per_s,
     return PS_OK;
 }
 
+/* What follows when a segment has ended, at all processes: they learn what the observer wants then. */
+static enum ps_status end_segment(struct ps_trainer *trainer, double samples_per_s, struct ps_error *error) {
+    TRY(note_end(trainer, samples_per_s, error));
+    TRY(trainer_agree(trainer, &trainer->asked, sizeof trainer->asked, error));
+    return trainer_checkpoint(trainer, error);
+}
+
 /* Of so many mini-batches at most: a piece of a segment has no evaluation and no checkpoint at its end. */
 static enum ps_status run_segment(struct ps_trainer *trainer, int64_t most, struct ps_error *error) {
     int planned = segment_length(&trainer->lengths, trainer->step), length = (int)number_smaller(planned, most);
@@ -115,10 +122,10 @@ static enum ps_status run_segment(struct ps_trainer *trainer, int64_t most, stru
     trainer->step_s = seconds / length;
     trainer->step += length;
     if (length < planned) return PS_OK;
-    TRY(note_end(trainer, (double)trainer->segment_steps * trainer->job.batch / trainer->segment_s, error));
+    const double samples_per_s = (double)trainer->segment_steps * trainer->job.batch / trainer->segment_s;
     trainer->segment_s = 0;
     trainer->segment_steps = 0;
-    return trainer_checkpoint(trainer, error);
+    return end_segment(trainer, samples_per_s, error);
 }
 
 /* ---------------------------------------------------------------------- afterwards */
@@ -195,14 +202,16 @@ static void note_workers(struct ps_trainer *trainer) {
 /* The evaluation in which the run was stopped, when it goes on. */
 static enum ps_status catch_up(struct ps_trainer *trainer, struct ps_error *error) {
     if (!trainer->unevaluated) return PS_OK;
-    TRY(note_end(trainer, (double)trainer->step * trainer->job.batch / trainer->training_s, error));
-    return trainer_checkpoint(trainer, error);
+    return end_segment(trainer, (double)trainer->step * trainer->job.batch / trainer->training_s, error);
 }
 
+/* Up to where the observer asks for the end. Whoever goes on then is stopped. */
 static enum ps_status advance(struct ps_trainer *trainer, int64_t steps, struct ps_error *error) {
+    const bool asked = trainer->asked;
+    trainer->stop_asked = trainer->stop_asked || asked;
     TRY(catch_up(trainer, error));
     int64_t left = trainer->lengths.steps - trainer->step, end = trainer->step + number_smaller(steps, left);
-    while (trainer->step < end) {
+    while (trainer->step < end && trainer->asked == asked) {
         int64_t next;
         TRY(trainer_next(trainer, end - trainer->step, &next, error));
         if (trainer->ends_early) break;
@@ -433,7 +442,9 @@ static struct ps_trainer_info make_trainer_info(const struct ps_trainer *trainer
                                     .parameters = parameter_count(trainer),
                                     .loss = entry.loss,
                                     .accuracy = entry.accuracy,
-                                    .to_evaluation = stays ? 0 : segment_to_evaluation(&trainer->lengths, trainer->step)};
+                                    .to_evaluation = stays ? 0 : segment_to_evaluation(&trainer->lengths, trainer->step),
+                                    .rank = trainer->rank,
+                                    .asked = trainer->asked};
 }
 
 void ps_trainer_info_get(const struct ps_trainer *trainer, struct ps_trainer_info *result, size_t size) {
@@ -456,6 +467,7 @@ enum ps_status ps_train(const struct ps_train_options *options, struct ps_run **
     struct ps_trainer *trainer;
     TRY(ps_trainer_create(options, &trainer, error));
     enum ps_status status = ps_trainer_step(trainer, INT64_MAX, error);
+    if (status == PS_OK && trainer->asked) status = ps_trainer_step(trainer, INT64_MAX, error);
     if (status == PS_OK) status = ps_trainer_finish(trainer, run, error);
     ps_trainer_destroy(trainer);
     return status;

@@ -48,7 +48,9 @@ struct ps_trainer {
     double saved_s;               /* when that was taken */
     struct best_evaluation best;  /* at rank 0 */
     bool ends_early;              /* it trains no more: evaluations do not get better */
-    bool stop_asked;              /* by the observer */
+    bool stop_asked;              /* by the observer, at once */
+    bool asked;                   /* by it, at an evaluation that is over; the same at all ranks */
+    int rank;                     /* of this process, also when the run is over */
     bool unevaluated;             /* an evaluation of the step is due, or runs */
     bool over;                    /* finished, or failed: it can only be destroyed */
     double stopping_s;            /* since when it is to stop; 0: it is not */

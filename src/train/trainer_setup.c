@@ -482,6 +482,7 @@ static enum ps_status make_job(struct ps_trainer *trainer, struct ps_error *erro
     const enum ps_status status = check_job(trainer, &transport, error);
     if (status != PS_OK) return launch_fail(requested->transport, status, error);
     TRY(processes_join(transport->processes, &trainer->processes, error));
+    trainer->rank = trainer->processes->rank;
     trainer->options = *requested;
     TRY(trainer_resume_open(trainer, error));
     TRY(job_begin(&trainer->options, &trainer->job, error));

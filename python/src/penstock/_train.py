@@ -106,6 +106,8 @@ class TrainerInfo:
     loss: float
     accuracy: float
     to_evaluation: int
+    rank: int
+    asked: bool
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,6 @@ class Trainer(Object):
                     given if isinstance(given, Dataset) else Dataset(given, part=part)
         self._failures: list[BaseException] = []
         self._interrupted: int | None = None
-        self._stop = False
         self._steps: list[Step] = []
         self._points: list[Point] = []
         self._callbacks = on_step, on_epoch
@@ -284,6 +285,7 @@ class Trainer(Object):
         except Error as failure:
             raise self._cause(failure)
         super().__init__(address, *keep)
+        self._rank = self.info.rank
 
     def _observer(self) -> Any:
         kind = structs["ps_observer"]
@@ -307,9 +309,7 @@ class Trainer(Object):
         def point(of: Any) -> bool:
             self._points.append(values(of, Point))
             callback = self._callbacks[1]
-            # The pipeline is empty here: the training ends with its next call.
-            self._stop = self._stop or (callback is not None and _asks(callback(self._points[-1])))
-            return False
+            return callback is not None and _asks(callback(self._points[-1]))
 
         observer = kind(struct_size=ctypes.sizeof(kind))
         observer.step = types["step"](guarded(step))
@@ -382,7 +382,8 @@ class Trainer(Object):
         return self.network
 
     def weights(self) -> dict[str, Array]:
-        """The newest values of all parameters and running statistics, by the names that PyTorch has for them."""
+        """The newest values of all parameters and running statistics, by the names that PyTorch has for them. Over MPI all ranks
+        call, and rank 0 gets them; the others get none."""
         found = {}
         for i in range(self.info.parameters):
             one = get("ps_trainer_parameter", self.address, i, result="ps_parameter")
@@ -390,7 +391,7 @@ class Trainer(Object):
             call(lib.ps_trainer_read_parameter, self.address, one.name,
                  array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), array.size)
             found[one.name.decode()] = array
-        return found
+        return found if self._rank == 0 else {}
 
     def save(self, directory: PathLike | None = None) -> None:
         """Leaves a checkpoint in the run directory, or in another."""
@@ -418,12 +419,12 @@ class Trainer(Object):
         assert self.directory is not None
         self.close()
         return Run(self._own_network(), None, self._lines(self._steps, Step), self._lines(self._points, Point), None,
-                   load_weights(self.directory), self.directory)
+                   load_weights(self.directory) if self._rank == 0 else {}, self.directory)
 
     @property
     def wants_stop(self) -> bool:
-        """Whether ``on_epoch`` asked for the end."""
-        return self._stop
+        """Whether ``on_epoch`` asked for the end; the same at all ranks."""
+        return self.info.asked
 
     def close(self) -> None:
         """Ends the training, where ``finish`` did not, and lets go of its data."""
@@ -460,7 +461,7 @@ def train(what: Network | Plan | Profile | PathLike | None, data: Any = None, va
             while True:
                 # Up to where the pipeline drains anyway, so that the division changes no number.
                 info = trainer.step(info.to_evaluation if on_epoch is not None else info.steps - info.step)
-                if info.step == info.steps or trainer.wants_stop:
+                if info.step == info.steps or info.asked:
                     break
             run = trainer.finish()
         except StoppedError:
