@@ -1,6 +1,7 @@
 /* Wire codecs against their definitions in plain C, on random numbers of every kind, and the walk over runs and types. */
 #include "support.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -267,6 +268,32 @@ static void numbers_that_are_not_finite_arrive(void **state) {
             }
 }
 
+/* Of what cannot be sent, and of what arrives as infinite, nothing is left for the next block. */
+static void feedback_is_finite(void **state) {
+    static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, -FLT_MAX};
+    const struct wire_run run = {0, NUMBERS, TYPE_F32};
+    const struct wire wire = {WIRE_TOPK, .share = 0.1};
+    float from[NUMBERS], to[NUMBERS], feedback[NUMBERS];
+    unsigned char encoded[4 * NUMBERS + 256];
+    (void)state;
+    for (int rounds = 0; rounds < 2; rounds++)
+        for (int b = 0; b < 5; b++) {
+            fill(from, NUMBERS, 7);
+            memset(feedback, 0, sizeof feedback);
+            from[5] = bad[b];
+            if (rounds == 0) {
+                wire_encode(&wire, &run, 1, from, feedback, encoded);
+                wire_decode(&wire, &run, 1, encoded, to);
+            } else {
+                memcpy(to, from, sizeof to);
+                wire_round(&wire, &run, 1, to, feedback);
+            }
+            assert_false(isfinite(to[5]));
+            assert_true(feedback[5] == 0);
+            for (int i = 0; i < NUMBERS; i++) assert_true(isfinite(feedback[i]));
+        }
+}
+
 static void names_are_read_and_written(void **state) {
     static const char *const good[] = {"none", "bf16", "int8", "topk:0.05", "topk:1", "topk:0.01171875", "topk:1e-50"};
     static const char *const wrong[] = {
@@ -297,6 +324,7 @@ int main(void) {
         cmocka_unit_test(runs_may_have_any_length_and_type),
         cmocka_unit_test(feedback_keeps_what_was_not_sent),
         cmocka_unit_test(numbers_that_are_not_finite_arrive),
+        cmocka_unit_test(feedback_is_finite),
         cmocka_unit_test(names_are_read_and_written),
         cmocka_unit_test(rounding_is_what_arrives),
         cmocka_unit_test(sums_have_room_for_all),

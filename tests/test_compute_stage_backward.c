@@ -415,6 +415,36 @@ static void check_arriving(struct device *device, const struct graph *graph) {
     chain_destroy(chain);
 }
 
+/* Codecs leave what data and constants come to, whatever is frozen, and encode the rest. */
+static void test_what_codecs_leave(void **state) {
+    static const char middle[] =
+        "{\"name\": \"mask\", \"operator\": \"unary\", \"inputs\": [\"x\"], \"kind\": \"clip\", \"alpha\": 0, \"beta\": 1},"
+        "{\"name\": \"narrow\", \"operator\": \"slice\", \"inputs\": [\"mask\"], \"axis\": 0, \"first\": 0, \"count\": 3},"
+        "{\"name\": \"middle\", \"operator\": \"concat\", \"inputs\": [\"a\", \"narrow\"]}";
+    (void)state;
+    for (int frozen = 0; frozen < 2; frozen++) {
+        struct graph *graph = two_layers(middle);
+        int cuts[CHAIN_STAGES_MAX], left = 0, encoded = 0;
+        if (frozen) assert_true(graph_freeze(graph, "a.*") > 0);
+        for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
+        struct chain *chain = chain_create(chain_device("cpu"), graph, 4, 2, cuts, graph->layer_count - 1);
+        for (int s = 1; s < chain->count; s++) {
+            int count;
+            const struct wire_run *runs = stage_runs(chain->stages[s], false, &count);
+            for (int r = 0; r < count; r++) {
+                const struct node *node = &graph->nodes[graph_cut_values(graph, s)[r]];
+                const bool of_data =
+                    strcmp(node->name, "x") == 0 || strcmp(node->name, "mask") == 0 || strcmp(node->name, "narrow") == 0;
+                assert_int_equal(runs[r].type, of_data ? TYPE_I32 : TYPE_F32);
+                assert_int_equal(runs[r].count, 4 * shape_elements(&node->shape));
+                *(of_data ? &left : &encoded) += 1;
+            }
+        }
+        assert_true(left > 0 && encoded > 0);
+        chain_destroy(chain);
+    }
+}
+
 /* A network with conditions has the gradients of one without, whole, cut and with its halves apart. A parameter that the other
  * does not have is read by conditions alone: its gradient is 0. */
 static void compare_conditions(struct device *device, struct graph *without, struct graph *with) {
@@ -492,7 +522,7 @@ int main(void) {
         cmocka_unit_test(test_frozen),        cmocka_unit_test(test_whole_gradient),
         cmocka_unit_test(test_recomputation), cmocka_unit_test(test_backward_leaves_inputs_alone),
         cmocka_unit_test(test_accumulation),  cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_halves_apart),
+        cmocka_unit_test(test_halves_apart),  cmocka_unit_test(test_what_codecs_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

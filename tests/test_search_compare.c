@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "plan/partitioner.h"
 #include "plan/planner.h"
 #include "search/compare.h"
@@ -300,6 +301,7 @@ static void test_automatic_codecs(void **state) {
         {"activation=int8+sums=int8", "`wire`: 'sums=int8' is not activation=CODEC, gradient=CODEC or sum=CODEC"},
         {"activations_of_all_layers_together_and_others=int8",
          "`wire`: 'activations_of_all_layers_together_and_o' is not activation=CODEC"},
+        {"activation=int8+activation=bf16", "`wire`: activation is given twice"},
         {"activation=int4+sum=int8", "'int4' is not none, bf16, int8 or topk:SHARE"}};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         struct ps_plan_options refused = each;
@@ -317,6 +319,68 @@ static void test_automatic_codecs(void **state) {
     assert_ok(ps_cluster_uniform(&small, &cluster, &test_error));
     assert_status(ps_plan_find(profile, cluster, &options, &plan, &test_error), PS_NO_PLAN, "memory");
     ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+static void note_warning(void *context, enum ps_log_level level, const char *line) {
+    if (level == PS_LOG_WARN) *(int *)context += strstr(line, "`wire`: bf16 saves no bytes") != NULL;
+}
+
+/* A codec saves nothing of values that are as small: the plan is that of the links as they are, and a warning says it. */
+static void test_codecs_that_save_nothing(void **state) {
+    int warned = 0;
+    const struct ps_log_sink sink = {.struct_size = sizeof sink, .context = &warned, .line = note_warning};
+    struct ps_profile *profile = even_profile();
+    struct ps_cluster *cluster = make_cluster(2, 0, 2e6);
+    double throughput[2];
+    (void)state;
+    for (int l = 0; l < profile->tables[0].layer_count; l++) {
+        struct layer_sizes *size = &profile->tables[0].layers[l].size;
+        if (l % 3 != 2) size->output_bytes *= 3; /* so that there are cuts to choose from */
+        size->output = (struct wire_numbers){{[TYPE_BF16] = size->output_bytes / 2}};
+    }
+    for (int w = 0; w < 2; w++) {
+        const struct ps_plan_options options = {
+            .struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-async", .wire = w == 0 ? "none" : "bf16"};
+        struct ps_plan *plan;
+        const struct ps_log_sink *before = log_use(&sink);
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        log_restore(before);
+        assert_int_equal(warned, w);
+        throughput[w] = plan->predicted.throughput_samples_per_s;
+        ps_plan_destroy(plan);
+    }
+    assert_true(throughput[1] >= throughput[0] * (1 - 1e-9));
+    ps_cluster_destroy(cluster);
+    ps_profile_destroy(profile);
+}
+
+/* Where the best cut leaves no room for what the codec keeps of its large values, another is found. */
+static void test_codecs_within_memory(void **state) {
+    struct ps_profile *profile = even_profile();
+    struct ps_plan_options options = {.struct_size = sizeof options, .method = "pipedream", .schedule = "1f1b-async"};
+    int64_t limit[2] = {0};
+    (void)state;
+    for (int l = 0; l < 8; l++) {
+        struct layer_sizes *size = &profile->tables[0].layers[l].size;
+        size->output_bytes = size->value_bytes = l == 3 ? 256 * KIB : 4 * KIB;
+        size->output.of[TYPE_BF16] = size->output_bytes / 2; /* what is kept of a number takes twice as much as the number */
+    }
+    for (int encodes = 0; encodes < 2; encodes++) {
+        struct ps_cluster *cluster = make_cluster(2, 0, 1e10);
+        struct ps_plan *plan;
+        for (int w = 0; w < 2; w++) cluster->devices[w].memory_bytes = limit[w];
+        options.wire = encodes ? "topk:0.1" : NULL;
+        assert_ok(ps_plan_find(profile, cluster, &options, &plan, &test_error));
+        assert_int_equal(plan->stages[0].last == 3, !encodes);
+        for (int w = 0; w < 2; w++) {
+            const int64_t taken = worker_memory_total(&plan->predicted.memory[w]);
+            if (encodes) assert_true(taken <= limit[w]);
+            limit[w] = taken;
+        }
+        ps_plan_destroy(plan);
+        ps_cluster_destroy(cluster);
+    }
     ps_profile_destroy(profile);
 }
 
@@ -523,6 +587,8 @@ int main(void) {
                                        cmocka_unit_test(test_all_methods),
                                        cmocka_unit_test(test_codecs),
                                        cmocka_unit_test(test_automatic_codecs),
+                                       cmocka_unit_test(test_codecs_that_save_nothing),
+                                       cmocka_unit_test(test_codecs_within_memory),
                                        cmocka_unit_test(test_cluster),
                                        cmocka_unit_test(test_batches_and_refusals)};
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -1,6 +1,7 @@
 /* See wire.h. Codecs see groups of f32; the walk over runs, types and error feedback is common to all. */
 #include "base/wire.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -272,8 +273,12 @@ static void copy_tokens(const struct wire_run *runs, int count, char *block, uns
     }
 }
 
+/* What is left of a number that is infinite, here or as it arrives, or NaN, is nothing: it would be NaN for ever. */
 VECTOR_CLONES static void subtract(size_t count, const float *restrict all, const float *restrict sent, float *restrict rest) {
-    for (size_t i = 0; i < count; i++) rest[i] = all[i] - sent[i];
+    for (size_t i = 0; i < count; i++) {
+        const float left = all[i] - sent[i];
+        rest[i] = fabsf(left) <= FLT_MAX ? left : 0;
+    }
 }
 
 void wire_encode(const struct wire *wire, const struct wire_run *runs, int run_count, const void *block, float *feedback,

@@ -176,12 +176,14 @@ static enum ps_status train(const struct compare_arguments *arguments, struct ps
 
 /* What only trainings have is refused elsewhere. */
 static enum ps_status check_kind(const struct compare_arguments *arguments, struct ps_error *error) {
-    const char *said = arguments->seeds.count > 0        ? "seeds"
-                       : arguments->precisions.count > 0 ? "precision"
-                       : arguments->data.count > 0       ? "data"
-                       : arguments->valid.count > 0      ? "valid"
-                                                         : NULL;
+    const char *said = arguments->seeds.count > 0   ? "seeds"
+                       : arguments->data.count > 0  ? "data"
+                       : arguments->valid.count > 0 ? "valid"
+                                                    : NULL;
     if (!arguments->train && said != NULL) return message_set(error, PS_USAGE, "--%s: is for --train", said);
+    if (!arguments->train && arguments->precisions.count > 0)
+        return message_set(error, PS_USAGE, "--precision: is for --train; else networks are named with it, as in "
+                                            "--model vgg16,precision=bf16, and profiles have their own");
     if (arguments->common.json && output_is_taken(arguments->csv))
         return message_set(error, PS_USAGE, "--csv - and --json contradict each other; give one of them");
     return PS_OK;

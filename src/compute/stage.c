@@ -64,16 +64,18 @@ static enum ps_status take_target(struct stage *stage, struct ps_error *error) {
     return PS_OK;
 }
 
-/* The values that cross a cut, where stage_cut_offset has them. */
+/* The values that cross a cut, where stage_cut_offset has them. Those that codecs leave as they are count as words, like
+ * tokens; values are aligned, so that the last word belongs to its value. */
 static void list_runs(const struct stage *stage, int cut, struct wire_run *runs) {
     const struct graph *graph = stage->graph;
     struct stage_cut places = stage_cut(graph, stage->samples, cut);
     for (int i = 0; i < graph_cut_count(graph, cut); i++) {
         const int root = graph_cut_values(graph, cut)[i];
-        const enum number_type type = graph->nodes[root].shape.type;
+        const enum number_type type = stage_sends_exactly(graph, cut, root) ? TYPE_I32 : graph->nodes[root].shape.type;
+        const size_t bytes = (size_t)(stage->samples * graph_value_bytes(graph, root)), each = number_types[type].bytes;
         runs[i] = (struct wire_run){
             .offset = (size_t)stage_cut_offset(&places, root),
-            .count = (size_t)(stage->samples * graph_value_bytes(graph, root)) / number_types[type].bytes,
+            .count = (bytes + each - 1) / each,
             .type = type,
         };
     }

@@ -104,6 +104,11 @@ static bool gradient_crosses(const struct graph *graph, int cut, int root) {
     return has_gradient(graph, root) && graph->nodes[root].gradient_layer >= cut;
 }
 
+bool stage_sends_exactly(const struct graph *graph, int cut, int root) {
+    const struct node *node = &graph->nodes[root];
+    return node->shape.type == TYPE_I32 || node->data || node->given || node->gradient_layer < cut;
+}
+
 /* Places a gradient in the first gap between those of `live` (roots, by offset) that it fits into; false: there is none. */
 static bool place_gradient(struct planner *planner, int *live, int *count, int root) {
     const struct stage *stage = planner->stage;
@@ -151,8 +156,7 @@ static bool place_gradients(struct planner *planner, int *live) {
 
 /* Codecs encode numbers of several values together: those that no gradient has must not spoil the others. */
 static void clear_place(struct planner *planner, struct stage_cut *cut, int root) {
-    const struct shape *shape = &planner->stage->graph->nodes[root].shape;
-    if (shape->type == TYPE_I32) return;
+    if (stage_sends_exactly(planner->stage->graph, cut->cut, root)) return;
     push_move(planner, &planner->stage->backward, action_zero, STAGE_INPUT, root, (struct buffer){0},
               cut_gradient(planner->stage, cut, root));
 }

@@ -92,6 +92,9 @@ int64_t stage_value_bytes(const struct graph *graph, int samples, int root);
 int64_t stage_cut_bytes(const struct graph *graph, int samples, int cut);
 /* Whether the value (a root) crosses the cut. */
 bool stage_crosses(const struct graph *graph, int cut, int root);
+/* Whether codecs leave a value that crosses the cut as it is: tokens, and what has no gradient because of how the network is
+ * made, not of what is frozen. */
+bool stage_sends_exactly(const struct graph *graph, int cut, int root);
 /* Where values lie in a block laid out like a cut. They are asked for in ascending order, so that a pass over all of them takes
  * a time that grows with their number: thousands may cross. */
 struct stage_cut {

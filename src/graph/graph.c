@@ -431,13 +431,24 @@ static bool trains(const struct graph *graph, const struct node *node) {
     return false;
 }
 
+static bool has_weights(const struct graph *graph, const struct node *node) {
+    for (int p = node->parameter_first; p < node->parameter_first + node->parameter_count; p++)
+        if (!parameter_is_constant(&graph->parameters[p])) return true;
+    return false;
+}
+
 /* Layers known only by their costs have parameters or not, and always a backward. */
 static void find_untrained(struct graph *graph) {
     for (int i = 0; i < graph->node_count; i++) {
-        struct node *node = &graph->nodes[i];
+        struct node *node = &graph->nodes[i], *root = &graph->nodes[node->root];
         node->untrained = node->id != OPERATOR_OPAQUE && !trains(graph, node);
-        for (int j = 0; j < node->input_count; j++) node->untrained &= graph->nodes[node->inputs[j]].untrained;
-        if (!node->untrained) graph->nodes[node->root].untrained = false;
+        node->given = node->id != OPERATOR_OPAQUE && !has_weights(graph, node);
+        for (int j = 0; j < node->input_count; j++) {
+            node->untrained &= graph->nodes[node->inputs[j]].untrained;
+            node->given &= graph->nodes[node->inputs[j]].given;
+        }
+        root->untrained &= node->untrained;
+        root->given &= node->given;
     }
 }
 
@@ -544,6 +555,7 @@ static enum ps_status lay_out(struct graph *graph, int *consumers, struct ps_err
     for (int n = 0; n < graph->node_count && graph->wide != NULL; n++) {
         graph->wide->nodes[n].root = graph->nodes[n].root;
         graph->wide->nodes[n].untrained = graph->nodes[n].untrained;
+        graph->wide->nodes[n].given = graph->nodes[n].given;
         graph->wide->nodes[n].gradient_layer = graph->nodes[n].gradient_layer;
     }
     free(graph->cut_first);

@@ -27,6 +27,8 @@ struct node {
     bool data;                                 /* the data, or moved from them, or tokens: it has no gradient */
     bool untrained;                            /* after graph_finish: nothing before it, nor itself, is trained, and nothing
                                                   that shares its memory: its gradient is not needed */
+    bool given;                                /* after graph_finish: made of data and constants alone, and so is what shares
+                                                  its memory */
     int gradient_layer;                        /* after graph_finish: the last layer with a node that gives its value a gradient
                                                   (a root's: all values that share its memory); -1: none does */
     bool sourceless;                           /* made of parameters alone */

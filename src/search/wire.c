@@ -8,6 +8,9 @@
  *
  * `auto` does so for each codec that loses no more than its allowance, and takes the fastest plan, of equally fast ones the one
  * that loses least. Then each cut and direction, and each sum, in turn loses as little as it can without slowing the pipeline.
+ *
+ * Nor does the search know what codecs need of the memory, the encoded blocks and the error feedback: where a plan has no room
+ * for them, it is given less memory by what was lacking.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +22,8 @@
 
 /* A codec that loses more must save this share of the time. */
 #define WORTH 0.01
+/* How often a plan is looked for that has room for what codecs need. */
+enum { TRIES = 6 };
 
 struct wire_search {
     const struct ps_profile *profile;
@@ -33,19 +38,47 @@ struct wires {
     struct wire activation, gradient, sum;
 };
 
-/* How many times fewer bytes an encoded block of f32 has. */
-static double saving(const struct wire *wire) {
-    const struct wire_numbers numbers = {{[TYPE_F32] = 1 << 16}};
-    const int64_t bytes = wire_bytes(wire, &numbers);
-    return bytes > 0 ? (double)(numbers.of[TYPE_F32] * (int64_t)sizeof(float)) / (double)bytes : 1;
+/* How many times fewer bytes the values at all cuts of the network have when they are encoded. */
+static double saving(const struct ps_profile *profile, const struct wire *wire) {
+    const struct cost_table *table = &profile->tables[0];
+    struct wire_numbers all = {{0}};
+    int64_t plain = 0;
+    for (int l = 0; l + 1 < table->layer_count; l++) {
+        const struct wire_numbers numbers = layer_output_numbers(&table->layers[l].size);
+        for (int type = 0; type < TYPE_COUNT; type++) {
+            all.of[type] += numbers.of[type];
+            plain += numbers.of[type] * (int64_t)number_types[type].bytes;
+        }
+    }
+    const int64_t bytes = wire_bytes(wire, &all);
+    return bytes > 0 ? (double)plain / (double)bytes : 1;
 }
 
-/* Simulates the plan with its codecs on the links as they are; PS_NO_PLAN: it does not fit. */
-static enum ps_status predict(const struct wire_search *search, struct ps_plan *plan, struct ps_error *error) {
+/* Keeps what the plan's codecs need of the memory free at workers where it does not fit. It was found without them: of these
+ * workers it needs more than is left now. False: nothing is lacking, or nothing would be left. */
+static bool tighten(const struct ps_simulation *simulation, const struct ps_plan *plan, const struct ps_cluster *cluster,
+                    struct ps_cluster *tighter) {
+    bool lacks = false;
+    for (int w = 0; w < simulation->info.workers; w++) {
+        const int64_t limit = cluster->devices[w].memory_bytes, needed = simulation->worker[w].memory_bytes;
+        if (limit == 0 || needed <= limit) continue;
+        const int64_t left = limit - (needed - worker_memory_total(&plan->predicted.memory[w]));
+        if (left <= 0) return false;
+        tighter->devices[w].memory_bytes = left;
+        lacks = true;
+    }
+    return lacks;
+}
+
+/* Simulates the plan with its codecs on the links as they are; PS_NO_PLAN: it does not fit. Another might then that is looked
+ * for on `tighter` (NULL: nobody looks). */
+static enum ps_status predict(const struct wire_search *search, struct ps_plan *plan, struct ps_cluster *tighter, bool *again,
+                              struct ps_error *error) {
     struct ps_simulation *simulation;
     if (!plan->predicted.simulated) return PS_OK;
     TRY(simulate_figures(plan, search->profile, search->cluster, 0, &simulation, error));
     enum ps_status status = ps_simulation_check_memory(simulation, plan, search->profile, search->cluster, error);
+    if (tighter) *again = status == PS_NO_PLAN && tighten(simulation, plan, search->cluster, tighter);
     if (status == PS_OK) {
         const struct search explained = {.options = search->options, .profile = search->profile, .cluster = search->cluster};
         search_take_simulation(simulation, &plan->predicted);
@@ -73,29 +106,44 @@ static enum ps_status look_for(const struct wire_search *search, const struct ps
     return status;
 }
 
-static enum ps_status plan_by(const struct wire_search *search, const char *method, const struct wires *wires,
-                              struct ps_plan **plan, struct ps_error *error) {
-    struct ps_plan_options options = *search->options;
-    options.method = method;
-    const double saved = fmin(saving(&wires->activation), saving(&wires->gradient));
-    struct ps_cluster *faster;
+/* A plan for these links with codecs everywhere; *again: it does not fit, and one for the tighter memory might. */
+static enum ps_status plan_on(const struct wire_search *search, struct ps_cluster *cluster,
+                              const struct ps_plan_options *options, const struct wires *wires, double saved,
+                              struct ps_plan **plan, bool *again, struct ps_error *error) {
     struct ps_plan *made = NULL;
-    TRY(cluster_copy(search->cluster, &faster, error));
-    for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saved;
-    enum ps_status status = look_for(search, faster, &options, &made, error);
-    ps_cluster_destroy(faster);
+    enum ps_status status = look_for(search, cluster, options, &made, error);
+    *again = false;
     for (int s = 0; status == PS_OK && s < made->stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
         if (s + 1 < made->stage_count) stage->wire = (struct cut_wire){wires->activation, wires->gradient};
         if (stage->backward_count > 1) stage->sum_wire = wires->sum;
     }
-    if (status == PS_OK && (saved > 1 || plan_encodes(made))) status = predict(search, made, error);
+    if (status == PS_OK && (saved != 1 || plan_encodes(made))) status = predict(search, made, cluster, again, error);
     if (status != PS_OK) {
         ps_plan_destroy(made);
         return status;
     }
     *plan = made;
     return PS_OK;
+}
+
+static enum ps_status plan_by(const struct wire_search *search, const char *method, const struct wires *wires,
+                              struct ps_plan **plan, struct ps_error *error) {
+    struct ps_plan_options options = *search->options;
+    options.method = method;
+    const double saved = fmin(saving(search->profile, &wires->activation), saving(search->profile, &wires->gradient));
+    struct ps_cluster *faster;
+    struct ps_error refusal = {0};
+    bool again;
+    TRY(cluster_copy(search->cluster, &faster, error));
+    for (int l = 0; l < faster->link_count; l++) faster->links[l].bandwidth_bytes_per_s *= saved;
+    enum ps_status status = plan_on(search, faster, &options, wires, saved, plan, &again, error);
+    if (again && error) refusal = *error;
+    for (int tries = 1; again && tries < TRIES; tries++)
+        status = plan_on(search, faster, &options, wires, saved, plan, &again, error);
+    if (status == PS_NO_PLAN && refusal.status != PS_OK) *error = refusal; /* of the memory that there is */
+    ps_cluster_destroy(faster);
+    return status;
 }
 
 /* Replaces the plan (NULL: there is none) by that of another method, if that is faster. */
@@ -220,7 +268,7 @@ static enum ps_status choose_each(const struct wire_search *search, const struct
                                       &best->stages[s].sum_wire};
         for (int w = 0; status == PS_OK && w < 3; w++) status = relax(search, best, wires[w], period_s, error);
     }
-    if (encodes && status == PS_OK) status = predict(search, best, error);
+    if (encodes && status == PS_OK) status = predict(search, best, NULL, NULL, error);
     if (status != PS_OK) {
         ps_plan_destroy(best);
         return status;
@@ -234,6 +282,7 @@ static enum ps_status choose_each(const struct wire_search *search, const struct
 static enum ps_status parse_each(const char *text, struct wires *wires, struct ps_error *error) {
     static const char *const names[] = {"activation", "gradient", "sum"};
     struct wire *const of[] = {&wires->activation, &wires->gradient, &wires->sum};
+    bool given[3] = {false};
     while (text) {
         const char *end = strchr(text, '+'), *equals = strchr(text, '=');
         const size_t length = end ? (size_t)(end - text) : strlen(text);
@@ -245,6 +294,8 @@ static enum ps_status parse_each(const char *text, struct wires *wires, struct p
         if (which == 3)
             return error_set(error, PS_USAGE, "`wire`: '%.*s' is not activation=CODEC, gradient=CODEC or sum=CODEC",
                              (int)(length < 40 ? length : 40), text);
+        if (given[which]) return error_set(error, PS_USAGE, "`wire`: %s is given twice", names[which]);
+        given[which] = true;
         snprintf(codec, sizeof codec, "%.*s", (int)(length - (size_t)(equals + 1 - text)), equals + 1);
         TRY(wire_parse(codec, "`wire`", of[which], error));
         text = end ? end + 1 : NULL;
@@ -283,11 +334,17 @@ enum ps_status search_wire(const struct ps_profile *profile, const struct ps_clu
     bool said = false;
     const struct wire_search search = {profile, cluster, options, find, &said};
     struct wires wires = {0};
+    char text[32];
     bool chooses;
     TRY(parse(options->wire ? options->wire : "none", &wires, &chooses, error));
     const bool encodes =
         wires.activation.codec != WIRE_NONE || wires.gradient.codec != WIRE_NONE || wires.sum.codec != WIRE_NONE;
     if (!encodes) return find(profile, cluster, options, plan, error);
     if (options->paper_cost) return error_set(error, PS_USAGE, "`wire`: the published costs know no codecs (`paper_cost`)");
+    const struct wire *const crossing[] = {&wires.activation, &wires.gradient};
+    const bool same = wire_same(crossing[0], crossing[1]);
+    for (int w = 0; w < (same ? 1 : 2) && !chooses; w++)
+        if (crossing[w]->codec != WIRE_NONE && saving(profile, crossing[w]) <= 1)
+            log_warn("`wire`: %s saves no bytes: what crosses cuts takes no more without it", wire_text(crossing[w], text));
     return chooses ? choose_each(&search, &wires.activation, plan, error) : plan_with(&search, &wires, plan, error);
 }
