@@ -294,17 +294,23 @@ static void test_shared(void **state) {
                                "{\"name\": \"all\", \"operator\": \"add\", \"inputs\": [\"sum\", \"out\"]},"
                                "{\"name\": \"loss\", \"operator\": \"cross_entropy\"}]}";
     static const double twice[] = {1, 1.5, -1, -1.5};
-    struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_weight, the_bias, the_weight};
-    arrays[4].data = twice;
-    arrays[6].name = "gradient/out.weight";
+    /* The shared one has one name in the network, and the file may have the other, or both; or other names throughout. */
+    static const char *const names[][3] = {{"gradient/fc.weight", "gradient/out.weight", NULL},
+                                           {"gradient/again.weight", "gradient/out.weight", NULL},
+                                           {"gradient/again.weight", "gradient/head.weight", NULL},
+                                           {"gradient/fc.weight", "gradient/out.weight", "gradient/again.weight"}};
+    struct array arrays[] = {the_input, the_labels, the_loss, the_output, the_bias, the_weight, the_weight, the_weight};
+    arrays[5].data = arrays[7].data = twice;
     struct ps_network *network;
     assert_ok(network_parse(text, sizeof text - 1, "text", &network, &test_error));
-    for (int workers = 1; workers <= 2; workers++) {
-        if (workers == 2) arrays[4].name = "gradient/again.weight"; /* of a shared one either name may be there */
-        write_arrays(arrays, 7);
+    for (int n = 0; n < 4; n++) {
+        const int workers = 1 + n % 2;
+        for (int a = 0; a < 3; a++) arrays[5 + a].name = names[n][a];
+        write_arrays(arrays, names[n][2] != NULL ? 8 : 7);
         struct ps_check *check = check_run(network, (struct ps_check_options){.against = path, .workers = workers});
         const struct ps_check_info info = ps_check_info(check);
-        if (!info.agrees) fail_msg("%d workers: %s is off by %g", workers, info.worst_name, info.worst);
+        if (!info.agrees) fail_msg("%s: %s is off by %g", names[n][0], info.worst_name, info.worst);
+        assert_int_equal(info.gradients, 4);
         assert_true(ps_check_gradient(check, 0).error < 1e-6 && ps_check_gradient(check, 2).error < 1e-6);
         ps_check_destroy(check);
     }

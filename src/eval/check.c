@@ -393,18 +393,58 @@ static void note_worst(struct ps_check *check, const char *name, double error) {
 struct wanted {
     double loss;
     double *output, **parameters;
-    struct entry *absent; /* gradients of what the network does not have; error: the largest */
-    int absent_count;
+    struct other *others;
+    int other_count;
 };
 
+/* A gradient under a name that the network does not have. */
+struct other {
+    const char *name;
+    struct array array;
+    double *values;
+    bool known; /* it is that of a parameter that the network knows otherwise */
+};
+
+static bool has_shape(const struct parameter *parameter, const struct array *array) {
+    bool same = array->rank == parameter->shape.rank;
+    for (int d = 0; same && d < array->rank; d++) same = array->shape[d] == parameter->shape.dim[d];
+    return same;
+}
+
+/* Of a parameter that a module has under several names the network has one, and the file may have another, or all: of those of
+ * the shape that have no gradient in the file the one whose own is nearest, unless it is the gradient of a shared one that is
+ * there. */
+static void find_owner(const struct graph *graph, const struct answer *got, struct wanted *wanted, struct other *other) {
+    double least = 0;
+    int64_t place = 0;
+    int nearest = -1;
+    for (int p = 0; p < graph->parameter_count; p++) {
+        const struct parameter *parameter = &graph->parameters[p];
+        const int64_t count = shape_elements(&parameter->shape), own = place;
+        place += count;
+        if (parameter->role != PARAMETER_TRAINED || parameter->tied || !has_shape(parameter, &other->array)) continue;
+        if (wanted->parameters[p]) {
+            other->known |= parameter_is_shared(parameter) &&
+                            memcmp(wanted->parameters[p], other->values, (size_t)count * sizeof *other->values) == 0;
+            continue;
+        }
+        const double error = relative(range_of(got->parameters + own, other->values, count), 0);
+        if (nearest < 0 || error < least) least = error, nearest = p;
+    }
+    if (other->known || nearest < 0) return;
+    wanted->parameters[nearest] = other->values;
+    other->known = true;
+}
+
 static enum ps_status compare(struct ps_check *check, const struct ps_network *network, const struct batch *batch,
-                              const struct answer *got, const struct wanted *wanted, struct ps_error *error) {
+                              const struct answer *got, struct wanted *wanted, struct ps_error *error) {
     const struct graph *graph = network->graph;
     struct range *ranges = arena_take(&check->arena, (size_t)graph->parameter_count, sizeof *ranges);
-    const size_t gradients = (size_t)(graph->parameter_count + wanted->absent_count);
+    const size_t gradients = (size_t)(graph->parameter_count + wanted->other_count);
     check->gradients = arena_take(&check->arena, gradients, sizeof *check->gradients);
     check->statistics = arena_take(&check->arena, (size_t)graph->parameter_count, sizeof *check->statistics);
     TRY(arena_check(&check->arena, "a comparison", error));
+    for (int o = 0; o < wanted->other_count; o++) find_owner(graph, got, wanted, &wanted->others[o]);
     double largest = 0;
     int64_t place = 0;
     for (int p = 0; p < graph->parameter_count; p++) {
@@ -425,11 +465,15 @@ static enum ps_status compare(struct ps_check *check, const struct ps_network *n
         /* What the statistics begin with is not in the reference. */
         if (wanted->parameters[p] && !statistic) note_worst(check, entry->name, entry->error);
     }
-    for (int a = 0; a < wanted->absent_count; a++) {
-        const struct entry *absent = &wanted->absent[a];
+    for (int o = 0; o < wanted->other_count; o++) {
+        const struct other *other = &wanted->others[o];
+        double most = 0;
+        if (other->known) continue;
+        for (int64_t e = 0; e < array_elements(&other->array); e++)
+            if (!isnan(most) && !(fabs(other->values[e]) <= most)) most = fabs(other->values[e]);
         struct entry *entry = &check->gradients[check->gradient_count++];
-        entry->name = arena_copy(&check->arena, absent->name, strlen(absent->name) + 1, 1);
-        entry->error = relative((struct range){absent->error, absent->error}, largest / 100);
+        entry->name = arena_copy(&check->arena, other->name, strlen(other->name) + 1, 1);
+        entry->error = relative((struct range){most, most}, largest / 100);
         entry->absent = true;
         note_worst(check, entry->name, entry->error);
     }
@@ -445,12 +489,6 @@ static enum ps_status compare(struct ps_check *check, const struct ps_network *n
     return arena_check(&check->arena, "a comparison", error);
 }
 
-static bool has_shape(const struct parameter *parameter, const struct array *array) {
-    bool same = array->rank == parameter->shape.rank;
-    for (int d = 0; same && d < array->rank; d++) same = array->shape[d] == parameter->shape.dim[d];
-    return same;
-}
-
 /* Has the network a parameter of the name, trained or not? */
 static bool has_parameter(const struct graph *graph, const char *name) {
     for (int p = 0; p < graph->parameter_count; p++)
@@ -459,46 +497,22 @@ static bool has_parameter(const struct graph *graph, const char *name) {
     return false;
 }
 
-/* Of a parameter that a module has under several names the network has one, and the file may have another: the only one of the
- * shape of which it has no gradient, or of several the only one that several nodes share; -1: there is none. */
-static int find_other_name(const struct graph *graph, const struct wanted *wanted, const struct array *array) {
-    int found[2] = {-1, -1}, count[2] = {0};
-    for (int p = 0; p < graph->parameter_count; p++) {
-        const struct parameter *parameter = &graph->parameters[p];
-        if (parameter->role != PARAMETER_TRAINED || parameter->tied || wanted->parameters[p] || !has_shape(parameter, array))
-            continue;
-        for (int shared = 0; shared <= parameter_is_shared(parameter); shared++) {
-            found[shared] = p;
-            count[shared]++;
-        }
-    }
-    return count[0] == 1 ? found[0] : count[1] == 1 ? found[1] : -1;
-}
-
-/* Gradients under names that the network does not have; adds those that it knows otherwise to `found`. */
+/* Gradients under names that the network does not have. */
 static enum ps_status read_others(const struct graph *graph, struct npz *file, struct arena *arena, struct wanted *wanted,
-                                  int *found, struct ps_error *error) {
+                                  struct ps_error *error) {
     static const char kind[] = "gradient/";
-    struct array array;
-    wanted->absent = arena_take(arena, (size_t)npz_count(file), sizeof *wanted->absent);
+    wanted->others = arena_take(arena, (size_t)npz_count(file), sizeof *wanted->others);
     TRY(arena_check(arena, "gradients", error));
     for (int i = 0; i < npz_count(file); i++) {
-        const char *key = npz_name(file, i), *name = key + strlen(kind);
-        if (strncmp(key, kind, strlen(kind)) != 0 || has_parameter(graph, name)) continue;
-        TRY(npz_get(file, key, &array, error));
-        double *values = arena_take(arena, (size_t)array_elements(&array), sizeof *values);
+        const char *key = npz_name(file, i);
+        struct other *other = &wanted->others[wanted->other_count];
+        if (strncmp(key, kind, strlen(kind)) != 0 || has_parameter(graph, key + strlen(kind))) continue;
+        wanted->other_count++;
+        other->name = key + strlen(kind);
+        TRY(npz_get(file, key, &other->array, error));
+        other->values = arena_take(arena, (size_t)array_elements(&other->array), sizeof *other->values);
         TRY(arena_check(arena, "gradients", error));
-        array_doubles(&array, 0, array_elements(&array), values);
-        const int same = find_other_name(graph, wanted, &array);
-        if (same >= 0) {
-            wanted->parameters[same] = values;
-            ++*found;
-            continue;
-        }
-        struct entry *entry = &wanted->absent[wanted->absent_count++];
-        entry->name = name;
-        for (int64_t e = 0; e < array_elements(&array); e++)
-            if (!isnan(entry->error) && !(fabs(values[e]) <= entry->error)) entry->error = fabs(values[e]);
+        array_doubles(&other->array, 0, array_elements(&other->array), other->values);
     }
     return PS_OK;
 }
@@ -538,7 +552,9 @@ static enum ps_status read_wanted(const struct ps_network *network, struct npz *
         array_doubles(&array, 0, array_elements(&array), wanted->parameters[p]);
         found++;
     }
-    TRY(read_others(graph, file, arena, wanted, &found, error));
+    TRY(read_others(graph, file, arena, wanted, error));
+    for (int o = 0; o < wanted->other_count; o++)
+        for (int p = 0; p < graph->parameter_count; p++) found += has_shape(&graph->parameters[p], &wanted->others[o].array);
     return found > 0 ? PS_OK : error_set(error, PS_BAD_INPUT, "it has no gradient of a parameter of %s", network->name);
 }
 
