@@ -52,8 +52,9 @@ static const struct {
     {"a=2x3x8x8; k#2,3,16; Resize a - - k", "its sizes do not fit"},
     {"a=2x3x8x8; k#2,3,16,0; Resize a - - k", "its sizes do not fit"},
     {"a=2x3x8x8; k#2,4,16,16; Resize a - - k", "only height and width can be resized"},
-    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k antialias=1", "antialias and exclude_outside are not known"},
-    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k exclude_outside=1", "antialias and exclude_outside are not known"},
+    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k antialias=1", "antialias and exclude_outside are known only where the size stays"},
+    {"a=2x3x8x8; k#2,3,16,16; Resize a - - k exclude_outside=1",
+     "antialias and exclude_outside are known only where the size stays"},
     {"a=2x3; k#2,6; Resize a - - k", "images and sequences can be resized"},
     /* norms */
     {"a=2x6x4; s:6; BatchNormalization a s s s", "scale, bias, mean and variance are needed"},

@@ -137,6 +137,26 @@ static const struct same cases[] = {
      "5,6",
      {UNSEEN "v Cast i:-2000000000 to=1; w Where m s v; " WEIGHED,
       UNSEEN "v Cast i:-2000000000 to=1; k Mul j v; w Add s k; " WEIGHED}},
+    {"scores in whose place far numbers stand",
+     {"o 6,4"},
+     "5,6",
+     {UNSEEN "v Cast i:-2000000000 to=1; q Not m; w Where q v s; " WEIGHED,
+      UNSEEN "v Cast i:-2000000000 to=1; k Mul j v; w Add s k; " WEIGHED}},
+    {"scores in whose place far numbers stand for two reasons",
+     {"o 6,4"},
+     "5,6",
+     {UNSEEN "v Cast i:-2000000000 to=1; q Not m; w1 Where q v s; i Cast i:0,0,0,1,0 to=9; w Where i v w1; " WEIGHED,
+      UNSEEN "v Cast i:-2000000000 to=1; k Mul j v; w1 Add s k; i Cast i:0,0,0,1,0 to=1; l Mul i v; w Add w1 l; " WEIGHED}},
+    {"images of the size that they are to have",
+     {"w 2,4"},
+     "2,3,4",
+     {"r Resize x - - i:3,2,3,4 antialias=1 mode='cubic'; t Tanh r; g GlobalAveragePool t; f Flatten g; p MatMul f w",
+      "t Tanh x; g GlobalAveragePool t; f Flatten g; p MatMul f w"}},
+    {"a clip of constants",
+     {"w 6,4"},
+     "6",
+     {"k Clip i:-3,0,2,9,1,7 i:0 i:5; l Clip k - i:4; f Cast l to=1; a Add x f; p MatMul a w",
+      "f Cast i:0,0,2,4,1,4 to=1; a Add x f; p MatMul a w"}},
     {"a mask of several values",
      {"o 6,4"},
      "5,6",
@@ -909,6 +929,11 @@ static const struct same recurrent[] = {
      "2,3",
      {"y LSTM x w r b hidden_size=2 layout=1; " READ, GATES("8", "16") ZEROS LSTM("ha", "ka", "u", "first", "first") LSTM(
                                                           "hb", "kb", "v", "ha", "ka") "q Concat ha hb axis=1; p MatMul q o"}},
+    {"an LSTM's last cell",
+     {"w 1,8,3", "r 1,8,2", "b 1,16", "o 2,4"},
+     "2,3",
+     {"y,h,c LSTM x w r b hidden_size=2 layout=1; q Squeeze c i:1; p MatMul q o",
+      GATES("8", "16") ZEROS LSTM("ha", "ka", "u", "first", "first") LSTM("hb", "kb", "v", "ha", "ka") "p MatMul kb o"}},
 };
 
 #undef READ
@@ -937,9 +962,9 @@ static void put_line(struct bytes *graph, char *line, char *made) {
         put_whole(graph, word, numbers, numbers_of(word + 2, ',', numbers), false); /* named as it is written */
         strcat(made, between);
     }
-    put_text(&node, 2, output);
     put_text(&node, 3, output);
     put_text(&node, 4, op);
+    for (char *name = strtok_r(output, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) put_text(&node, 2, name);
     put_message(graph, 1, &node);
     free(node.data);
 }
@@ -1114,11 +1139,14 @@ static void test_neutral_numbers(void **state) {
 /* However a condition is written, it becomes the mask of an attention, which keeps no scores. */
 static void test_attention(void **state) {
     (void)state;
-    for (int which = 0; which < 2; which++) {
-        assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_ATTENTION).nodes, 1);
-        assert_int_equal(count_nodes("scores that are not seen", which, OPERATOR_SOFTMAX).nodes, 0);
-    }
-    /* However many masks there are, whichever side of the sum they stand on, and what is multiplied before and between. */
+    static const char *const written[] = {"scores that are not seen", "scores in whose place far numbers stand",
+                                          "scores in whose place far numbers stand for two reasons"};
+    for (int w = 0; w < 3; w++)
+        for (int which = 0; which < 2; which++) {
+            assert_int_equal(count_nodes(written[w], which, OPERATOR_ATTENTION).nodes, 1);
+            assert_int_equal(count_nodes(written[w], which, OPERATOR_SOFTMAX).nodes, 0);
+        }
+        /* However many masks there are, whichever side of the sum they stand on, and what is multiplied before and between. */
 #define MASKED(sums)                                                                                                           \
     "u Transpose x perm=[0,2,1]; s MatMul x u; n Constant value_float=~0.5; a Mul s n; " sums                                  \
     "w Softmax z axis=-1; t MatMul w x; y ReduceSum t i:1 keepdims=0; p MatMul y o"

@@ -293,9 +293,10 @@ class Padded(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.words, self.head = torch.nn.Embedding(9, 4, padding_idx=2), torch.nn.Linear(4, 4)
+        self.places = torch.nn.Embedding(8, 4, padding_idx=1)
 
     def forward(self, ids):
-        return self.head(torch.tanh(self.words(ids) + 0.1).mean(1))
+        return self.head(torch.tanh(self.words(ids) + self.places(torch.arange(ids.shape[1])) + 0.1).mean(1))
 
 
 def test_the_row_of_the_padding_stays():
@@ -304,7 +305,7 @@ def test_the_row_of_the_padding_stays():
     network = penstock.export(model, ids[:2])
     run = penstock.train(network, (ids, labels), workers=1, weights="sync", batch=BATCH, steps=5, lr=0.05, momentum=0.9)
     assert run.steps["loss"] == pytest.approx(own_losses(model, ids, labels, 5), rel=1e-4)
-    assert not run.weights()["words.weight"][2].any()
+    assert not run.weights()["words.weight"][2].any() and not run.weights()["places.weight"][1].any()
 
 
 def test_a_norm_without_weights_has_none():

@@ -697,6 +697,16 @@ static enum ps_status binary(const struct call *call) {
     return PS_OK;
 }
 
+static enum ps_status clip(const struct call *call) {
+    struct call bound = *call;
+    TRY(identity(call));
+    for (int i = 1; i < call->count; i++) {
+        bound.kind = i == 1 ? MAX : MIN;
+        if (call->in[i] != NULL) TRY(binary_of(&bound, call->out[0], call->in[i], &call->out[0]));
+    }
+    return PS_OK;
+}
+
 enum unary { NEG, ABS, SQRT, EXP, LOG, RECIPROCAL, SIN, COS, FLOOR, CEIL, ROUND, SIGN, NOT, TANH, SIGMOID, ERF, ISNAN, RELU };
 
 static double unary_real(enum unary kind, double x) {
@@ -904,6 +914,7 @@ static const struct row {
     {"Cast", cast, 0, 1},
     {"CastLike", cast, 0, 2},
     {"Ceil", unary, CEIL, 1},
+    {"Clip", clip, 0, 1},
     {"Concat", concat, 0, 1},
     {"Constant", constant, 0, 0},
     {"ConstantOfShape", constant_of_shape, 0, 1},

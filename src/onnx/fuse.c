@@ -1,4 +1,5 @@
 /* Steps made simpler: what PyTorch computes in one operator and exporters write as several becomes one step again. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,19 +136,37 @@ static void take_factor(const struct lowering *l, struct view *v, double *factor
     }
 }
 
-/* The sum of two masks, which are aligned with the scores. */
-static enum ps_status add_masks(struct lowering *l, const struct onnx_node *node, const struct view *a, struct view *b) {
+/* What a function makes of masks that are aligned with the scores: of `a` (NULL: of `mask` alone) and `mask`, which it becomes.
+ */
+static enum ps_status change_mask(struct lowering *l, const struct onnx_node *node, enum step_kind kind, const char *function,
+                                  const struct view *a, struct view *mask) {
     struct view output;
-    struct step *sum = step_add(l, STEP_BINARY, node, 2);
-    if (sum == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
-    sum->inputs[0] = view_new(l, a);
-    sum->inputs[1] = view_new(l, b);
-    sum->function = "add";
+    const int count = a != NULL ? 2 : 1;
+    struct step *step = step_add(l, kind, node, count);
+    if (step == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+    if (a != NULL) step->inputs[0] = view_new(l, a);
+    step->inputs[count - 1] = view_new(l, mask);
+    step->function = function;
+    step->onnx_type = step_of(l, mask)->onnx_type;
     TRY(arena_check(&l->arena, "an ONNX file", l->error));
-    TRY(views_align(l, sum->inputs, 2, -1, &output));
-    output.step = sum->output.step;
-    sum->output = output;
-    *b = output;
+    TRY(views_align(l, step->inputs, count, -1, &output));
+    output.step = step->output.step;
+    step->output = output;
+    *mask = output;
+    return PS_OK;
+}
+
+/* Where a condition does not hold. */
+static enum ps_status negate(struct lowering *l, const struct onnx_node *node, struct view *condition) {
+    const struct step *from = step_of(l, condition);
+    struct tensor *made;
+    if (from->kind != STEP_CONSTANT) return change_mask(l, node, STEP_LOGICAL, "not", NULL, condition);
+    const struct tensor *tensor = from->tensor;
+    TRY(fold_take(&l->fold, tensor->type, tensor->rank, tensor->dims, &made));
+    for (int64_t e = 0; e < tensor->elements; e++) made->whole[e] = tensor->whole[e] == 0;
+    const struct view *view = constant_view(l, made);
+    if (view == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
+    condition->step = view->step;
     return PS_OK;
 }
 
@@ -173,7 +192,7 @@ static void take_condition(const struct lowering *l, struct view *mask) {
 struct scores {
     struct step *product;
     struct view mask;
-    bool masked, causal;
+    bool masked, causal, conditional; /* conditional: the mask is one, not what is added */
     double factor;
     float rate;
 };
@@ -194,8 +213,9 @@ static int scores_side(const struct lowering *l, const struct step *sum) {
     return -1;
 }
 
-/* A mask behind another: noted, unless it is one of the two constants that need none. */
-static enum ps_status take_mask(struct lowering *l, struct step *sum, const struct view *mask, struct scores *s) {
+/* A mask behind another of its kind: noted, unless it is one of the two constants that need none. */
+static enum ps_status take_mask(struct lowering *l, struct step *step, const struct view *mask, bool conditional,
+                                struct scores *s) {
     const struct step *from = step_of(l, mask);
     struct view whole = *mask;
     int64_t stride = 1;
@@ -210,9 +230,12 @@ static enum ps_status take_mask(struct lowering *l, struct step *sum, const stru
         s->causal = true;
         return PS_OK;
     }
-    if (s->masked) return add_masks(l, sum->node, &whole, &s->mask);
+    if (s->masked)
+        return change_mask(l, step->node, conditional ? STEP_LOGICAL : STEP_BINARY, conditional ? "and" : "add", &whole,
+                           &s->mask);
     s->mask = whole;
     s->masked = true;
+    s->conditional = conditional;
     return PS_OK;
 }
 
@@ -241,18 +264,24 @@ static enum ps_status find_scores(struct lowering *l, const struct view *weights
             v = step->inputs[0];
             continue;
         }
-        /* Scores where a condition holds, else a number far below 0. */
-        if (step->kind == STEP_CHOICE && s->factor == 1 && !s->masked && number_of(l, step->inputs[2]) <= -1e9 &&
-            is_plain(l, step->inputs[1])) {
-            TRY(take_mask(l, step, step->inputs[0], s));
-            v = step->inputs[1];
+        /* Scores where a condition holds, else a number far below 0; or the number where another holds. */
+        const int scores = step->kind == STEP_CHOICE ? (number_of(l, step->inputs[2]) <= -1e9 ? 1 : 2) : 0;
+        if (scores > 0) {
+            const double number = number_of(l, step->inputs[3 - scores]);
+            struct view condition = *step->inputs[0];
+            if (number > -1e9 || (s->factor != 1 && !isinf(number)) || (s->masked && !s->conditional) ||
+                !is_plain(l, step->inputs[scores]))
+                return PS_OK;
+            if (scores == 2) TRY(negate(l, step->node, &condition));
+            TRY(take_mask(l, step, &condition, true, s));
+            v = step->inputs[scores];
             continue;
         }
         /* A mask in front of a factor would be multiplied by it. */
-        if (step->kind != STEP_BINARY || strcmp(step->function, "add") != 0 || s->factor != 1) return PS_OK;
+        if (step->kind != STEP_BINARY || strcmp(step->function, "add") != 0 || s->factor != 1 || s->conditional) return PS_OK;
         const int side = scores_side(l, step);
         if (side < 0) return PS_OK;
-        TRY(take_mask(l, step, step->inputs[1 - side], s));
+        TRY(take_mask(l, step, step->inputs[1 - side], false, s));
         v = step->inputs[side];
     }
     return PS_OK;
@@ -272,7 +301,7 @@ static enum ps_status fuse_attention(struct lowering *l, struct step *step) {
     take_factor(l, &q, &s.factor);
     take_factor(l, &k, &s.factor);
     if (!(s.factor > 0) || q.rank < 2 || k.rank < 2) return PS_OK;
-    if (s.masked) take_condition(l, &s.mask);
+    if (s.masked && !s.conditional) take_condition(l, &s.mask);
     for (int d = 0; d < k.rank; d++) order[d] = d < k.rank - 2 ? d : d == k.rank - 2 ? d + 1 : d - 1;
     TRY(view_transpose(&k, order, &turned));
     TRY(attention_step(l, step->node, &q, &turned, step->inputs[1], s.masked ? &s.mask : NULL, &made));

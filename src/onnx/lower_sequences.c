@@ -522,7 +522,8 @@ static enum ps_status concat_many(const struct call *call, struct view **parts, 
 }
 
 /* What no operator computes as a whole: a step of the layer for each position, of general operators. */
-static enum ps_status unroll(const struct call *call, struct view *x, int directions, bool backward, int64_t hidden) {
+static enum ps_status unroll(const struct call *call, struct view *x, int directions, bool backward, int64_t hidden,
+                             const char *why) {
     static const int order[] = {1, 0, 2};
     const bool inside = onnx_int(call->node, "layout", 0) != 0;
     const int direction_axis[2] = {inside ? 2 : 1, inside ? 1 : 0}, position_axis = inside ? 1 : 0;
@@ -552,9 +553,8 @@ static enum ps_status unroll(const struct call *call, struct view *x, int direct
         TRY(lower_concat_views(call, last[i], directions, direction_axis[1], &out));
         call_give(call, 1 + i, out);
     }
-    log_warn("%s: node '%.100s' (%s): %lld positions one by one, which is slow: %s", call->l->path, call->node->name,
-             call->node->op, (long long)positions,
-             "the operator for the whole layer wants weights, biases and first states as PyTorch exports them");
+    log_warn("%s: node '%.100s' (%s): %lld positions one by one, which is slow: the operator for the whole layer %s",
+             call->l->path, call->node->name, call->node->op, (long long)positions, why);
     return call_memory(call);
 }
 
@@ -581,6 +581,17 @@ static enum ps_status check_directions(const struct call *call, const struct vie
     return PS_OK;
 }
 
+/* Does another node read the output, or is it the network's? */
+static bool is_read(const struct call *call, int output) {
+    const struct onnx_model *model = call->l->model;
+    const int value = output < call->node->output_count ? call->node->outputs[output] : 0;
+    bool found = false;
+    for (int n = 0; n < model->node_count && value != 0 && !found; n++)
+        for (int i = 0; i < model->nodes[n].input_count; i++) found |= model->nodes[n].inputs[i] == value;
+    for (int o = 0; o < model->output_count && value != 0; o++) found |= model->outputs[o].value == value;
+    return found;
+}
+
 enum ps_status lower_recurrent(const struct call *call) {
     const char *direction = onnx_string(call->node, "direction", "forward");
     const int directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
@@ -596,8 +607,10 @@ enum ps_status lower_recurrent(const struct call *call) {
     if (!call_given(call, 1) || !call_given(call, 2)) return call_refuse(call, "weights are needed");
     TRY(check_directions(call, x, directions, hidden));
     enum ps_status status = PS_BAD_INPUT;
+    if (is_read(call, 2)) return unroll(call, x, directions, backward, hidden, "does not give its last cells");
     if (has_own_operator(call)) status = recurrent_layers(call, x, directions, backward, hidden, all, last);
-    if (status == PS_BAD_INPUT) return unroll(call, x, directions, backward, hidden);
+    if (status == PS_BAD_INPUT)
+        return unroll(call, x, directions, backward, hidden, "wants weights, biases and first states as PyTorch exports them");
     TRY(status);
     TRY(lower_concat_views(call, all, directions, 1, &out));
     call_give(call, 0, out);

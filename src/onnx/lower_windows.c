@@ -236,13 +236,21 @@ enum ps_status lower_resize(const struct call *call) {
     if ((call_given(call, 2) && scales == NULL) || (call_given(call, 3) && sizes == NULL))
         return call_refuse(call, "its sizes depend on the data");
     if (x->rank != 3 && x->rank != 4) return call_refuse(call, "images and sequences can be resized");
-    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0)
-        return call_refuse(call, "antialias and exclude_outside are not known");
-    struct step *step = step_add(call->l, STEP_RESIZE, call->node, 1);
-    if (step == NULL) return call_memory(call);
     double factor[ONNX_RANK_MAX], pixels[ONNX_RANK_MAX];
     TRY(resize_numbers(call, x, scales, 1, factor));
     TRY(resize_numbers(call, x, sizes, 0, pixels));
+    /* Each pixel stands on itself where coordinates are of pixels' centres or of corners: all modes give the values as they
+     * are, as of tables of positions that are resized to the size that they have. */
+    bool same = strcmp(coordinates, "tf_crop_and_resize") != 0 && strcmp(coordinates, "tf_half_pixel_for_nn") != 0;
+    for (int d = 0; d < x->rank && same; d++) same = pixels[d] > 0 ? pixels[d] == (double)x->dims[d] : factor[d] == 1;
+    if (same) {
+        call_give(call, 0, x);
+        return PS_OK;
+    }
+    if (onnx_int(call->node, "antialias", 0) != 0 || onnx_int(call->node, "exclude_outside", 0) != 0)
+        return call_refuse(call, "antialias and exclude_outside are known only where the size stays");
+    struct step *step = step_add(call->l, STEP_RESIZE, call->node, 1);
+    if (step == NULL) return call_memory(call);
     for (int d = 0; d < x->rank; d++) {
         const double scale = factor[d], size = pixels[d];
         const double wanted = size > 0 ? size : floor((double)x->dims[d] * scale);
