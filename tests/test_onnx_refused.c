@@ -139,6 +139,7 @@ static const struct {
     {"a=2x3x4; Concat a a axis=0", "it would join samples to one"},
     {"a=2x3x4; Concat axis=0", "1 inputs are needed"},
     {"a=2x3x4; k#0,3; Gather a k axis=1", "an index is outside of its input"},
+    {"a=2x3; k#1,2,3,4; j#2,2; Reshape k j; Cast n1 to=1; Cast a to=7; Gather n2 n3", "rows of a table of constants"},
     {"a=2x3x4; k#; Gather a k axis=1", "its indices do not fit"},
     {"a=2x3x4; k#0,; Gather a k", "it would take rows of other samples"},
     /* constants, worked out as the file is read */

@@ -409,6 +409,9 @@ static int padding_of(const struct onnx_node *node, int64_t rows) {
 static enum ps_status embedding_step(const struct call *call, struct view *table, struct view *tokens) {
     int64_t dims[ONNX_RANK_MAX];
     int from[ONNX_RANK_MAX];
+    if (call->l->steps[table->step]->kind == STEP_CONSTANT)
+        return call_refuse(call,
+                           "rows of a table of constants cannot be gathered by tokens: make it a parameter and freeze it");
     if (onnx_int(call->node, "axis", 0) != 0 || table->rank != 2 || view_is_parameter(call->l, table) == NULL ||
         tokens->rank + 1 > ONNX_RANK_MAX)
         return call_refuse(call, "rows of a table that is a parameter can be gathered by tokens, and this is another");

@@ -124,7 +124,11 @@ static enum ps_status read_network(const char *path, const struct onnx_bytes *by
     arena_release(&l.arena);
     free(l.steps);
     onnx_model_destroy(model);
-    if (status == PS_OK) return network_create(name, graph, PREDICTS_CLASSES, network, error);
+    if (status == PS_OK) {
+        status = network_create(name, graph, PREDICTS_CLASSES, network, error);
+        if (status == PS_USAGE) error_prefix(error, "%s", path);
+        return status == PS_USAGE ? PS_BAD_INPUT : status;
+    }
     graph_destroy(graph);
     return status;
 }
