@@ -427,7 +427,8 @@ static void test_what_codecs_leave(void **state) {
         int cuts[CHAIN_STAGES_MAX], left = 0, encoded = 0;
         if (frozen) assert_true(graph_freeze(graph, "a.*") > 0);
         for (int c = 1; c < graph->layer_count; c++) cuts[c - 1] = c;
-        struct chain *chain = chain_create(chain_device("cpu"), graph, 4, 2, cuts, graph->layer_count - 1);
+        struct device *device = chain_device("cpu");
+        struct chain *chain = chain_create(device, graph, 4, 2, cuts, graph->layer_count - 1);
         for (int s = 1; s < chain->count; s++) {
             int count;
             const struct wire_run *runs = stage_runs(chain->stages[s], false, &count);
@@ -442,6 +443,8 @@ static void test_what_codecs_leave(void **state) {
         }
         assert_true(left > 0 && encoded > 0);
         chain_destroy(chain);
+        device_close(device);
+        graph_destroy(graph);
     }
 }
 
