@@ -493,25 +493,6 @@ unsigned views_presence(struct view *const *views, int count, int atom) {
 
 /* --------------------------------------------------------------- parameters */
 
-/* The initializer's value for the parameter of its name: as it lies in the file, which the store keeps mapped. */
-static enum ps_status store(struct emitting *e, const struct onnx_tensor *tensor) {
-    static const struct {
-        int onnx;
-        enum array_type type;
-    } types[] = {{ONNX_FLOAT, ARRAY_F32}, {ONNX_DOUBLE, ARRAY_F64}, {ONNX_FLOAT16, ARRAY_F16}, {ONNX_BFLOAT16, ARRAY_BF16}};
-    struct array array = {.name = tensor->name, .rank = tensor->rank, .data = tensor->bytes.data};
-    memcpy(array.shape, tensor->dims, sizeof array.shape);
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        if (types[t].onnx == tensor->type) array.type = types[t].type;
-    if (!tensor->varints) return values_set(e->graph->values, &array, VALUES_BORROW, e->l->error);
-    float *floats = malloc((size_t)tensor->elements * sizeof *floats + 1);
-    if (floats == NULL) return error_memory(e->l->error, "a parameter", (size_t)tensor->elements * sizeof *floats);
-    onnx_tensor_floats(tensor, floats);
-    array.type = ARRAY_F32;
-    array.data = floats;
-    return values_set(e->graph->values, &array, VALUES_TAKE, e->l->error);
-}
-
 /* Exporters fold weights into others, rename, transpose and merge them, unless they are told not to. */
 static enum ps_status changed(const struct emitting *e, const char *what) {
     error_set(e->l->error, PS_BAD_INPUT,
@@ -546,7 +527,8 @@ enum ps_status emit_own(struct emitting *e, int node, int parameter, const struc
     if (tensor->rank > SHAPE_RANK_MAX) return emit_refuse(e, "a parameter of more than 6 dimensions");
     memcpy(shape.dim, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);
     TRY(graph_name_parameter(e->graph, node, parameter, tensor->name, &shape, e->l->error));
-    return store(e, tensor);
+    /* As it lies in the file, which the store keeps mapped. */
+    return onnx_tensor_keep(tensor, e->graph->values, VALUES_BORROW, e->l->error);
 }
 
 /* ------------------------------------------------------------- the sources */

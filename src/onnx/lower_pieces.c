@@ -86,7 +86,7 @@ enum ps_status lower_shape(const struct call *call) {
                                                           : NULL;
     const int rank = value->kind == VALUE_VIEW ? value->view->rank : value->kind == VALUE_CONSTANT ? value->tensor->rank : 0;
     if (dims == NULL) return call_view(call, 0, &(struct view *){NULL}); /* which says why there are none */
-    if (call->row->function != NULL) {                                   /* Size */
+    if (call->row->function != NULL) { /* Size */
         TRY(fold_take(&call->l->fold, ONNX_INT64, 0, NULL, &made));
         made->whole[0] = 1;
         for (int d = 0; d < rank; d++) made->whole[0] *= dims[d];
@@ -457,10 +457,11 @@ static enum ps_status gather_constant(const struct call *call, struct view *x, i
     bool one = index->elements > 1;
     for (int64_t e = 1; e < index->elements && one; e++) one = places[e] == places[0];
     if (one) each = 1;
-    const int64_t padding = axis == 0 && x->rank == 2 ? padding_of(call->node, x->dims[0]) : -1;
+    const bool table = axis == 0 && x->rank == 2 && view_is_parameter(call->l, x) != NULL;
+    const int padding = table ? padding_of(call->node, x->dims[0]) : -1;
     bool padded = false;
     for (int64_t e = 0; e < each; e++) padded |= places[e] == padding;
-    if (axis == 0 && x->rank == 2 && (padded || (each > 1 && !is_run(places, each))) && view_is_parameter(call->l, x) != NULL) {
+    if (table && (padded || (each > 1 && !is_run(places, each)))) {
         struct tensor *tokens; /* rows of a table, as a table of relative positions is read, or one without gradient */
         TRY(fold_take(&call->l->fold, ONNX_INT64, 1, &each, &tokens));
         memcpy(tokens->whole, places, (size_t)each * sizeof *places);

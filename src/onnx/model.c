@@ -723,3 +723,30 @@ void onnx_tensor_floats(const struct onnx_tensor *tensor, float *floats) {
         floats[e] = (float)real_of(tensor->type, bits);
     }
 }
+
+enum array_type onnx_array_type(int type) {
+    static const enum array_type types[] = {
+        [ONNX_FLOAT] = ARRAY_F32,    [ONNX_UINT8] = ARRAY_U8,   [ONNX_INT8] = ARRAY_I8,    [ONNX_UINT16] = ARRAY_U16,
+        [ONNX_INT16] = ARRAY_I16,    [ONNX_INT32] = ARRAY_I32,  [ONNX_INT64] = ARRAY_I64,  [ONNX_BOOL] = ARRAY_BOOL,
+        [ONNX_FLOAT16] = ARRAY_F16,  [ONNX_DOUBLE] = ARRAY_F64, [ONNX_UINT32] = ARRAY_U32, [ONNX_UINT64] = ARRAY_U64,
+        [ONNX_BFLOAT16] = ARRAY_BF16};
+    return types[type];
+}
+
+enum ps_status onnx_tensor_keep(const struct onnx_tensor *tensor, struct values *values, enum values_ownership ownership,
+                                struct ps_error *error) {
+    struct array array = {
+        .name = tensor->name, .type = onnx_array_type(tensor->type), .rank = tensor->rank, .data = tensor->bytes.data};
+    memcpy(array.shape, tensor->dims, sizeof array.shape);
+    if (!tensor->varints) return values_set(values, &array, ownership, error);
+    const bool floats = onnx_is_float(tensor->type);
+    void *numbers = malloc((size_t)tensor->elements * sizeof(int64_t) + 1);
+    if (numbers == NULL) return error_memory(error, "a tensor", (size_t)tensor->elements * sizeof(int64_t));
+    if (floats)
+        onnx_tensor_floats(tensor, numbers);
+    else
+        onnx_tensor_whole(tensor, numbers);
+    array.type = floats ? ARRAY_F32 : ARRAY_I64;
+    array.data = numbers;
+    return values_set(values, &array, VALUES_TAKE, error);
+}

@@ -18,7 +18,9 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/file.h"
+#include "graph/values.h"
 
 enum { ONNX_RANK_MAX = 8 };
 
@@ -149,5 +151,10 @@ void onnx_tensor_reals(const struct onnx_tensor *tensor, double *reals);
 void onnx_tensor_whole(const struct onnx_tensor *tensor, int64_t *whole);
 /* A tensor of floats as f32. */
 void onnx_tensor_floats(const struct onnx_tensor *tensor, float *floats);
+/* An array's type of the same numbers, for those of ONNX that have one. */
+enum array_type onnx_array_type(int type);
+/* Puts it among values under its own name, as `ownership` says; what the file packs is unpacked, and theirs. */
+enum ps_status onnx_tensor_keep(const struct onnx_tensor *tensor, struct values *values, enum values_ownership ownership,
+                                struct ps_error *error);
 
 #endif

@@ -231,28 +231,6 @@ enum ps_status onnx_keep_origin(struct lowering *l, struct graph *graph) {
     return PS_OK;
 }
 
-/* One that the origin has with its data. */
-static enum ps_status take_state(const struct onnx_tensor *tensor, struct values *state, struct ps_error *error) {
-    static const enum array_type types[] = {
-        [ONNX_FLOAT] = ARRAY_F32,    [ONNX_UINT8] = ARRAY_U8,   [ONNX_INT8] = ARRAY_I8,    [ONNX_UINT16] = ARRAY_U16,
-        [ONNX_INT16] = ARRAY_I16,    [ONNX_INT32] = ARRAY_I32,  [ONNX_INT64] = ARRAY_I64,  [ONNX_BOOL] = ARRAY_BOOL,
-        [ONNX_FLOAT16] = ARRAY_F16,  [ONNX_DOUBLE] = ARRAY_F64, [ONNX_UINT32] = ARRAY_U32, [ONNX_UINT64] = ARRAY_U64,
-        [ONNX_BFLOAT16] = ARRAY_BF16};
-    struct array array = {.name = tensor->name, .type = types[tensor->type], .rank = tensor->rank, .data = tensor->bytes.data};
-    memcpy(array.shape, tensor->dims, sizeof array.shape);
-    if (!tensor->varints) return values_set(state, &array, VALUES_COPY, error);
-    const bool floats = onnx_is_float(tensor->type);
-    void *numbers = malloc((size_t)tensor->elements * sizeof(int64_t) + 1);
-    if (numbers == NULL) return error_memory(error, "a buffer", (size_t)tensor->elements * sizeof(int64_t));
-    if (floats)
-        onnx_tensor_floats(tensor, numbers);
-    else
-        onnx_tensor_whole(tensor, numbers);
-    array.type = floats ? ARRAY_F32 : ARRAY_I64;
-    array.data = numbers;
-    return values_set(state, &array, VALUES_TAKE, error);
-}
-
 enum ps_status onnx_read_state(const void *origin, size_t size, struct values **state, struct ps_error *error) {
     const struct onnx_bytes bytes = {origin, size};
     struct values *made = values_create();
@@ -262,7 +240,7 @@ enum ps_status onnx_read_state(const void *origin, size_t size, struct values **
     for (int v = 1; status == PS_OK && v < model->value_count; v++) {
         const struct onnx_value *value = &model->values[v];
         if (onnx_is_state(model, value) && model->initializers[value->initializer].bytes.data != NULL)
-            status = take_state(&model->initializers[value->initializer], made, error);
+            status = onnx_tensor_keep(&model->initializers[value->initializer], made, VALUES_COPY, error);
     }
     if (status == PS_OK)
         *state = made;
@@ -303,14 +281,8 @@ static uint16_t half_of(float value) {
 
 /* The array's elements as the initializer has them. */
 static const void *elements_as(struct writing *w, const struct array *array, int type, size_t *size) {
-    static const struct {
-        int onnx;
-        enum array_type type;
-    } same[] = {{ONNX_FLOAT, ARRAY_F32}, {ONNX_DOUBLE, ARRAY_F64}, {ONNX_FLOAT16, ARRAY_F16}, {ONNX_BFLOAT16, ARRAY_BF16}};
     const int64_t count = array_elements(array);
-    enum array_type wanted = ARRAY_F32;
-    for (size_t t = 0; t < sizeof same / sizeof *same; t++)
-        if (same[t].onnx == type) wanted = same[t].type;
+    const enum array_type wanted = onnx_is_float(type) ? onnx_array_type(type) : ARRAY_F32;
     *size = (size_t)count * array_types[wanted].bytes;
     if (array->type == wanted) return array->data;
     void *made = arena_take(&w->arena, (size_t)count, array_types[wanted].bytes);
