@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-3} steps=${STEPS:-60} model=${MODEL:-vgg16} batch=${BATCH:-64} micro_batches=${MICRO_BATCHES:-1}
 mini_batch=$((batch * micro_batches))
 schedule=${SCHEDULE:-} weights=${WEIGHTS:-pipeoptim} window=${WINDOW:-10} slacks=${SLACK:-}
-data=${DATA:-synthetic:images,samples=$((8192 * micro_batches))}
+case $model in gpt2* | bert* | *lstm* | gnmt*) kind=tokens ;; *) kind=images ;; esac
+data=${DATA:-synthetic:$kind,samples=$((8192 * micro_batches))}
 
 "$penstock" profile --model "$model" --micro-batch "$batch" ${SPLIT:+--split-for 2} --quiet -o "$work/profile.json" >/dev/null
 plan() { # its name, workers, options
@@ -30,8 +31,9 @@ plan 2 2
 for n in $slacks; do plan "slack$n" 2 --slack "$n"; done
 train() { # plan, its directory
     rm -rf "${work:?}/$2"
-    "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/$2" |
-        field samples_per_s
+    "$penstock" train --plan "$work/plan$1.json" --data $data --lr 0.001 --steps "$steps" --quiet --json --trace --out "$work/$2" \
+        >"$work/$2.json"
+    field samples_per_s <"$work/$2.json"
 }
 speed() { # plan
     train "$1" run >>"$work/speed$1"
