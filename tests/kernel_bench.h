@@ -257,7 +257,9 @@ static inline void set_up(struct bench *bench, struct device *device, const stru
     memset(bench, 0, sizeof *bench);
     assert_ok(kernel_create(device, p->graph, p->node, p->samples, p->relu_follows, &bench->kernel, &test_error));
     assert_ptr_equal(bench->kernel->type, class);
-    assert_int_equal(bench->kernel->samples, p->samples);
+    struct shape shape = p->node->shape;
+    const int64_t images = (p->node->flags & OPERATOR_IMAGES) && p->node->input_count == 1 ? shape_take_image(&shape) : 0;
+    assert_int_equal(bench->kernel->samples, p->samples * (images > 0 ? images : 1));
     struct kernel_call *call = &bench->call;
     call->error = &test_error;
     for (int i = 0; i < p->node->input_count; i++) call->input[i] = take_numbers(bench, p->type[i], p->input[i], p->inputs[i]);

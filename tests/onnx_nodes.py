@@ -31,7 +31,7 @@ DATA = {
     "GroupNormalization": [0], "InstanceNormalization": [0], "Reshape": [0], "Expand": [0], "Slice": [0], "Pad": [0],
     "Resize": [0], "Squeeze": [0], "Unsqueeze": [0], "Split": [0], "SplitToSequence": [0], "Gather": [0], "GatherND": [0],
     "GatherElements": [0], "Clip": [0], "Dropout": [0], "LSTM": [0], "GRU": [0], "Tile": [0], "CumSum": [0], "Trilu": [0],
-    "CastLike": [0], "Attention": [0, 1, 2, 3], "RotaryEmbedding": [0], "Gemm": [0],
+    "CastLike": [0], "Attention": [0, 1, 2, 3], "RotaryEmbedding": [0], "Gemm": [0], "ScatterElements": [0, 2], "ScatterND": [0, 2],
 }
 PARAMETERS = {"Conv": [1, 2], "ConvTranspose": [1, 2], "BatchNormalization": [1, 2, 3, 4], "LayerNormalization": [1, 2],
               "RMSNormalization": [1], "GroupNormalization": [1, 2], "InstanceNormalization": [1, 2], "LSTM": [1, 2, 3],

@@ -135,6 +135,60 @@ static void test_bf16_agrees(void **state) {
     device_close(reference);
 }
 
+/* The problem with all its samples as the images of one. */
+static struct problem in_one_sample(const struct problem *p) {
+    struct problem made = *p;
+    struct shape shape = p->graph->nodes[p->node->inputs[0]].shape;
+    shape_repeat_image(&shape, p->samples);
+    struct attributes images = {.type = shape.type, .sides = {.count = 4}};
+    for (int d = 0; d < 4; d++) images.sides.at[d] = (int)shape.dim[d];
+    made.graph = graph_create();
+    int node = graph_add(made.graph, OPERATOR_INPUT, "images", &images, NULL, 0, &test_error);
+    node = graph_add_copy(made.graph, p->graph, p->node, &p->node->attributes, &node, &test_error);
+    if (p->relu_follows) graph_add(made.graph, OPERATOR_RELU, "relu", NULL, &node, 1, &test_error);
+    assert_ok(graph_finish(made.graph, &test_error));
+    made.node = &made.graph->nodes[node];
+    made.samples = 1;
+    assert_int_equal(shape_elements(&made.node->shape), p->output);
+    assert_within(node_flops(made.graph, &made.graph->nodes[node]),
+                  p->samples * node_flops(p->graph, &p->graph->nodes[p->node - p->graph->nodes]), 0);
+    return made;
+}
+
+/* Several images, or sequences, of a sample: the bits of so many samples, in f32 and in bf16. */
+static void test_images_of_a_sample(void **state) {
+    (void)state;
+    int checked = 0;
+    for (int i = 0; device_table[i] != NULL; i++) {
+        if (!chain_computes(device_table[i])) continue;
+        struct device *device = chain_device(device_table[i]->name);
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            for (uint64_t r = 0; r < 6; r++) {
+                struct problem p = make_problem(&cases[c], c * 100 + r);
+                if ((p.node->flags & OPERATOR_IMAGES) && p.node->input_count == 1) {
+                    struct problem q = in_one_sample(&p);
+                    for (int narrow = 0; narrow < 2; narrow++) {
+                        if (narrow == 1) narrow_problem(&p, NARROW_ALL, 0), narrow_problem(&q, NARROW_ALL, 0);
+                        struct answer wanted = solve(device, &p), got = solve(device, &q);
+                        assert_memory_equal(got.output, wanted.output, (size_t)p.output * sizeof(float));
+                        assert_memory_equal(got.input_gradient[0], wanted.input_gradient[0],
+                                            (size_t)p.inputs[0] * sizeof(float));
+                        for (int t = 0; t < p.node->parameter_count; t++)
+                            assert_memory_equal(got.gradient[t], wanted.gradient[t], (size_t)p.parameters[t] * sizeof(float));
+                        free_answer(&wanted);
+                        free_answer(&got);
+                        checked++;
+                    }
+                    graph_destroy(q.graph);
+                }
+                free_problem(&p);
+            }
+        }
+        device_close(device);
+    }
+    assert_true(checked > 200);
+}
+
 /* So many scores that they are computed in parts, whose dropout begins in the middle of a group of random numbers. */
 static int case_large_attention(struct builder *b, struct draw *d) {
     struct attributes a = {.heads = 4, .rate = 0.1f * (float)draw(d, 0, 2), .causal = draw(d, 0, 1) == 1};
@@ -531,6 +585,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
         cmocka_unit_test(test_threads_agree),      cmocka_unit_test(test_bf16_agrees),
+        cmocka_unit_test(test_images_of_a_sample),
         cmocka_unit_test(test_bf16_large),         cmocka_unit_test(test_skipped_pixels),
         cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
         cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),

@@ -415,6 +415,54 @@ static const struct same values[] = {
       "f Cast e to=1; p MatMul f w",
       "n Constant value_float=~40; y Mul x n; k Cast y to=7; l Cast k to=1; t Constant value_float=~3; d1 Div l t; "
       "d2 Cast d1 to=7; d Cast d2 to=1; s Mul l l; a Add d s; b Add a a; f Abs b; p MatMul f w"}},
+    {"rows put in the place of others, for all samples",
+     {"w 6,4", "v 6,6"},
+     "5,6",
+     {"l MatMul x v; u Slice l i:0 i:2 i:1; j Reshape i:3,-4 i:1,2,1; k Expand j i:3,2,6; s ScatterElements x k u axis=1; "
+      "t Tanh s; c Constant value_floats=~1,2,3,4,5; d Reshape c i:5,1; m Mul t d; y ReduceSum m i:1 keepdims=0; p MatMul y w",
+      "l MatMul x v; a Slice x i:0 i:1 i:1; b Slice l i:1 i:2 i:1; e Slice x i:2 i:3 i:1; f Slice l i:0 i:1 i:1; "
+      "g Slice x i:4 i:5 i:1; s Concat a b e f g axis=1; t Tanh s; c Constant value_floats=~1,2,3,4,5; d Reshape c i:5,1; "
+      "m Mul t d; y ReduceSum m i:1 keepdims=0; p MatMul y w"}},
+    {"places named for each sample, and each of the columns",
+     {"w 6,4", "v 6,6"},
+     "5,6",
+     {"l MatMul x v; u Slice l i:1 i:3 i:1; j Reshape i:0,4,0,1,1,4,1,1,2,4,2,1 i:3,2,2; s ScatterND x j u; t Tanh s; "
+      "c Constant value_floats=~1,2,3,4,5; d Reshape c i:5,1; m Mul t d; y ReduceSum m i:1 keepdims=0; p MatMul y w",
+      "l MatMul x v; a Slice x i:0 i:1 i:1; b Slice l i:2 i:3 i:1; e Slice x i:2 i:4 i:1; f Slice l i:1 i:2 i:1; "
+      "s Concat a b e f axis=1; t Tanh s; c Constant value_floats=~1,2,3,4,5; d Reshape c i:5,1; m Mul t d; "
+      "y ReduceSum m i:1 keepdims=0; p MatMul y w"}},
+    {"a diagonal of zeros",
+     {"w 4,4"},
+     "4,4",
+     {"t Transpose x perm=[1,2,0]; j Reshape i:0,0,1,1,2,2,3,3 i:4,2; z Cast i:0 to=1; u Expand z i:4,3; s ScatterND t j u; "
+      "r Transpose s perm=[2,0,1]; y ReduceSum r i:1 keepdims=0; p MatMul y w",
+      "c Constant value_floats=~0,1,1,1,1,0,1,1,1,1,0,1,1,1,1,0; d Reshape c i:4,4; m Mul x d; y ReduceSum m i:1 keepdims=0; "
+      "p MatMul y w"}},
+    {"added in places",
+     {"w 6,4", "v 6,6"},
+     "5,6",
+     {"l MatMul x v; j Reshape i:1,1,0,4,1 i:1,5,1; k Expand j i:3,5,6; s ScatterElements x k l axis=1 reduction='add'; "
+      "t Tanh s; y ReduceSum t i:1 keepdims=0; p MatMul y w",
+      "l MatMul x v; c Constant value_floats=~0,0,1,0,0,1,1,0,0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,1,0; d Reshape c i:5,5; "
+      "a MatMul d l; s Add x a; t Tanh s; y ReduceSum t i:1 keepdims=0; p MatMul y w"}},
+    {"an image cut across its channels",
+     {"w 4,4"},
+     "4,3,2",
+     {"y Reshape x i:3,6,4; s Softmax y axis=2; c Constant value_floats=~1,2,3,4,5,6; d Reshape c i:6,1; m Mul s d; "
+      "g ReduceSum m i:1 keepdims=0; p MatMul g w",
+      "a Slice x i:0 i:1 i:1; a1 Flatten a; b Slice x i:1 i:2 i:1; b1 Flatten b; e Slice x i:2 i:3 i:1; e1 Flatten e; "
+      "f Slice x i:3 i:4 i:1; f1 Flatten f; h Concat a1 b1 e1 f1 axis=1; y Reshape h i:3,6,4; s Softmax y axis=2; "
+      "c Constant value_floats=~1,2,3,4,5,6; d Reshape c i:6,1; m Mul s d; g ReduceSum m i:1 keepdims=0; p MatMul g w"}},
+    {"several images of a sample",
+     {"v 5,5", "w 3,4"},
+     "2,3,6,5",
+     {"l MatMul x v; r Reshape l i:6,3,6,5; m MaxPool r kernel_shape=[3,2] strides=[2,1] pads=[1,0,1,1]; t Tanh m; "
+      "g GlobalAveragePool t; e Reshape g i:3,2,3; n Constant value_floats=~1,3; o Reshape n i:2,1; u Mul e o; "
+      "y ReduceSum u i:1 keepdims=0; p MatMul y w",
+      "l MatMul x v; a Slice l i:0 i:1 i:1; a1 Squeeze a i:1; a2 MaxPool a1 kernel_shape=[3,2] strides=[2,1] pads=[1,0,1,1]; "
+      "a3 Tanh a2; a4 GlobalAveragePool a3; b Slice l i:1 i:2 i:1; b1 Squeeze b i:1; "
+      "b2 MaxPool b1 kernel_shape=[3,2] strides=[2,1] pads=[1,0,1,1]; b3 Tanh b2; b4 GlobalAveragePool b3; "
+      "n Constant value_float=~3; b5 Mul b4 n; u Add a4 b5; y Flatten u; p MatMul y w"}},
     {"reflected",
      {"w 7,4"},
      "2,4",

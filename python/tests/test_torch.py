@@ -320,3 +320,39 @@ def test_a_norm_without_weights_has_none():
     with torch.no_grad():
         loss = torch.nn.functional.cross_entropy(module.eval()(images), labels).item()
     assert penstock.evaluate(run, (images, labels)).loss == pytest.approx(loss, rel=1e-4)
+
+
+class Film(torch.nn.Module):
+    """Pictures one after the other: a convolution of each, and recurrent layers along rows and along time."""
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.see = nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+                                 nn.Conv2d(4, 4, (3, 1), padding=(1, 0)), nn.Tanh(), nn.AvgPool2d(2, 1))
+        self.turn = nn.ConvTranspose2d(4, 2, 2, stride=2)
+        self.rows = nn.GRU(8, 5, batch_first=True)
+        self.remember = nn.LSTM(5, 6, batch_first=True)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, film):
+        samples, pictures = film.shape[:2]
+        seen = self.turn(self.see(film.flatten(0, 1)))
+        seen = torch.nn.functional.interpolate(seen, scale_factor=2)
+        rows = self.rows(seen.permute(0, 2, 1, 3).flatten(2)[:, :, :8])[0][:, -1]
+        return self.head(self.remember(rows.reshape(samples, pictures, 5))[0][:, -1])
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_several_pictures_of_a_sample(dynamo, tmp_path):
+    torch.manual_seed(0)
+    model, film, labels = Film(), torch.randn(8, 3, 2, 16, 12), torch.randint(0, 3, (8,))
+    torch.onnx.export(model, (film[:2],), str(tmp_path / "film.onnx"), input_names=["film"],
+                      **(dict(dynamo=True, optimize=False) if dynamo else dict(
+                          dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)))
+    network = penstock.Network(str(tmp_path / "film.onnx"))
+    run = penstock.train(network, (film, labels), batch=8, steps=4, lr=0.05, momentum=0.9)
+    split = penstock.train(network, (film, labels), workers=2, schedule="1f1b", weights="sync", batch=8, steps=4, lr=0.05,
+                           momentum=0.9)
+    assert run.steps["loss"] == pytest.approx(own_losses(model, film, labels, 4), rel=1e-4)
+    assert list(run.steps["loss"]) == list(split.steps["loss"])

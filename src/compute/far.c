@@ -510,7 +510,9 @@ static enum ps_status prepare(struct kernel *kernel, struct ps_error *error) {
         .from_canonical = inner->from_canonical ? from_canonical : NULL,
         .to_canonical = inner->to_canonical ? to_canonical : NULL,
     };
+    struct images *images = kernel->images;
     far->kernel = *far->inner;
+    far->kernel.images = images;
     far->kernel.type = &far->type;
     far->kernel.device = device;
     far->kernel.adapter = NULL;

@@ -1,10 +1,55 @@
 /* Creating kernels, and running their parts: a function, or a loop that the device's threads share. */
 #include "compute/kernel.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "compute/device.h"
+
+/* A network of just a node and its input, of one image where a sample has several. */
+struct images {
+    struct graph graph, wide, longest;
+    struct node nodes[3][2];
+};
+
+static struct graph *take_image(const struct graph *from, int number, struct graph *graph, struct node nodes[2]) {
+    if (from == NULL) return NULL;
+    *graph = *from;
+    graph->nodes = nodes;
+    graph->node_count = 2;
+    nodes[0] = from->nodes[from->nodes[number].inputs[0]];
+    nodes[1] = from->nodes[number];
+    nodes[1].inputs[0] = 0;
+    for (int n = 0; n < 2; n++) {
+        nodes[n].root = n;
+        shape_take_image(&nodes[n].shape);
+    }
+    return graph;
+}
+
+/* Lets a kernel whose node reads several images of a sample have each as a sample of its own. */
+static enum ps_status part_images(struct kernel *kernel, struct ps_error *error) {
+    const struct graph *graph = kernel->graph;
+    const struct node *node = kernel->node;
+    struct shape shape = node->shape;
+    if (!(node->flags & OPERATOR_IMAGES) || node->input_count != 1) return PS_OK;
+    const int64_t images = shape_take_image(&shape);
+    if (images == 0) return PS_OK;
+    if (images > INT_MAX / kernel->samples)
+        return error_set(error, PS_USAGE, "node '%s': %d samples of %lld images are more than %d", node->name, kernel->samples,
+                         (long long)images, INT_MAX);
+    TRY(memory_new(&kernel->images, 1, "a kernel", error));
+    struct images *made = kernel->images;
+    const int number = (int)(node - graph->nodes);
+    kernel->graph = take_image(graph, number, &made->graph, made->nodes[0]);
+    kernel->node = &made->graph.nodes[1];
+    made->graph.wide = take_image(graph->wide, number, &made->wide, made->nodes[1]);
+    made->graph.longest = made->wide.longest = take_image(graph->longest, number, &made->longest, made->nodes[2]);
+    kernel->samples *= (int)images;
+    return PS_OK;
+}
 
 enum ps_status kernel_create(struct device *device, const struct graph *graph, const struct node *node, int samples,
                              bool relu_follows, struct kernel **kernel, struct ps_error *error) {
@@ -21,8 +66,8 @@ enum ps_status kernel_create(struct device *device, const struct graph *graph, c
     for (int p = 0; p < node->parameter_count; p++) {
         made->parameter_bytes[p] = shape_bytes(&graph->parameters[node->parameter_first + p].shape);
     }
-    enum ps_status status = PS_OK;
-    const bool narrow = device->type->real && kernel_is_narrow(made), pieces = narrow && pieces_serve(made);
+    enum ps_status status = part_images(made, error);
+    const bool narrow = status == PS_OK && device->type->real && kernel_is_narrow(made), pieces = narrow && pieces_serve(made);
     if (narrow && !pieces && !(type->native != NULL && type->native(made))) status = adapter_begin(made, error);
     if (status == PS_OK && type->prepare != NULL) status = type->prepare(made, error);
     if (status != PS_OK) {
@@ -40,6 +85,7 @@ void kernel_destroy(struct kernel *kernel) {
     if (kernel == NULL) return;
     if (kernel->type->release != NULL) kernel->type->release(kernel);
     free(kernel->adapter);
+    free(kernel->images);
     free(kernel);
 }
 

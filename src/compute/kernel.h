@@ -52,7 +52,8 @@ struct kernel {
     const struct graph *graph;
     const struct node *node;
     struct adapter *adapter;                       /* NULL: it computes on the types of its graph's values and parameters */
-    int samples;                                   /* N */
+    struct images *images;                         /* NULL: its node is of a single image, as those of most operators are */
+    int samples;                                   /* N; of several images of a sample (OPERATOR_IMAGES) images are samples */
     bool relu_follows;                             /* the next node is a ReLU in place over this one */
     bool fuses_relu;                               /* then: forward applies it, and its own forward is skipped */
     int64_t parameter_bytes[GRAPH_PARAMETERS_MAX]; /* in the kernel's layout as f32, padding included, whatever the type of

@@ -211,7 +211,7 @@ void stage_allocate(struct stage *stage, struct buffer *values, int64_t *scratch
     for (int l = stage->first; l <= stage->last; l++) scratch[l - stage->first] = allocate_layer(stage, l, values);
     for (int i = 0; i < stage->node_count; i++) {
         struct stage_node *node = &stage->nodes[i];
-        int64_t state = node->kernel != NULL ? node->kernel->state_floats * stage->samples * (int64_t)sizeof(float) : 0;
+        int64_t state = node->kernel != NULL ? node->kernel->state_floats * node->kernel->samples * (int64_t)sizeof(float) : 0;
         if (state > 0) node->state = buffer_carve(BUFFER_STATE, &stage->state_bytes, state);
         node->output = values[node->node->root];
         for (int j = 0; j < node->node->input_count; j++) {

@@ -66,16 +66,25 @@ static enum ps_status check_types(const struct graph *graph, const struct node *
     return PS_OK;
 }
 
+static unsigned flags_of(const struct operation *operation, enum operator_id id) {
+    const struct operator_type *op = operator_get(id);
+    return op->flags | (op->more_flags != NULL ? op->more_flags(operation) : 0);
+}
+
 struct operation node_operation(const struct graph *graph, struct node *node, struct shape inputs[GRAPH_INPUTS_MAX]) {
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
-    return (struct operation){&node->attributes, inputs, node->input_count, node->shape, NULL};
+    struct operation operation = {&node->attributes, inputs, node->input_count, 0, node->shape, NULL};
+    if ((flags_of(&operation, node->id) & OPERATOR_IMAGES) && node->input_count == 1) operation.images = shape_take_image(&inputs[0]);
+    if (operation.images > 0) shape_take_image(&operation.output);
+    return operation;
 }
 
 double node_flops(const struct graph *graph, struct node *node) {
     struct shape inputs[GRAPH_INPUTS_MAX];
     const struct operation operation = node_operation(graph, node, inputs);
     double (*flops)(const struct operation *) = operator_get(node->id)->flops;
-    return flops != NULL ? flops(&operation) : (double)shape_elements(&node->shape);
+    if (flops == NULL) return (double)shape_elements(&node->shape);
+    return flops(&operation) * (operation.images > 0 ? (double)operation.images : 1);
 }
 
 static enum ps_status add_parameters(struct graph *graph, struct node *node, const struct operation *operation,
@@ -121,7 +130,8 @@ static enum ps_status complete_node(struct graph *graph, struct node *node, stru
     operation.error = error;
     TRY(op->infer(&operation));
     node->shape = operation.output;
-    node->flags = op->flags | (op->more_flags != NULL ? op->more_flags(&operation) : 0);
+    if (operation.images > 0) shape_repeat_image(&node->shape, operation.images);
+    node->flags = flags_of(&operation, node->id);
     node->data = input || (node->flags & OPERATOR_MOVES) != 0;
     node->sources = input ? 1u << graph->node_count : 0;
     for (int i = 0; i < node->input_count; i++) {

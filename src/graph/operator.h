@@ -40,6 +40,10 @@ int64_t shape_elements(const struct shape *shape);
 int64_t shape_bytes(const struct shape *shape);
 /* The sides of so many samples in the order of memory, from the outermost: samples, dim 1, 2, ..., dim 0. Returns how many. */
 int shape_memory(const struct shape *shape, int64_t samples, int64_t sides[SHAPE_RANK_MAX + 1]);
+/* Makes several images of a sample (C, images, H, W) one of them, (C, H, W), and back. In memory they are as those of so many
+ * samples. How many there are; 0: the shape is another, and stays. */
+int64_t shape_take_image(struct shape *shape);
+void shape_repeat_image(struct shape *shape, int64_t images);
 
 /* A list in attributes: sides, an order, axes. */
 struct integers {
@@ -86,6 +90,7 @@ struct attributes {
     float value;                   /* pad: of constant padding */
     int features;                  /* rotary: how many of a head are turned; 0: all */
     bool interleaved;              /* rotary: pairs are neighbours */
+    bool apart;                    /* group_norm: each of several images by itself */
     float base;                    /* rotary: of the angles */
     int layer;                     /* lstm: its number, counted in the names of parameters */
     bool reverse;                  /* lstm: from the last position to the first */
@@ -165,6 +170,8 @@ enum operator_flags {
     OPERATOR_USES_INTEGERS = 512, /* backward reads the inputs of type i32 */
     OPERATOR_NARROW = 1024,       /* in a network of precision bf16 its output and its matrices are bf16, whatever it reads */
     OPERATOR_ROUNDS = 2048,       /* multiplies matrices of bf16: with precision mixed its output is one, and what it reads */
+    OPERATOR_IMAGES = 4096,       /* of an image or a sequence (C, H, W); a single input may be several of them
+                                     (C, images, H, W), each computed by itself */
 };
 
 /* What a node of some kind can be told, once for files, the builder, the hash and the documentation. */
@@ -192,6 +199,7 @@ struct operation {
     struct attributes *attributes;
     const struct shape *inputs;
     int input_count;
+    int64_t images;      /* of OPERATOR_IMAGES: how many a sample has, where inputs and output are one of them; else 0 */
     struct shape output; /* infer sets it */
     struct ps_error *error;
 };

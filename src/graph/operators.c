@@ -188,6 +188,21 @@ enum ps_status shape_broadcast(const struct shape *inputs, int count, struct sha
     return count == 1 ? PS_OK : require_plain(inputs, count, error);
 }
 
+int64_t shape_take_image(struct shape *shape) {
+    if (shape->rank != 4) return 0;
+    const int64_t images = shape->dim[1];
+    shape->rank = 3;
+    memmove(&shape->dim[1], &shape->dim[2], 2 * sizeof *shape->dim);
+    shape->dim[3] = 0;
+    return images;
+}
+
+void shape_repeat_image(struct shape *shape, int64_t images) {
+    shape->rank = 4;
+    memmove(&shape->dim[2], &shape->dim[1], 2 * sizeof *shape->dim);
+    shape->dim[1] = images;
+}
+
 enum ps_status require_plain(const struct shape *inputs, int count, struct ps_error *error) {
     for (int i = 0; i < count; i++)
         if (shape_permuted(&inputs[i]))
@@ -205,7 +220,8 @@ enum ps_status require_axis(const struct shape *input, int axis, struct ps_error
 enum ps_status require_image(const struct shape *input, struct ps_error *error) {
     if (input->rank == 3) return PS_OK;
     char text[96];
-    return error_set(error, PS_USAGE, "its input must be an image (C, H, W), and is a vector of %s", shape_text(input, text));
+    return error_set(error, PS_USAGE, "its input must be an image (C, H, W) or several (C, images, H, W), and is %s",
+                     shape_text(input, text));
 }
 
 enum ps_status require_vector(const struct shape *input, struct ps_error *error) {

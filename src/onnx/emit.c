@@ -130,7 +130,17 @@ enum ps_status emit_add(struct emitting *e, const struct making *making, const c
 
 /* -------------------------------------------------------------- arrangement */
 
-enum ps_status emit_split(struct emitting *e, struct view *v, const struct layout *layout) {
+/* The next piece in memory; those that lie behind each other in the step's output, too, are one. */
+static void layout_add(struct layout *layout, struct piece piece) {
+    struct piece *last = layout->count > 0 ? &layout->pieces[layout->count - 1] : NULL;
+    if (piece.size == 1) return;
+    if (last != NULL && last->stride == piece.stride * piece.size)
+        *last = (struct piece){last->size * piece.size, piece.stride};
+    else
+        layout->pieces[layout->count++] = piece;
+}
+
+bool layout_splits(const struct layout *layout, struct view *v) {
     for (int i = 0; i < v->count; i++) {
         for (int p = 0; p < layout->count; p++) {
             const int64_t bounds[2] = {layout->pieces[p].stride, layout->pieces[p].stride * layout->pieces[p].size};
@@ -138,12 +148,37 @@ enum ps_status emit_split(struct emitting *e, struct view *v, const struct layou
                 const struct atom *atom = &v->atoms[i];
                 if (atom->batch || atom->stride == 0 || bounds[b] <= atom->stride || bounds[b] >= atom->stride * atom->size)
                     continue;
-                if (bounds[b] % atom->stride != 0 || !view_split(v, i, bounds[b] / atom->stride))
-                    return emit_refuse(e, "its input lies in memory as no view can show it");
+                if (bounds[b] % atom->stride != 0 || !view_split(v, i, bounds[b] / atom->stride)) return false;
             }
         }
     }
+    return true;
+}
+
+/* Has the step's output in row-major order, which any view can show. */
+static enum ps_status emit_plain(struct emitting *e, int step) {
+    struct wanted w = {.view = e->l->steps[step]->output};
+    int node;
+    w.view.step = step;
+    if (!layout_splits(e->layouts[step], &w.view)) return emit_refuse(e, "its input lies in memory as no view can show it");
+    for (int i = 0; i < w.view.count; i++)
+        if (!w.view.atoms[i].batch) w.order[w.count++] = i;
+    wanted_end_group(&w);
+    TRY(emit_arrange(e, &w, &node));
+    struct layout *plain = arena_take(&e->l->arena, 1, sizeof *plain);
+    if (plain == NULL) return arena_check(&e->l->arena, "an ONNX file", e->l->error);
+    *plain = (struct layout){e->layouts[step], node, 0, {{0}}};
+    layout_add(plain, (struct piece){view_elements(&w.view), 1});
+    e->layouts[step] = plain;
     return PS_OK;
+}
+
+enum ps_status emit_split(struct emitting *e, struct view *v) {
+    struct view kept = *v;
+    if (layout_splits(e->layouts[v->step], v)) return PS_OK;
+    *v = kept;
+    TRY(emit_plain(e, v->step));
+    return layout_splits(e->layouts[v->step], v) ? PS_OK : emit_refuse(e, "its input lies in memory as no view can show it");
 }
 
 int layout_order(const struct view *v, const struct layout *layout, int order[ATOMS_MAX]) {
@@ -232,8 +267,8 @@ static enum ps_status permute_once(struct emitting *e, const struct wanted *w, c
     TRY(emit_add(e, &made_of, "permute", &shown, 1, node));
     struct layout *made = arena_take(&e->l->arena, 1, sizeof *made);
     if (made == NULL) return arena_check(&e->l->arena, "an ONNX file", e->l->error);
-    *made = (struct layout){e->layouts[w->view.step]->next, *node, count, {{0}}};
-    for (int i = 0; i < count; i++) made->pieces[i] = (struct piece){w->view.atoms[to[i]].size, w->view.atoms[to[i]].stride};
+    *made = (struct layout){e->layouts[w->view.step]->next, *node, 0, {{0}}};
+    for (int i = 0; i < count; i++) layout_add(made, (struct piece){w->view.atoms[to[i]].size, w->view.atoms[to[i]].stride});
     e->layouts[w->view.step]->next = made;
     return PS_OK;
 }
@@ -325,7 +360,7 @@ void wanted_put_repeated(struct wanted *w, const bool *marks) {
 
 enum ps_status wanted_open(struct emitting *e, const struct view *v, struct wanted *w) {
     *w = (struct wanted){.view = *v};
-    return emit_split(e, &w->view, e->layouts[v->step]);
+    return emit_split(e, &w->view);
 }
 
 enum ps_status wanted_open_behind(struct emitting *e, const struct view *lead, const struct view *v, struct wanted *w,
@@ -334,7 +369,7 @@ enum ps_status wanted_open_behind(struct emitting *e, const struct view *lead, c
     last.count = 0;
     for (int i = 0; i < v->count; i++)
         if (v->atoms[i].axis >= v->rank - 2) last.atoms[last.count++] = v->atoms[i];
-    TRY(emit_split(e, &last, e->layouts[v->step]));
+    TRY(emit_split(e, &last));
     *w = (struct wanted){.view = *lead};
     *first = lead->count;
     if (lead->count + last.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
@@ -349,8 +384,7 @@ enum ps_status emit_note(struct emitting *e, int node, const struct piece *piece
     struct layout *layout = arena_take(&e->l->arena, 1, sizeof *layout);
     if (layout == NULL) return arena_check(&e->l->arena, "an ONNX file", e->l->error);
     layout->node = node;
-    for (int i = 0; i < count; i++)
-        if (pieces[i].size > 1) layout->pieces[layout->count++] = pieces[i];
+    for (int i = 0; i < count; i++) layout_add(layout, pieces[i]);
     e->layouts[e->step->output.step] = layout;
     return PS_OK;
 }
@@ -414,7 +448,10 @@ enum ps_status wanted_features(struct emitting *e, const struct view *x, int fir
 
 enum ps_status wanted_image(struct emitting *e, const struct view *x, struct wanted *w) {
     TRY(wanted_open(e, x, w));
-    if (view_has_atoms(x, 0)) return emit_refuse(e, "it would work on several images of a sample");
+    if (view_has_atoms(x, 0)) { /* several images of a sample */
+        wanted_put_axis(w, 0);
+        wanted_end_group(w);
+    }
     wanted_put_axis(w, 2);
     wanted_end_group(w);
     if (x->rank > 3) wanted_put_axis(w, 3);
@@ -426,8 +463,9 @@ enum ps_status wanted_image(struct emitting *e, const struct view *x, struct wan
 
 enum ps_status emit_note_image(struct emitting *e, int node) {
     const struct view *out = &e->step->output;
-    struct piece pieces[3 * ATOMS_MAX];
-    int count = view_pieces(out, 2, pieces);
+    struct piece pieces[4 * ATOMS_MAX];
+    int count = view_pieces(out, 0, pieces);
+    count += view_pieces(out, 2, pieces + count);
     if (out->rank > 3) count += view_pieces(out, 3, pieces + count);
     count += view_pieces(out, 1, pieces + count);
     return emit_note(e, node, pieces, count);
@@ -445,7 +483,10 @@ enum ps_status emit_split_alike(struct emitting *e, struct view *const *views, i
                     const struct atom *atom = &views[v]->atoms[i];
                     if (atom->batch || atom->stride == 0 || bounds[b] <= atom->stride || bounds[b] >= atom->stride * atom->size)
                         continue;
-                    if (bounds[b] % atom->stride != 0) return emit_refuse(e, "its input lies in memory as no view can show it");
+                    if (bounds[b] % atom->stride != 0) {
+                        TRY(emit_plain(e, views[v]->step));
+                        return emit_split_alike(e, views, count);
+                    }
                     const int64_t inner = bounds[b] / atom->stride;
                     for (int other = 0; other < count; other++)
                         if (!view_split(views[other], i, inner))
@@ -516,6 +557,12 @@ enum ps_status emit_own(struct emitting *e, int node, int parameter, const struc
     if (from->kind != STEP_PARAMETER) return changed(e, "a weight that is no parameter of the model");
     const struct onnx_tensor *tensor = &model->initializers[from->number];
     if (strncmp(tensor->name, "onnx::", 6) == 0) return changed(e, tensor->name);
+    if (e->owners[from->number] != 0 &&
+        e->graph->parameters[e->graph->nodes[node].parameter_first + parameter].role == PARAMETER_STATISTIC) {
+        error_set(e->l->error, PS_BAD_INPUT, "its running statistics are another node's, too");
+        error_hint(e->l->error, "a batch norm for several inputs takes them together, as torch.stack(inputs, 1).flatten(0, 1)");
+        return PS_BAD_INPUT;
+    }
     if (e->owners[from->number] != 0) {
         if (!e->l->shares && all_equal(tensor)) return changed(e, tensor->name);
         graph_tie(e->graph, node, parameter, e->owners[from->number] - 1, e->owner_parameters[from->number]);

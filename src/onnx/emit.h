@@ -94,8 +94,11 @@ int wanted_sides(const struct wanted *w, int64_t sides[SHAPE_RANK_MAX]);
 /* The node whose output lies as wanted. */
 enum ps_status emit_arrange(struct emitting *e, struct wanted *w, int *node);
 
-/* Splits the view's atoms where pieces of the layout end. */
-enum ps_status emit_split(struct emitting *e, struct view *v, const struct layout *layout);
+/* Splits the view's atoms where pieces of its step's layout end; where that cannot be, the step's output is put in row-major
+ * order before. */
+enum ps_status emit_split(struct emitting *e, struct view *v);
+/* The same for one layout, where it can be. */
+bool layout_splits(const struct layout *layout, struct view *v);
 /* Splits the atoms of aligned views alike; the step at work may be among their steps, and has no layout yet. */
 enum ps_status emit_split_alike(struct emitting *e, struct view *const *views, int count);
 /* The atoms as they lie in the layout, outermost first, without the batch and repeated ones. */

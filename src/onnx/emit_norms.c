@@ -80,9 +80,13 @@ enum ps_status emit_group_norm(struct emitting *e) {
     struct wanted w;
     int node;
     TRY(emit_make(e, "group_norm", &made));
-    if (view_has_atoms(x, 0)) return emit_refuse(e, "it would work on several values of a sample");
     TRY(wanted_open(e, x, &w));
-    marks[1] = true;
+    marks[0] = marks[1] = true;
+    if (view_has_atoms(x, 0)) {
+        wanted_put_axis(&w, 0);
+        wanted_end_group(&w);
+        TRY(emit_say(e, &made, "apart", 1));
+    }
     wanted_put_others(e, &w, marks);
     wanted_end_group(&w);
     wanted_end_group(&w);

@@ -109,7 +109,7 @@ static enum ps_status want_joined(struct emitting *e, const struct view *bare, c
     alone.count = 0;
     for (int i = 0; i < whole->count; i++)
         if (whole->atoms[i].axis == axis) alone.atoms[alone.count++] = whole->atoms[i];
-    TRY(emit_split(e, &alone, e->layouts[whole->step]));
+    TRY(emit_split(e, &alone));
     *w = (struct wanted){.view = *bare};
     if (bare->count + alone.count > ATOMS_MAX) return emit_refuse(e, "its inputs have too many dimensions");
     memcpy(&w->view.atoms[bare->count], alone.atoms, (size_t)alone.count * sizeof *alone.atoms);
@@ -132,7 +132,7 @@ static enum ps_status atoms_inside(struct emitting *e, int *inside) {
     for (int v = 1; v < s->input_count; v++)
         if (s->inputs[v]->dims[s->axis] > s->inputs[most]->dims[s->axis]) most = v;
     struct view lead = *s->inputs[most];
-    TRY(emit_split(e, &lead, e->layouts[lead.step]));
+    TRY(emit_split(e, &lead));
     const int there = layout_order(&lead, e->layouts[lead.step], order);
     *inside = 0;
     for (int i = there - 1; i >= 0 && lead.atoms[order[i]].axis != s->axis; i--) ++*inside;

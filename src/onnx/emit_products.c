@@ -92,7 +92,7 @@ static enum ps_status want_matrix(struct emitting *e, const struct view *v, stru
 static bool lies_turned(struct emitting *e, const struct view *v) {
     struct view copy = *v;
     int order[ATOMS_MAX];
-    if (emit_split(e, &copy, e->layouts[v->step]) != PS_OK) return false;
+    if (!layout_splits(e->layouts[v->step], &copy)) return false;
     const int count = layout_order(&copy, e->layouts[v->step], order);
     return count > 0 && copy.atoms[order[count - 1]].axis == v->rank - 2;
 }

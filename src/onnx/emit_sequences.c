@@ -6,11 +6,14 @@ enum ps_status emit_recurrent(struct emitting *e) {
     const struct step *s = e->step;
     struct making made;
     struct wanted w;
-    struct piece pieces[2 * ATOMS_MAX];
+    struct piece pieces[3 * ATOMS_MAX];
     int node, count;
     TRY(emit_make(e, s->function, &made));
     TRY(wanted_open(e, s->inputs[0], &w));
-    if (view_has_atoms(s->inputs[0], 1)) return emit_refuse(e, "it would work on several sequences of a sample");
+    if (view_has_atoms(s->inputs[0], 1)) { /* several sequences of a sample */
+        wanted_put_axis(&w, 1);
+        wanted_end_group(&w);
+    }
     wanted_put_axis(&w, 0);
     wanted_end_group(&w);
     wanted_end_group(&w);
@@ -22,7 +25,8 @@ enum ps_status emit_recurrent(struct emitting *e) {
     TRY(emit_add(e, &made, s->attributes.reverse ? "reverse" : "", &node, 1, &node));
     for (int p = 0; p < 4; p++)
         if (s->parameters[p] != NULL) TRY(emit_own(e, node, p, s->parameters[p]));
-    count = view_pieces(&s->output, 0, pieces);
+    count = view_pieces(&s->output, 2, pieces);
+    count += view_pieces(&s->output, 0, pieces + count);
     count += view_pieces(&s->output, 3, pieces + count);
     return emit_note(e, node, pieces, count);
 }
@@ -119,7 +123,7 @@ static enum ps_status emit_packed(struct emitting *e) {
     if (s->input_count > 1) {
         mask_lead = *s->inputs[1];
         while (mask_lead.count > 0 && mask_lead.atoms[mask_lead.count - 1].axis >= mask_lead.rank - 2) mask_lead.count--;
-        TRY(emit_split(e, &mask_lead, e->layouts[s->inputs[1]->step]));
+        TRY(emit_split(e, &mask_lead));
         for (int i = 0; i < mask_lead.count; i++)
             if (!mask_lead.atoms[i].batch) lead[count++] = i;
         leads[3] = &mask_lead;

@@ -448,19 +448,34 @@ static enum ps_status gather_nd(const struct call *call) {
     return PS_OK;
 }
 
-/* A copy of the input with slices replaced. */
+/* A copy of the input, in which updates are put; with places that are whole numbers. */
+static enum ps_status begin_scatter(const struct call *call, int64_t strides[ONNX_RANK_MAX], bool *adds) {
+    const struct tensor *in = call->in[0], *index = call->in[1], *updates = call->in[2];
+    const char *reduction = onnx_string(call->node, "reduction", "none");
+    *adds = strcmp(reduction, "add") == 0;
+    if (index->whole == NULL || index->rank == 0 || (!*adds && strcmp(reduction, "none") != 0) ||
+        (in->reals == NULL) != (updates->reals == NULL))
+        return refuse(call, "its inputs do not fit together");
+    fold_strides(in->rank, in->dims, strides);
+    return fold_strided(call->fold, in, in->rank, in->dims, strides, 0, call->out);
+}
+
+static void put_update(struct tensor *to, int64_t place, const struct tensor *updates, int64_t e, bool adds) {
+    if (to->reals != NULL)
+        to->reals[place] = updates->reals[e] + (adds ? to->reals[place] : 0);
+    else
+        to->whole[place] = (int64_t)((uint64_t)updates->whole[e] + (adds ? (uint64_t)to->whole[place] : 0));
+}
+
 static enum ps_status scatter_nd(const struct call *call) {
     const struct tensor *in = call->in[0], *index = call->in[1], *updates = call->in[2];
     int64_t strides[ONNX_RANK_MAX], inner = 1;
-    if (index->whole == NULL || index->rank == 0 || strcmp(onnx_string(call->node, "reduction", "none"), "none") != 0 ||
-        (in->reals == NULL) != (updates->reals == NULL))
-        return refuse(call, "its inputs do not fit together");
+    bool adds;
+    TRY(begin_scatter(call, strides, &adds));
     const int64_t named = index->dims[index->rank - 1];
     if (named < 1 || named > in->rank) return refuse(call, "its indices do not fit");
-    fold_strides(in->rank, in->dims, strides);
     for (int d = (int)named; d < in->rank; d++) inner *= in->dims[d];
     if (updates->elements != index->elements / named * inner) return refuse(call, "its updates do not fit");
-    TRY(fold_strided(call->fold, in, in->rank, in->dims, strides, 0, call->out));
     for (int64_t i = 0; i + named <= index->elements; i += named) {
         int64_t place = 0;
         for (int64_t n = 0; n < named; n++) {
@@ -468,7 +483,26 @@ static enum ps_status scatter_nd(const struct call *call) {
             if (one < 0 || one >= in->dims[n]) return refuse(call, "an index is outside of its input");
             place += one * strides[n];
         }
-        memcpy(words(call->out[0]) + place, words(updates) + i / named * inner, (size_t)inner * sizeof(int64_t));
+        for (int64_t e = 0; e < inner; e++) put_update(call->out[0], place + e, updates, i / named * inner + e, adds);
+    }
+    return PS_OK;
+}
+
+static enum ps_status scatter_elements(const struct call *call) {
+    const struct tensor *in = call->in[0], *index = call->in[1], *updates = call->in[2];
+    int64_t strides[ONNX_RANK_MAX], position[ONNX_RANK_MAX] = {0};
+    int axis;
+    bool adds;
+    TRY(begin_scatter(call, strides, &adds));
+    TRY(fold_axis(onnx_int(call->node, "axis", 0), in->rank, &axis, call->fold->error));
+    bool fits = index->rank == in->rank && updates->elements == index->elements;
+    for (int d = 0; d < in->rank && fits; d++) fits = d == axis || index->dims[d] <= in->dims[d];
+    if (!fits) return refuse(call, "its indices do not fit");
+    for (int64_t e = 0; e < index->elements; e++) {
+        const int64_t place = index->whole[e] < 0 ? index->whole[e] + in->dims[axis] : index->whole[e];
+        if (place < 0 || place >= in->dims[axis]) return refuse(call, "an index is outside of its input");
+        put_update(call->out[0], at(in->rank, position, strides) + (place - position[axis]) * strides[axis], updates, e, adds);
+        next_index(index->rank, index->dims, position);
     }
     return PS_OK;
 }
@@ -957,6 +991,7 @@ static const struct row {
     {"Relu", unary, RELU, 1},
     {"Reshape", reshape, 0, 2},
     {"Round", unary, ROUND, 1},
+    {"ScatterElements", scatter_elements, 0, 3},
     {"ScatterND", scatter_nd, 0, 3},
     {"Sigmoid", unary, SIGMOID, 1},
     {"Sign", unary, SIGN, 1},

@@ -22,6 +22,7 @@
  */
 #include <math.h>
 
+#include "base/number.h"
 #include "profile/modelled.h"
 
 #define CLOCK_HZ 200e6
@@ -45,15 +46,16 @@ static void set(double arithmetic_s, double feature_bytes, double weight_bytes, 
  * rows that are not padding. A layer without rows of its own reads all of an image. */
 static double fill_of(const struct graph *graph, const struct node *node) {
     if (node->input_count == 0) return 0;
-    const struct shape *input = &graph->nodes[node->inputs[0]].shape;
+    struct shape input = graph->nodes[node->inputs[0]].shape;
+    const double images = (double)number_larger(shape_take_image(&input), 1);
     double rows = node->attributes.kernel_h - 1 - node->attributes.pad_h;
     switch (node->id) {
     case OPERATOR_CONVOLUTION:
     case OPERATOR_MAX_POOL:
     case OPERATOR_AVERAGE_POOL:
-        return input->dim[1] > 0 ? fmin(1, fmax(0, rows) / (double)input->dim[1]) : 0;
+        return input.dim[1] > 0 ? fmin(1, fmax(0, rows) / (double)input.dim[1]) / images : 0;
     case OPERATOR_LINEAR:
-        return input->image[1] > 1 ? 1 : 0;
+        return input.image[1] > 1 ? 1 : 0;
     default:
         return 0;
     }

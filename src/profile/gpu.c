@@ -39,7 +39,9 @@ struct launches {
 
 static struct launches launches_of(const struct graph *graph, int number) {
     const struct node *node = &graph->nodes[number];
-    int positions = (int)node->shape.dim[1];
+    struct shape shape = node->shape;
+    shape_take_image(&shape);
+    const int positions = (int)shape.dim[1];
     switch (node->id) {
     case OPERATOR_LSTM:
     case OPERATOR_GRU:

@@ -13,7 +13,7 @@ const struct operator_type operator_average_pool = {
                    SIDES("pad", pad_h, 0, SIDE_MAX, 0), BOOLEAN(ceiling, 0), BOOLEAN(count_padding, 1),
                    SIDES("out", out_h, 0, SIDE_MAX, 0), SIDES("pad_extra", pad_extra_h, -SIDE_MAX, SIDE_MAX, 0),
                    SIDES("dilation", dilation_h, 1, SIDE_MAX, 1)},
-    .flags = OPERATOR_STARTS_LAYER,
+    .flags = OPERATOR_IMAGES | OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = pool_infer,

@@ -39,7 +39,7 @@ const struct operator_type operator_convolution = {
                    SIDES("stride", stride_h, 1, WINDOW_MAX, 1), SIDES("pad", pad_h, 0, WINDOW_MAX, 0),
                    SIDES("pad_extra", pad_extra_h, -WINDOW_MAX, WINDOW_MAX, 0), SIDES("dilation", dilation_h, 1, WINDOW_MAX, 1),
                    INTEGER(groups, 1, FEATURES_MAX, 1), BOOLEAN(bias, 1), INTEGER(dims, 1, 2, 2)},
-    .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW | OPERATOR_ROUNDS,
+    .flags = OPERATOR_IMAGES | OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW | OPERATOR_ROUNDS,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = infer,

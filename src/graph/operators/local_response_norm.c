@@ -28,7 +28,7 @@ const struct operator_type operator_local_response_norm = {
     .name = "local_response_norm",
     .attributes = {INTEGER(window, 1, FEATURES_MAX, 5), NUMBER(alpha, 0, 1e6, 1e-4), NUMBER(beta, 0, 1e6, 0.75),
                    NUMBER(shift, 0, 1e6, 1)},
-    .flags = OPERATOR_USES_INPUT,
+    .flags = OPERATOR_IMAGES | OPERATOR_USES_INPUT,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = infer,

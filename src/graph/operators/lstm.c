@@ -68,7 +68,8 @@ static unsigned types(int input, int input_count) {
     {                                                                                                                          \
         .name = kind,                                                                                                          \
         .attributes = {INTEGER(channels, 1, FEATURES_MAX, REQUIRED), BOOLEAN(reverse, 0), INTEGER(layer, 0, 1 << 16, 0)},      \
-        .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_NARROW | OPERATOR_ROUNDS | OPERATOR_USES_OUTPUT,       \
+        .flags = OPERATOR_IMAGES | OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT | OPERATOR_USES_OUTPUT | OPERATOR_NARROW |       \
+                 OPERATOR_ROUNDS,                                                                                              \
         .inputs_min = 1, .inputs_max = 2, .types_of = types, .infer = infer, .parameters = parameters_of, .flops = flops_of    \
     }
 const struct operator_type operator_lstm = RECURRENT("lstm", parameters, flops);

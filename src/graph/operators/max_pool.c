@@ -10,7 +10,7 @@ const struct operator_type operator_max_pool = {
     .attributes = {SIDES("kernel", kernel_h, 1, SIDE_MAX, REQUIRED), SIDES("stride", stride_h, 0, SIDE_MAX, 0),
                    SIDES("pad", pad_h, 0, SIDE_MAX, 0), BOOLEAN(ceiling, 0),
                    SIDES("pad_extra", pad_extra_h, -SIDE_MAX, SIDE_MAX, 0), SIDES("dilation", dilation_h, 1, SIDE_MAX, 1)},
-    .flags = OPERATOR_STARTS_LAYER,
+    .flags = OPERATOR_IMAGES | OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = pool_infer,

@@ -6,7 +6,7 @@
  *   - rms_norm (Zhang and Sennrich, "Root mean square layer normalization", 2019): the same, but does not subtract the mean,
  * and has no bias.
  *   - group_norm (Wu and He, 2018): the channels in groups (0: 1), each over all its positions, as PyTorch's GroupNorm; with as
- * many groups as channels its InstanceNorm.
+ * many groups as channels its InstanceNorm. With `apart` several images of a sample (C, images, H, W) each over its own.
  */
 #include "graph/operators.h"
 
@@ -28,6 +28,8 @@ static enum ps_status group_infer(struct operation *op) {
                          (long long)op->inputs->dim[0]);
     return infer(op);
 }
+
+static unsigned group_flags(const struct operation *op) { return op->attributes->apart ? OPERATOR_IMAGES : 0; }
 
 static int parameters(const struct operation *op, struct parameter parameters[GRAPH_PARAMETERS_MAX]) {
     struct shape shape = {.rank = 1, .dim = {op->inputs->dim[0]}};
@@ -68,8 +70,10 @@ const struct operator_type operator_rms_norm = {
 
 const struct operator_type operator_group_norm = {
     .name = "group_norm",
-    .attributes = {INTEGER(groups, 1, FEATURES_MAX, 1), NUMBER(epsilon, 0, 1e6, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1)},
+    .attributes = {INTEGER(groups, 1, FEATURES_MAX, 1), NUMBER(epsilon, 0, 1e6, 1e-5), BOOLEAN(weight, 1), BOOLEAN(bias, 1),
+                   BOOLEAN(apart, 0)},
     .flags = OPERATOR_STARTS_LAYER | OPERATOR_USES_INPUT,
+    .more_flags = group_flags,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = group_infer,

@@ -39,7 +39,7 @@ const struct operator_type operator_resize = {
                    CHOICE(coordinates, coordinate_names, COORDINATES_HALF_PIXEL),
                    CHOICE(rounding, rounding_names, ROUNDING_HALF_DOWN), NUMBER(cubic, -2, 2, -0.75),
                    NUMBER(scale_h, 0, 1e6, 0), NUMBER(scale_w, 0, 1e6, 0)},
-    .flags = OPERATOR_STARTS_LAYER,
+    .flags = OPERATOR_IMAGES | OPERATOR_STARTS_LAYER,
     .inputs_min = 1,
     .inputs_max = 1,
     .infer = infer,
