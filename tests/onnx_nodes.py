@@ -189,13 +189,18 @@ def front(network, node, arrays, outputs, which):
     axes_at = {"Squeeze": 1, "Unsqueeze": 1, "Slice": 3, "Pad": 3}.get(op, 1 if op.startswith("Reduce") else None)
     if "axis" in given and given["axis"] >= 0:
         node = with_attributes(node, axis=given["axis"] + 1)
-    elif op in ("Split", "SplitToSequence", "Gather", "GatherElements"):
+    elif op in ("Split", "SplitToSequence", "Gather", "GatherElements", "ScatterElements"):
         node = with_attributes(node, axis=given.get("axis", 0) if given.get("axis", 0) < 0 else 1)
     if op in ("Flatten", "Gemm", "GatherND", "RotaryEmbedding"):
         raise Skip("its meaning changes where a batch stands in front")
     if op == "Transpose":
         perm = list(given.get("perm", range(rank - 1, -1, -1)))
         node = with_attributes(node, perm=[0] + [p + 1 for p in perm])
+    if op == "ScatterElements":
+        constant[1] = np.stack([arrays[node.input[1]]] * 2)
+    if op == "ScatterND":
+        index = arrays[node.input[1]]
+        constant[1] = np.stack([np.concatenate([np.full_like(index[..., :1], n), index], -1) for n in range(2)])
     if op == "Reshape":
         constant[1] = np.concatenate([[2], arrays[node.input[1]]]).astype(np.int64)
     if op == "Expand":

@@ -115,32 +115,6 @@ static const int64_t *dims_of(const struct call *call, int i, int *rank) {
 
 static int64_t from_end(int64_t place, int64_t side) { return place < 0 ? place + side : place; }
 
-/* Along one axis, where the places are the same for all positions of the other dimensions. */
-enum ps_status lower_scatter_elements(const struct call *call) {
-    const struct tensor *index = call_constant(call, 1);
-    int rank, axis, at = 1;
-    const int64_t *dims = dims_of(call, 0, &rank);
-    if (index == NULL || index->whole == NULL) return call_refuse(call, "its places depend on the data");
-    TRY(fold_axis(onnx_int(call->node, "axis", 0), rank, &axis, call->error));
-    struct turned turned = {.rank = rank, .joined = 1, .order = {axis}};
-    int64_t strides[ONNX_RANK_MAX];
-    bool fits = index->rank == rank && index->elements > 0;
-    for (int d = 0; d < rank && fits; d++) {
-        fits = d == axis || index->dims[d] == dims[d];
-        if (d != axis) turned.order[at++] = d;
-    }
-    if (!fits) return call_refuse(call, "its places must be those of all positions of the other dimensions");
-    const int64_t count = index->dims[axis];
-    int64_t *places = arena_take(&call->l->arena, (size_t)count, sizeof *places);
-    if (places == NULL) return call_memory(call);
-    fold_strides(rank, index->dims, strides);
-    for (int64_t i = 0; i < count; i++) places[i] = from_end(index->whole[i * strides[axis]], dims[axis]);
-    for (int64_t e = 0; e < index->elements; e++)
-        if (from_end(index->whole[e], dims[axis]) != places[e / strides[axis] % count])
-            return call_refuse(call, "its places differ along other dimensions than its axis");
-    return scatter(call, &turned, &turned, places, count);
-}
-
 /* Which dimension of the places counts dimension d of the data from its first to its last position; -1: none does. */
 static int counts_along(const struct tensor *index, const int64_t *strides, int d, int64_t side) {
     const int last = index->rank - 1;
@@ -209,11 +183,9 @@ static enum ps_status find_places(const struct call *call, const struct tensor *
     return PS_OK;
 }
 
-enum ps_status lower_scatter_nd(const struct call *call) {
-    const struct tensor *index = call_constant(call, 1);
+static enum ps_status scatter_at(const struct call *call, const struct tensor *index) {
     int rank;
     const int64_t *dims = dims_of(call, 0, &rank);
-    if (index == NULL || index->whole == NULL) return call_refuse(call, "its places depend on the data");
     const int64_t named = index->rank > 0 ? index->dims[index->rank - 1] : 0, last = index->rank - 1;
     if (index->elements < 1 || named < 1 || named > rank || last + rank - named > ONNX_RANK_MAX)
         return call_refuse(call, "its indices do not fit");
@@ -221,4 +193,29 @@ enum ps_status lower_scatter_nd(const struct call *call) {
     int64_t *places, count;
     TRY(find_places(call, index, false, dims, &data, &updates, &places, &count));
     return scatter(call, &data, &updates, places, count);
+}
+
+enum ps_status lower_scatter_nd(const struct call *call) {
+    const struct tensor *index = call_constant(call, 1);
+    if (index == NULL || index->whole == NULL) return call_refuse(call, "its places depend on the data");
+    return scatter_at(call, index);
+}
+
+/* The same with all dimensions named: the axis by the index, the others by where it stands. */
+enum ps_status lower_scatter_elements(const struct call *call) {
+    const struct tensor *index = call_constant(call, 1);
+    struct tensor *all;
+    int64_t dims[ONNX_RANK_MAX], strides[ONNX_RANK_MAX];
+    int rank, axis;
+    dims_of(call, 0, &rank);
+    if (index == NULL || index->whole == NULL) return call_refuse(call, "its places depend on the data");
+    TRY(fold_axis(onnx_int(call->node, "axis", 0), rank, &axis, call->error));
+    if (index->rank != rank || rank == ONNX_RANK_MAX) return call_refuse(call, "its indices do not fit");
+    memcpy(dims, index->dims, sizeof dims);
+    dims[rank] = rank;
+    TRY(fold_take(&call->l->fold, ONNX_INT64, rank + 1, dims, &all));
+    fold_strides(rank, index->dims, strides);
+    for (int64_t e = 0; e < index->elements; e++)
+        for (int d = 0; d < rank; d++) all->whole[e * rank + d] = d == axis ? index->whole[e] : e / strides[d] % index->dims[d];
+    return scatter_at(call, all);
 }
