@@ -14,7 +14,7 @@ struct tensor {
     int64_t dims[ONNX_RANK_MAX], elements;
     double *reals;  /* of a type of floats; */
     int64_t *whole; /* else these: the same memory */
-    bool buffer;    /* the model's buffers alone say it: the exporter's word that it is not to be trained */
+    bool unsaid;    /* made of an initializer that is not marked, where others are: it may be of parameters */
 };
 
 struct fold {

@@ -78,6 +78,12 @@ const struct tensor *call_constant(const struct call *call, int i) {
     return value->kind == VALUE_CONSTANT ? value->tensor : NULL;
 }
 
+const int64_t *call_dims(const struct call *call, int i, int *rank) {
+    const struct value *value = call_input(call, i);
+    *rank = value->kind == VALUE_CONSTANT ? value->tensor->rank : value->kind == VALUE_VIEW ? value->view->rank : 0;
+    return value->kind == VALUE_CONSTANT ? value->tensor->dims : value->kind == VALUE_VIEW ? value->view->dims : NULL;
+}
+
 enum ps_status call_view(const struct call *call, int i, struct view **out) {
     const struct value *value = call_input(call, i);
     if (value->kind == VALUE_CONSTANT) return lower_constant(call, value->tensor, out);
@@ -356,7 +362,7 @@ static enum ps_status read_initializer(struct lowering *l, int number, bool para
             names_note(&l->numbers, tensor->name);
         made->kind = VALUE_CONSTANT;
         TRY(fold_read(&l->fold, tensor, &made->tensor));
-        made->tensor->buffer = value->kind == ONNX_KIND_BUFFER;
+        made->tensor->unsaid = l->model->marked && value->kind == ONNX_KIND_UNSAID;
         return PS_OK;
     }
     if (made->kind == VALUE_VIEW) return PS_OK;
@@ -404,10 +410,11 @@ static enum ps_status fold(struct lowering *l, const struct onnx_node *node, boo
     if (inputs == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
     for (int i = 0; i < node->input_count; i++) inputs[i] = node->inputs[i] != 0 ? l->values[node->inputs[i]].tensor : NULL;
     TRY(fold_node(&l->fold, node, inputs, outputs));
-    const bool buffer = node->input_count > 0 && inputs[0] != NULL && inputs[0]->buffer;
+    bool unsaid = false;
+    for (int i = 0; i < node->input_count; i++) unsaid |= inputs[i] != NULL && inputs[i]->unsaid;
     for (int o = 0; o < node->output_count; o++) {
         if (node->outputs[o] == 0 || outputs[o] == NULL) continue;
-        outputs[o]->buffer = buffer;
+        outputs[o]->unsaid = unsaid;
         l->values[node->outputs[o]] = (struct value){.kind = VALUE_CONSTANT, .tensor = outputs[o]};
     }
     *done = true;

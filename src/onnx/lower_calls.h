@@ -36,6 +36,8 @@ bool call_given(const struct call *call, int i);
 const struct tensor *call_constant(const struct call *call, int i);
 /* The input as a view that the handler may change; a constant becomes a step. */
 enum ps_status call_view(const struct call *call, int i, struct view **out);
+/* The input's dimensions, whether it is constant or not. */
+const int64_t *call_dims(const struct call *call, int i, int *rank);
 /* Casts whole numbers where the operator computes with them as f32; *v may be NULL. */
 enum ps_status call_as_floats(const struct call *call, struct view **v);
 /* ONNX's type of the input's elements. */
@@ -71,6 +73,8 @@ enum ps_status lower_constant_beside(const struct call *call, const struct tenso
 enum ps_status lower_slice_axis(const struct call *call, struct view **x, int axis, int64_t first, int64_t count,
                                 int64_t stride);
 enum ps_status lower_concat_views(const struct call *call, struct view **parts, int count, int axis, struct view **out);
+/* Any number of parts, 64 at a time; overwrites the list. */
+enum ps_status lower_concat_many(const struct call *call, struct view **parts, int64_t count, int axis, struct view **out);
 enum ps_status lower_unary_step(const struct call *call, struct view *x, const char *function, double alpha, double beta,
                                 struct view **out);
 /* (.., M, K) by (.., K, N). */

@@ -260,6 +260,19 @@ enum ps_status lower_concat_views(const struct call *call, struct view **parts, 
     return call_memory(call);
 }
 
+enum ps_status lower_concat_many(const struct call *call, struct view **parts, int64_t count, int axis, struct view **out) {
+    while (count > 1) {
+        int64_t made = 0;
+        for (int64_t i = 0; i < count; i += GRAPH_INPUTS_MAX) {
+            const int64_t left = count - i, each = left < GRAPH_INPUTS_MAX ? left : GRAPH_INPUTS_MAX;
+            TRY(lower_concat_views(call, parts + i, (int)each, axis, &parts[made++]));
+        }
+        count = made;
+    }
+    *out = parts[0];
+    return PS_OK;
+}
+
 /* A piece without elements goes beside the others, which are left. */
 static bool fits_beside(const struct value *empty, const struct view *v, int axis) {
     bool fits = empty->axis == axis && empty->view->rank == v->rank;

@@ -27,8 +27,9 @@ static enum ps_status linear_step(const struct call *call, struct view *x, struc
 /* A whole parameter (M, K), or (K, M), that a linear layer can have: seen as (K, M). */
 static bool is_weight(const struct lowering *l, const struct view *v) {
     const struct step *step = l->steps[v->step];
-    /* A constant that is no buffer was a parameter before the exporter changed it: it is refused when it is emitted. */
-    if ((step->kind != STEP_PARAMETER && (step->kind != STEP_CONSTANT || step->tensor->buffer)) || v->rank != 2) return false;
+    /* A constant of which nothing says what it is was a parameter before the exporter changed it: it is refused when it is
+     * emitted. */
+    if ((step->kind != STEP_PARAMETER && (step->kind != STEP_CONSTANT || !step->tensor->unsaid)) || v->rank != 2) return false;
     const int64_t k = v->dims[0], m = v->dims[1];
     if (k * m != view_elements(&l->steps[v->step]->output)) return false;
     struct view joined = *v;
@@ -207,55 +208,74 @@ enum ps_status lower_cumulate(const struct call *call) {
     return PS_OK;
 }
 
-/* One letter for each dimension of the inputs and of the output, as an equation of Einstein's sums says. */
+/* One letter for each dimension of the inputs and of the output, as an equation of Einstein's sums says; digits for those that
+ * dots stand for, counted from the last. */
+enum { EINSUM_INPUTS_MAX = 8, LETTERS = 2 * ONNX_RANK_MAX + 1 };
 struct einsum {
-    char inputs[2][ONNX_RANK_MAX + 1], output[ONNX_RANK_MAX + 1];
-    int count;
+    char inputs[EINSUM_INPUTS_MAX][LETTERS], output[LETTERS];
+    int count, dots; /* dots: the most dimensions that they stand for */
 };
 
-static enum ps_status read_letters(const struct call *call, const char **at, char *letters) {
-    int count = 0;
-    for (; **at != '\0' && **at != ',' && **at != '-'; ++*at) {
+/* Of `rank` dimensions; -1: of the output, which has all that dots stand for anywhere. */
+static enum ps_status read_letters(const struct call *call, const char **at, int rank, struct einsum *e, char *letters) {
+    const char *end = *at;
+    int count = 0, own = 0;
+    bool dotted = false;
+    while (*end != '\0' && *end != ',' && *end != '-') own += *end != ' ' && *end != '.', end++;
+    const int dots = rank < 0 ? e->dots : rank - own;
+    for (; *at < end; ++*at) {
         if (**at == ' ') continue;
+        if (!dotted && strncmp(*at, "...", 3) == 0 && dots >= 0 && dots < 10 && own + dots < LETTERS) {
+            for (int d = dots; d > 0; d--) letters[count++] = (char)('0' + d - 1);
+            e->dots = dots > e->dots ? dots : e->dots;
+            dotted = true;
+            *at += 2;
+            continue;
+        }
         const bool letter = (**at >= 'a' && **at <= 'z') || (**at >= 'A' && **at <= 'Z');
         if (!letter || count == ONNX_RANK_MAX || memchr(letters, **at, (size_t)count) != NULL)
-            return call_refuse(call, "its equation has dots, diagonals or too many dimensions, which are not known");
+            return call_refuse(call, "its equation has diagonals, too many dimensions or signs, which are not known");
         letters[count++] = **at;
     }
     letters[count] = '\0';
     return PS_OK;
 }
 
-/* Without "->", the output has the letters that stand once, sorted. */
+/* Without "->", the output has what dots stand for and the letters that stand once, sorted. */
 static enum ps_status read_equation(const struct call *call, struct einsum *e) {
     const char *at = onnx_string(call->node, "equation", "");
     e->count = call->node->input_count;
-    if (e->count < 1 || e->count > 2) return call_refuse(call, "one or two inputs are known");
+    if (e->count < 1 || e->count > EINSUM_INPUTS_MAX) return call_refuse(call, "one to eight inputs are known");
     for (int i = 0; i < e->count; i++) {
-        TRY(read_letters(call, &at, e->inputs[i]));
+        int rank;
+        call_dims(call, i, &rank);
+        TRY(read_letters(call, &at, rank, e, e->inputs[i]));
         if ((*at == ',') != (i + 1 < e->count)) return call_refuse(call, "its equation does not fit its inputs");
         at += *at == ',';
     }
     if (at[0] == '-' && at[1] == '>') {
         at += 2;
-        TRY(read_letters(call, &at, e->output));
+        TRY(read_letters(call, &at, -1, e, e->output));
         return *at == '\0' ? PS_OK : call_refuse(call, "its equation does not end");
     }
     int count = 0;
-    for (int c = 'A'; c <= 'z' && count < ONNX_RANK_MAX; c++)
-        if (c != 0 && (strchr(e->inputs[0], c) != NULL) != (e->count == 2 && strchr(e->inputs[1], c) != NULL))
-            e->output[count++] = (char)c;
+    for (int d = e->dots; d > 0; d--) e->output[count++] = (char)('0' + d - 1);
+    for (int c = 'A'; c <= 'z' && count < ONNX_RANK_MAX; c++) {
+        int uses = 0;
+        for (int i = 0; i < e->count; i++) uses += strchr(e->inputs[i], c) != NULL;
+        if (uses == 1) e->output[count++] = (char)c;
+    }
     return *at == '\0' ? PS_OK : call_refuse(call, "its equation does not end");
 }
 
-/* Sums over the letters that neither the output nor the other input has. */
+/* Sums over the letters that neither the other input nor what is kept has. */
 static enum ps_status sum_alone(const struct call *call, struct view **x, char *letters, const char *other,
-                                const char *output) {
+                                const char *kept_letters) {
     bool marks[ONNX_RANK_MAX] = {0}, any = false;
     int kept = 0;
     if ((int)strlen(letters) != (*x)->rank) return call_refuse(call, "its equation does not fit its inputs");
     for (int d = 0; d < (*x)->rank; d++) {
-        marks[d] = strchr(other, letters[d]) == NULL && strchr(output, letters[d]) == NULL;
+        marks[d] = strchr(other, letters[d]) == NULL && strchr(kept_letters, letters[d]) == NULL;
         any = any || marks[d];
         if (!marks[d]) letters[kept++] = letters[d];
     }
@@ -290,50 +310,54 @@ static enum ps_status as_matrices(const struct call *call, const struct view *v,
     return view_reshape(call->l, &turned, both + 2, dims, to);
 }
 
-/* Letters of both inputs and the output are the leading dimensions of a product, letters of one are its rows and columns.
- */
-enum ps_status lower_einsum(const struct call *call) {
-    struct einsum e = {0};
-    struct view *x[2], *out, made, turned;
-    char both[ONNX_RANK_MAX + 1] = "", sums[ONNX_RANK_MAX + 1] = "", alone[2][ONNX_RANK_MAX + 1] = {"", ""};
-    char found[2 * ONNX_RANK_MAX + 1] = "";
-    int64_t dims[2 * ONNX_RANK_MAX];
+/* Two inputs as one with the letters that are kept, in *x and x_letters: letters of both are the leading dimensions of a
+ * product, letters of one its rows and columns, and the others what it sums. */
+static enum ps_status contract(const struct call *call, struct view **x, char *x_letters, struct view *y, char *y_letters,
+                               const char *kept) {
+    char both[LETTERS] = "", sums[LETTERS] = "", alone[2][LETTERS] = {"", ""}, *letters[2] = {x_letters, y_letters};
+    struct view *in[2] = {*x, y}, *out, made, turned;
+    int64_t dims[3 * ONNX_RANK_MAX];
     int rank = 0;
-    TRY(read_equation(call, &e));
-    for (int i = 0; i < e.count; i++) {
-        TRY(call_view(call, i, &x[i]));
-        TRY(sum_alone(call, &x[i], e.inputs[i], e.count == 2 ? e.inputs[!i] : "", e.output));
-    }
-    if (e.count == 1) {
-        TRY(in_order(call, x[0], e.inputs[0], e.output, &made));
-        call_give(call, 0, view_new(call->l, &made));
-        return call_memory(call);
-    }
+    for (int i = 0; i < 2; i++) TRY(sum_alone(call, &in[i], letters[i], letters[!i], kept));
     for (int i = 0; i < 2; i++) {
-        for (int d = 0; d < x[i]->rank; d++) {
-            const char c = e.inputs[i][d], *other = strchr(e.inputs[!i], c);
-            char *group = other == NULL ? alone[i] : strchr(e.output, c) != NULL ? both : sums;
-            if (other != NULL && x[!i]->dims[other - e.inputs[!i]] != x[i]->dims[d])
+        for (int d = 0; d < in[i]->rank; d++) {
+            const char c = letters[i][d], *other = strchr(letters[!i], c);
+            char *group = other == NULL ? alone[i] : strchr(kept, c) != NULL ? both : sums;
+            if (other != NULL && in[!i]->dims[other - letters[!i]] != in[i]->dims[d])
                 return call_refuse(call, "its inputs do not fit together");
             if (other == NULL || i == 0) strncat(group, &c, 1);
         }
     }
     const char *const rows[3] = {both, alone[0], sums}, *const columns[3] = {both, sums, alone[1]};
-    TRY(as_matrices(call, x[0], e.inputs[0], rows, &made));
-    TRY(as_matrices(call, x[1], e.inputs[1], columns, &turned));
-    TRY(lower_product_step(call, &made, &turned, &out));
     const char *const groups[3] = {both, alone[0], alone[1]};
-    for (int g = 0; g < 3; g++) {
-        for (const char *c = groups[g]; *c != '\0'; c++) {
-            const int i = g == 2;
-            dims[rank++] = x[i]->dims[strchr(e.inputs[i], *c) - e.inputs[i]];
-        }
-        strcat(found, groups[g]);
-    }
-    if (rank > ONNX_RANK_MAX || strlen(e.output) != (size_t)rank)
-        return call_refuse(call, "its output does not fit its inputs");
+    TRY(as_matrices(call, in[0], letters[0], rows, &made));
+    TRY(as_matrices(call, in[1], letters[1], columns, &turned));
+    TRY(lower_product_step(call, &made, &turned, &out));
+    for (int g = 0; g < 3; g++)
+        for (const char *c = groups[g]; *c != '\0'; c++)
+            dims[rank++] = in[g == 2]->dims[strchr(letters[g == 2], *c) - letters[g == 2]];
+    if (rank > ONNX_RANK_MAX) return call_refuse(call, "its equation has too many dimensions");
     TRY(view_reshape(call->l, out, rank, dims, &made));
-    TRY(in_order(call, &made, found, e.output, &turned));
-    call_give(call, 0, view_new(call->l, &turned));
+    x_letters[0] = '\0';
+    for (int g = 0; g < 3; g++) strcat(x_letters, groups[g]);
+    *x = view_new(call->l, &made);
+    return call_memory(call);
+}
+
+enum ps_status lower_einsum(const struct call *call) {
+    struct einsum e = {0};
+    struct view *x, *y, made;
+    TRY(read_equation(call, &e));
+    TRY(call_view(call, 0, &x));
+    for (int i = 1; i < e.count; i++) {
+        char kept[EINSUM_INPUTS_MAX * LETTERS];
+        strcpy(kept, e.output);
+        for (int later = i + 1; later < e.count; later++) strcat(kept, e.inputs[later]);
+        TRY(call_view(call, i, &y));
+        TRY(contract(call, &x, e.inputs[0], y, e.inputs[i], kept));
+    }
+    TRY(sum_alone(call, &x, e.inputs[0], "", e.output));
+    TRY(in_order(call, x, e.inputs[0], e.output, &made));
+    call_give(call, 0, view_new(call->l, &made));
     return call_memory(call);
 }

@@ -106,13 +106,6 @@ static enum ps_status scatter(const struct call *call, const struct turned *turn
     return call_memory(call);
 }
 
-/* The input's dimensions, whether it is constant or not. */
-static const int64_t *dims_of(const struct call *call, int i, int *rank) {
-    const struct value *value = call_input(call, i);
-    *rank = value->kind == VALUE_CONSTANT ? value->tensor->rank : value->kind == VALUE_VIEW ? value->view->rank : 0;
-    return value->kind == VALUE_CONSTANT ? value->tensor->dims : value->kind == VALUE_VIEW ? value->view->dims : NULL;
-}
-
 static int64_t from_end(int64_t place, int64_t side) { return place < 0 ? place + side : place; }
 
 /* Which dimension of the places counts dimension d of the data from its first to its last position; -1: none does. */
@@ -185,7 +178,7 @@ static enum ps_status find_places(const struct call *call, const struct tensor *
 
 static enum ps_status scatter_at(const struct call *call, const struct tensor *index) {
     int rank;
-    const int64_t *dims = dims_of(call, 0, &rank);
+    const int64_t *dims = call_dims(call, 0, &rank);
     const int64_t named = index->rank > 0 ? index->dims[index->rank - 1] : 0, last = index->rank - 1;
     if (index->elements < 1 || named < 1 || named > rank || last + rank - named > ONNX_RANK_MAX)
         return call_refuse(call, "its indices do not fit");
@@ -207,7 +200,7 @@ enum ps_status lower_scatter_elements(const struct call *call) {
     struct tensor *all;
     int64_t dims[ONNX_RANK_MAX], strides[ONNX_RANK_MAX];
     int rank, axis;
-    dims_of(call, 0, &rank);
+    call_dims(call, 0, &rank);
     if (index == NULL || index->whole == NULL) return call_refuse(call, "its places depend on the data");
     TRY(fold_axis(onnx_int(call->node, "axis", 0), rank, &axis, call->error));
     if (index->rank != rank || rank == ONNX_RANK_MAX) return call_refuse(call, "its indices do not fit");

@@ -507,20 +507,6 @@ static enum ps_status as_state(const struct call *call, const struct view *x, co
     return call_memory(call);
 }
 
-/* Any number of parts, 64 at a time. */
-static enum ps_status concat_many(const struct call *call, struct view **parts, int64_t count, int axis, struct view **out) {
-    while (count > 1) {
-        int64_t made = 0;
-        for (int64_t i = 0; i < count; i += GRAPH_INPUTS_MAX) {
-            const int64_t left = count - i, each = left < GRAPH_INPUTS_MAX ? left : GRAPH_INPUTS_MAX;
-            TRY(lower_concat_views(call, parts + i, (int)each, axis, &parts[made++]));
-        }
-        count = made;
-    }
-    *out = parts[0];
-    return PS_OK;
-}
-
 /* What no operator computes as a whole: a step of the layer for each position, of general operators. */
 static enum ps_status unroll(const struct call *call, struct view *x, int directions, bool backward, int64_t hidden,
                              const char *why) {
@@ -545,7 +531,7 @@ static enum ps_status unroll(const struct call *call, struct view *x, int direct
         TRY(as_state(call, x, c.state, false, &last[0][d]));
         if (c.lstm) TRY(as_state(call, x, c.cell, false, &last[1][d]));
         for (int64_t t = 0; t < positions; t++) TRY(as_state(call, x, states[t], true, &states[t]));
-        TRY(concat_many(call, states, positions, position_axis, &all[d]));
+        TRY(lower_concat_many(call, states, positions, position_axis, &all[d]));
     }
     TRY(lower_concat_views(call, all, directions, direction_axis[0], &out));
     call_give(call, 0, out);

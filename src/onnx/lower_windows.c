@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
+
 /* kernel_shape, strides, pads, dilations of one or two sides; a sequence is an image 1 wide. */
 static enum ps_status windows(const struct call *call, const struct view *x, const int64_t *kernel, struct window *window) {
     const struct onnx_attribute *strides = onnx_attribute(call->node, "strides"), *pads = onnx_attribute(call->node, "pads");
@@ -87,6 +89,98 @@ static enum ps_status deconvolution_pads(const struct call *call, const struct v
     return PS_OK;
 }
 
+/* A parameter as it stands; or what was one before the exporter changed it, which is refused when it is emitted. */
+static bool is_own(const struct lowering *l, const struct view *v) {
+    const struct step *step = l->steps[v->step];
+    return view_is_parameter(l, v) != NULL && (step->kind == STEP_PARAMETER || step->tensor->unsaid);
+}
+
+/* More before and after each dimension. */
+static enum ps_status pad_step(const struct call *call, struct view *x, const char *mode, const int64_t *before,
+                               const int64_t *after, double value, struct view **out) {
+    int64_t dims[ONNX_RANK_MAX];
+    int from[ONNX_RANK_MAX];
+    bool any = false;
+    *out = x;
+    for (int d = 0; d < x->rank; d++) {
+        const bool here = before[d] != 0 || after[d] != 0;
+        dims[d] = x->dims[d] + before[d] + after[d];
+        from[d] = here ? -1 : d;
+        any = any || here;
+        if (here) TRY(call_needs_apart(call, x, d));
+        if (dims[d] < 1) return call_refuse(call, "nothing would be left of its input");
+    }
+    if (!any) return PS_OK;
+    struct step *step = step_add(call->l, STEP_PAD, call->node, 1);
+    if (step == NULL) return call_memory(call);
+    step->inputs[0] = x;
+    step->function = mode;
+    step->alpha = (float)call_finite(value);
+    memcpy(step->before, before, (size_t)x->rank * sizeof *before);
+    memcpy(step->after, after, (size_t)x->rank * sizeof *after);
+    TRY(call_output(call, step, x, x->rank, dims, from));
+    *out = view_new(call->l, &step->output);
+    return call_memory(call);
+}
+
+/*
+ * With a weight that is computed, as by weight norms, or constant: what each place of the kernel sees, side by side, times the
+ * weight. With G groups of C channels and k places (N, G, positions, k C) by (G, k C, channels of a group).
+ */
+static enum ps_status convolve_by_product(const struct call *call, struct view *x, struct view *w, struct view *b,
+                                          int64_t groups) {
+    static const int positions_first[] = {0, 1, 3, 2}, places_first[] = {0, 3, 2, 1};
+    const int sides = x->rank - 2;
+    const int64_t kernel[2] = {w->dims[2], sides > 1 ? w->dims[3] : 1}, taps = kernel[0] * kernel[1], channels = w->dims[1];
+    int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0}, out[2] = {1, 1};
+    struct window window[2];
+    struct view made, turned, *y, *weight = view_new(call->l, w), **parts;
+    TRY(windows(call, x, w->dims + 2, window));
+    for (int s = 0; s < sides; s++) {
+        before[2 + s] = window[s].before;
+        after[2 + s] = window[s].after;
+        out[s] = window_positions(&window[s], x->dims[2 + s], false);
+        if (out[s] < 1) return call_refuse(call, "its kernel does not fit into its input");
+    }
+    const int64_t seen[5] = {x->dims[0], groups, channels, out[0], out[1]},
+                  columns[4] = {x->dims[0], groups, taps * channels, out[0] * out[1]},
+                  grouped[4] = {groups, w->dims[0] / groups, channels, taps},
+                  rows[3] = {groups, taps * channels, w->dims[0] / groups},
+                  result[4] = {x->dims[0], w->dims[0], out[0], out[1]}, each[3] = {w->dims[0], 1, 1};
+    if (taps > 1 << 16) return call_refuse(call, "its kernel has more than 65,536 places");
+    TRY(pad_step(call, x, "constant", before, after, 0, &x));
+    parts = arena_take(&call->l->arena, (size_t)taps, sizeof *parts);
+    if (parts == NULL || weight == NULL) return call_memory(call);
+    for (int64_t t = 0; t < taps; t++) {
+        const int64_t place[2] = {t / kernel[1], t % kernel[1]};
+        parts[t] = view_new(call->l, x);
+        if (parts[t] == NULL) return call_memory(call);
+        for (int s = 0; s < sides; s++)
+            TRY(lower_slice_axis(call, &parts[t], 2 + s, place[s] * window[s].dilation, out[s], window[s].stride));
+        TRY(view_reshape(call->l, parts[t], 5, seen, &made));
+        *parts[t] = made;
+    }
+    TRY(lower_concat_many(call, parts, taps, 2, &y));
+    TRY(view_reshape(call->l, y, 4, columns, &made));
+    TRY(view_transpose(&made, positions_first, y));
+    TRY(view_reshape(call->l, w, 4, grouped, &made));
+    TRY(view_transpose(&made, places_first, &turned));
+    TRY(view_reshape(call->l, &turned, 3, rows, weight));
+    TRY(lower_product_step(call, y, weight, &y));
+    TRY(view_transpose(y, positions_first, &made));
+    TRY(view_reshape(call->l, &made, x->rank, result, y));
+    if (b != NULL) {
+        TRY(view_reshape(call->l, b, x->rank - 1, each, &made));
+        TRY(lower_binary_step(call, "add", y, &made, &y));
+    }
+    log_warn(
+        "%s: node '%.100s' (%s): its weight is no parameter as it stands, so that it is a product of what its windows see, "
+        "which is slow",
+        call->l->path, call->node->name, call->node->op);
+    call_give(call, 0, y);
+    return call_memory(call);
+}
+
 enum ps_status lower_convolution(const struct call *call) {
     const bool turned = strcmp(call->node->op, "ConvTranspose") == 0;
     const struct onnx_attribute *more = onnx_attribute(call->node, "output_padding");
@@ -99,8 +193,9 @@ enum ps_status lower_convolution(const struct call *call) {
     if (x->rank < 3 || w->rank != x->rank || groups < 1 || groups > 1 << 24 || w->dims[1] > (1 << 24) / groups ||
         x->dims[1] != (turned ? w->dims[0] : w->dims[1] * groups))
         return call_refuse(call, "its input and weight do not fit together");
-    if (view_is_parameter(call->l, w) == NULL || (b != NULL && view_is_parameter(call->l, b) == NULL))
-        return call_refuse(call, "its weight must be a parameter as it stands");
+    const bool own = is_own(call->l, w) && (b == NULL || is_own(call->l, b));
+    if (!own && (turned || w->dims[0] % groups != 0)) return call_refuse(call, "its weight must be a parameter as it stands");
+    if (!own) return convolve_by_product(call, x, w, b, groups);
     if (more != NULL && more->count != x->rank - 2) return call_refuse(call, "its output_padding does not fit");
     struct step *step = step_add(call->l, turned ? STEP_DECONVOLUTION : STEP_CONVOLUTION, call->node, 1);
     if (step == NULL) return call_memory(call);
@@ -149,9 +244,8 @@ enum ps_status lower_pad(const struct call *call) {
     static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
     const struct tensor *pads = call_constant(call, 1), *axes = call_constant(call, 3);
     const char *mode = onnx_string(call->node, "mode", "constant");
-    int64_t dims[ONNX_RANK_MAX], before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
-    int from[ONNX_RANK_MAX], known = 0;
-    bool any = false;
+    int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
+    int known = 0;
     double value = 0;
     struct view *x;
     TRY(call_view(call, 0, &x));
@@ -171,28 +265,9 @@ enum ps_status lower_pad(const struct call *call) {
     }
     while (known < 4 && strcmp(modes[known], mode) != 0) known++;
     if (known == 4) return call_refuse(call, "its mode is not known");
-    for (int d = 0; d < x->rank; d++) {
-        const bool here = before[d] != 0 || after[d] != 0;
-        dims[d] = x->dims[d] + before[d] + after[d];
-        from[d] = here ? -1 : d;
-        any = any || here;
-        if (here) TRY(call_needs_apart(call, x, d));
-        if (dims[d] < 1) return call_refuse(call, "nothing would be left of its input");
-    }
-    if (!any) {
-        call_give(call, 0, x);
-        return PS_OK;
-    }
-    struct step *step = step_add(call->l, STEP_PAD, call->node, 1);
-    if (step == NULL) return call_memory(call);
-    step->inputs[0] = x;
-    step->function = modes[known];
-    step->alpha = (float)call_finite(value);
-    memcpy(step->before, before, sizeof before);
-    memcpy(step->after, after, sizeof after);
-    TRY(call_output(call, step, x, x->rank, dims, from));
-    call_give(call, 0, view_new(call->l, &step->output));
-    return call_memory(call);
+    TRY(pad_step(call, x, modes[known], before, after, value, &x));
+    call_give(call, 0, x);
+    return PS_OK;
 }
 
 /* The scale or size of each dimension of Resize; `usual` of those that it does not name, and of all where nothing is said.

@@ -458,7 +458,10 @@ static enum ps_status read_value(struct reading *reading, struct onnx_bytes mess
         read_entry(reading, field.bytes, &key, &value);
         if (bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.persistent")) unsaved = bytes_are(value, "False");
         if (!bytes_are(key, "pkg.torch.export.graph_signature.InputSpec.kind")) continue;
-        kind = bytes_are(value, "PARAMETER") ? ONNX_KIND_PARAMETER : bytes_are(value, "BUFFER") ? ONNX_KIND_BUFFER : kind;
+        kind = bytes_are(value, "PARAMETER")         ? ONNX_KIND_PARAMETER
+               : bytes_are(value, "BUFFER")          ? ONNX_KIND_BUFFER
+               : bytes_are(value, "CONSTANT_TENSOR") ? ONNX_KIND_CONSTANT
+                                                     : kind;
     }
     out->value = intern(reading, name);
     if (kind != ONNX_KIND_UNSAID) reading->model->values[out->value].kind = kind;
@@ -626,7 +629,7 @@ void onnx_model_destroy(struct onnx_model *model) {
 
 bool onnx_is_state(const struct onnx_model *model, const struct onnx_value *value) {
     if (value->initializer < 0) return false;
-    if (model->marked) return value->kind != ONNX_KIND_UNSAID && !value->unsaved;
+    if (model->marked) return (value->kind == ONNX_KIND_PARAMETER || value->kind == ONNX_KIND_BUFFER) && !value->unsaved;
     return strcmp(model->producer, "pytorch") == 0 && strpbrk(value->name, ":/") == NULL &&
            value->name[strspn(value->name, "0123456789")] != '\0'; /* constants are numbered, or have paths */
 }

@@ -91,7 +91,7 @@ struct onnx_node {
 };
 
 /* What the exporter says an initializer is (InputSpec.kind). */
-enum onnx_kind { ONNX_KIND_UNSAID, ONNX_KIND_PARAMETER, ONNX_KIND_BUFFER };
+enum onnx_kind { ONNX_KIND_UNSAID, ONNX_KIND_PARAMETER, ONNX_KIND_BUFFER, ONNX_KIND_CONSTANT };
 
 /* A name that nodes read or write. */
 struct onnx_value {
