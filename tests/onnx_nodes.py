@@ -31,15 +31,15 @@ DATA = {
     "GroupNormalization": [0], "InstanceNormalization": [0], "Reshape": [0], "Expand": [0], "Slice": [0], "Pad": [0],
     "Resize": [0], "Squeeze": [0], "Unsqueeze": [0], "Split": [0], "SplitToSequence": [0], "Gather": [0], "GatherND": [0],
     "GatherElements": [0], "Clip": [0], "Dropout": [0], "LSTM": [0], "GRU": [0], "Tile": [0], "CumSum": [0], "Trilu": [0],
-    "CastLike": [0], "Attention": [0, 1, 2, 3], "RotaryEmbedding": [0], "Gemm": [0], "ScatterElements": [0, 2], "ScatterND": [0, 2],
+    "CastLike": [0], "Attention": [0, 1, 2, 3], "RotaryEmbedding": [0], "Gemm": [0], "ScatterElements": [0, 2], "ScatterND": [0, 2], "OneHot": [0], "RNN": [0],
 }
 PARAMETERS = {"Conv": [1, 2], "ConvTranspose": [1, 2], "BatchNormalization": [1, 2, 3, 4], "LayerNormalization": [1, 2],
               "RMSNormalization": [1], "GroupNormalization": [1, 2], "InstanceNormalization": [1, 2], "LSTM": [1, 2, 3],
-              "GRU": [1, 2, 3], "Gemm": [1, 2]}
+              "GRU": [1, 2, 3], "RNN": [1, 2, 3], "Gemm": [1, 2]}
 # Where the first dimension is the batch.
 FIRST = {"Conv", "ConvTranspose", "BatchNormalization", "LayerNormalization", "RMSNormalization", "GroupNormalization",
          "InstanceNormalization", "LRN", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Attention", "Resize",
-         "LSTM", "GRU", "Flatten", "Gemm", "RotaryEmbedding"}
+         "LSTM", "GRU", "RNN", "Flatten", "Gemm", "RotaryEmbedding"}
 FOLDED_ALONE = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}
 
 
@@ -189,14 +189,17 @@ def front(network, node, arrays, outputs, which):
     axes_at = {"Squeeze": 1, "Unsqueeze": 1, "Slice": 3, "Pad": 3}.get(op, 1 if op.startswith("Reduce") else None)
     if "axis" in given and given["axis"] >= 0:
         node = with_attributes(node, axis=given["axis"] + 1)
-    elif op in ("Split", "SplitToSequence", "Gather", "GatherElements", "ScatterElements"):
+    elif op in ("Split", "SplitToSequence", "Gather", "GatherElements", "ScatterElements", "ArgMax", "ArgMin"):
         node = with_attributes(node, axis=given.get("axis", 0) if given.get("axis", 0) < 0 else 1)
     if op in ("Flatten", "Gemm", "GatherND", "RotaryEmbedding"):
         raise Skip("its meaning changes where a batch stands in front")
     if op == "Transpose":
         perm = list(given.get("perm", range(rank - 1, -1, -1)))
         node = with_attributes(node, perm=[0] + [p + 1 for p in perm])
-    if op == "ScatterElements":
+    if op == "Einsum" and b"..." not in given["equation"]:
+        terms, arrow, out = given["equation"].decode().replace(" ", "").partition("->")
+        node = with_attributes(node, equation=",".join("..." + term for term in terms.split(",")) + (arrow and arrow + "..." + out))
+    if op in ("GatherElements", "ScatterElements"):
         constant[1] = np.stack([arrays[node.input[1]]] * 2)
     if op == "ScatterND":
         index = arrays[node.input[1]]

@@ -171,8 +171,7 @@ static enum ps_status check(const struct ps_network *network, struct ps_error *e
     if (labelled && (end->shape.dim[0] < 2 || end->shape.dim[0] > FEATURES_MAX))
         return error_set(error, PS_USAGE, "node '%s': %lld classes; from 2 to %d are accepted", end->name,
                          (long long)end->shape.dim[0], FEATURES_MAX);
-    const bool alone = graph->input_count == 1 && graph->nodes[0].shape.type == TYPE_I32;
-    if ((alone || network->predicts != PREDICTS_CLASSES) && graph_vocabulary(graph) == 0)
+    if (network->predicts != PREDICTS_CLASSES && graph_vocabulary(graph) == 0)
         return error_set(error, PS_USAGE, "node '%s': a network of tokens needs an embedding that reads them",
                          graph->nodes[0].name);
     return PS_OK;

@@ -89,6 +89,8 @@ enum ps_status call_view(const struct call *call, int i, struct view **out) {
     if (value->kind == VALUE_CONSTANT) return lower_constant(call, value->tensor, out);
     if (value->kind == VALUE_VIEW)
         *out = view_new(call->l, value->view);
+    else if (value->kind == VALUE_PLACES)
+        return call_refuse(call, "a constant that differs from sample to sample");
     else
         return error_set(call->error, PS_BAD_INPUT, "its input %d is %s", i,
                          value->kind == VALUE_ABSENT  ? "left out"
@@ -127,6 +129,14 @@ void call_give_empty(const struct call *call, int output, struct view *result, i
     struct value *value = &call->l->values[call->node->outputs[output]];
     value->kind = VALUE_EMPTY;
     value->axis = axis;
+}
+
+void call_give_places(const struct call *call, int output, struct view *result, int64_t each) {
+    call_give(call, output, result);
+    if (output >= call->node->output_count || call->node->outputs[output] == 0) return;
+    struct value *value = &call->l->values[call->node->outputs[output]];
+    value->kind = VALUE_PLACES;
+    value->each = each;
 }
 
 enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor) {
@@ -201,6 +211,8 @@ static const struct row rows[] = {
     {"Acosh", lower_unary, "acosh", "", false},
     {"Add", lower_binary, "add", "", true},
     {"And", lower_logical, "and", "", false},
+    {"ArgMax", lower_arg, "max", "axis keepdims select_last_index", false},
+    {"ArgMin", lower_arg, "min", "axis keepdims select_last_index", false},
     {"Asin", lower_unary, "asin", "", false},
     {"Asinh", lower_unary, "asinh", "", false},
     {"Atan", lower_unary, "atan", "", false},
@@ -268,11 +280,13 @@ static const struct row rows[] = {
     {"Mul", lower_binary, "mul", "", true},
     {"Neg", lower_unary, "neg", "", true},
     {"Not", lower_logical, "not", "", false},
+    {"OneHot", lower_one_hot, NULL, "axis", false},
     {"Or", lower_logical, "or", "", false},
     {"PRelu", lower_prelu, NULL, "", false},
     {"Pad", lower_pad, NULL, "mode", true},
     {"Pow", lower_binary, "power", "", true},
     {"RMSNormalization", lower_layer_norm, "rms", "axis epsilon stash_type", false},
+    {"RNN", lower_recurrent, "rnn", "activations direction hidden_size layout", false},
     {"Range", NULL, NULL, "", false},
     {"Reciprocal", lower_unary, "reciprocal", "", false},
     {"ReduceL1", lower_reduce, "l1", "axes keepdims noop_with_empty_axes", true},

@@ -112,13 +112,16 @@ struct step {
     int made;  /* the last node that it was emitted as; 0: none */
 };
 
-/* What a name stands for. VALUE_EMPTY: a piece of `view` that is 0 long along `axis`, as exporters write for nothing. */
-enum value_kind { VALUE_ABSENT, VALUE_CONSTANT, VALUE_VIEW, VALUE_SEQUENCE, VALUE_EMPTY };
+/* What a name stands for. VALUE_EMPTY: a piece of `view` that is 0 long along `axis`, as exporters write for nothing.
+ * VALUE_PLACES: `view` and something made of the sample's number, which nothing but gathering knows what to do with: `each`
+ * times that is added, or it is the first column, which is left out of the view (each 0); or something else (-1). */
+enum value_kind { VALUE_ABSENT, VALUE_CONSTANT, VALUE_VIEW, VALUE_SEQUENCE, VALUE_EMPTY, VALUE_PLACES };
 struct value {
     enum value_kind kind;
     struct tensor *tensor;
     struct view *view;
     int axis;
+    int64_t each;
     struct value *items; /* of a sequence */
     int item_count;
 };

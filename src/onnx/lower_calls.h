@@ -48,6 +48,8 @@ enum ps_status call_needs_apart(const struct call *call, const struct view *v, i
 void call_give(const struct call *call, int output, struct view *result);
 /* Of `result` nothing is left along the axis. */
 void call_give_empty(const struct call *call, int output, struct view *result, int axis);
+/* VALUE_PLACES. */
+void call_give_places(const struct call *call, int output, struct view *result, int64_t each);
 enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor);
 
 /* A step of one input whose output has the input's dimensions. */
@@ -69,6 +71,9 @@ enum ps_status lower_constant(const struct call *call, const struct tensor *tens
 enum ps_status lower_constant_beside(const struct call *call, const struct tensor *tensor, struct view *const *others,
                                      int count, struct view **out);
 
+/* Is constant input i `each` times the number of the sample, beside the value of another input? */
+bool lower_counts_samples(const struct call *call, int i, int other, int64_t *each);
+
 /* Steps that several handlers add. */
 enum ps_status lower_slice_axis(const struct call *call, struct view **x, int axis, int64_t first, int64_t count,
                                 int64_t stride);
@@ -81,6 +86,9 @@ enum ps_status lower_unary_step(const struct call *call, struct view *x, const c
 enum ps_status lower_product_step(const struct call *call, struct view *a, struct view *b, struct view **out);
 enum ps_status lower_reduce_step(const struct call *call, struct view *x, const bool *marks, const char *function, bool keep,
                                  struct view **out);
+/* A step whose inputs are repeated to one shape; type: ONNX's, of its output (0: as it is where nothing is said). */
+enum ps_status lower_aligned_step(const struct call *call, enum step_kind kind, const char *function, int type, int count,
+                                  const struct view *const *views, struct view **out);
 enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
                                  struct view **out);
 
@@ -89,10 +97,13 @@ typedef double lower_matrix(const void *context, int64_t from, int64_t to);
 enum ps_status lower_product_with(const struct call *call, struct view **x, int axis, int64_t count, lower_matrix *matrix,
                                   const void *context);
 
+/* What of x stands in the places along the axis, which depend on the data; places may be 1 long along the others. */
+enum ps_status lower_pick(const struct call *call, struct view *x, struct view *places, int axis, struct view **picked);
+
 /* The handlers. */
 typedef enum ps_status lower_handler(const struct call *call);
 lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lower_shape, lower_slice, lower_split,
-    lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_scatter_elements, lower_scatter_nd, lower_unary, lower_gelu, lower_selu,
+    lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_scatter_elements, lower_scatter_nd, lower_arg, lower_one_hot, lower_unary, lower_gelu, lower_selu,
     lower_swish, lower_cumulate, lower_tile, lower_clip, lower_binary, lower_is_nan, lower_prelu, lower_compare, lower_logical,
     lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm, lower_convolution, lower_pool, lower_pad, lower_resize,
     lower_einsum, lower_blocks, lower_reduce, lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm,

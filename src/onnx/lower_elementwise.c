@@ -241,6 +241,24 @@ static enum ps_status lower_many(const struct call *call) {
     return call_memory(call);
 }
 
+bool lower_counts_samples(const struct call *call, int i, int other, int64_t *each) {
+    const struct tensor *t = call_constant(call, i);
+    const struct value *beside = call_input(call, other);
+    int64_t strides[ONNX_RANK_MAX];
+    int axis = -1;
+    if (t == NULL || t->whole == NULL || t->rank == 0 || beside->kind != VALUE_VIEW || beside->view->rank != t->rank)
+        return false;
+    for (int d = 0; d < t->rank; d++)
+        if (view_has_batch(beside->view, d)) axis = d;
+    if (axis < 0 || t->dims[axis] != call->l->batch || beside->view->dims[axis] != t->dims[axis] || t->dims[axis] < 2)
+        return false;
+    fold_strides(t->rank, t->dims, strides);
+    *each = t->whole[strides[axis]];
+    for (int64_t e = 0; e < t->elements; e++)
+        if (t->whole[e] != e / strides[axis] % t->dims[axis] * *each) return false;
+    return *each > 0;
+}
+
 enum ps_status lower_binary(const struct call *call) {
     const char *function = call->row->function, *single;
     struct step *step;
@@ -269,6 +287,12 @@ enum ps_status lower_binary(const struct call *call) {
         call_give(call, 0, view_new(call->l, &wide));
         return call_memory(call);
     }
+    for (int side = 0; side < 2; side++) {
+        int64_t each;
+        if (!lower_counts_samples(call, side, 1 - side, &each)) continue;
+        call_give_places(call, 0, call_input(call, 1 - side)->view, strcmp(function, "add") == 0 ? each : -1);
+        return PS_OK;
+    }
     /* A square reads its value once. */
     if (strcmp(function, "mul") == 0 && call->node->inputs[0] == call->node->inputs[1]) {
         TRY(call_view(call, 0, &x));
@@ -290,20 +314,25 @@ enum ps_status lower_is_nan(const struct call *call) {
     return call_memory(call);
 }
 
-enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
-                                 struct view **out) {
+enum ps_status lower_aligned_step(const struct call *call, enum step_kind kind, const char *function, int type, int count,
+                                  const struct view *const *views, struct view **out) {
     struct view output;
-    struct step *step = step_add(call->l, STEP_BINARY, call->node, 2);
+    struct step *step = step_add(call->l, kind, call->node, count);
     if (step == NULL) return call_memory(call);
-    step->inputs[0] = view_new(call->l, a);
-    step->inputs[1] = view_new(call->l, b);
+    for (int i = 0; i < count; i++) step->inputs[i] = view_new(call->l, views[i]);
     step->function = function;
+    if (type != 0) step->onnx_type = type;
     TRY(call_memory(call));
-    TRY(views_align(call->l, step->inputs, 2, -1, &output));
+    TRY(views_align(call->l, step->inputs, count, -1, &output));
     output.step = step->output.step;
     step->output = output;
     *out = view_new(call->l, &output);
     return call_memory(call);
+}
+
+enum ps_status lower_binary_step(const struct call *call, const char *function, const struct view *a, const struct view *b,
+                                 struct view **out) {
+    return lower_aligned_step(call, STEP_BINARY, function, 0, 2, (const struct view *[]){a, b}, out);
 }
 
 /* max(0, x) + slope min(0, x), of parts that are known: relu(x) - slope relu(-x). */

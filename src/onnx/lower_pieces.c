@@ -81,12 +81,12 @@ enum ps_status lower_tile(const struct call *call) {
 enum ps_status lower_shape(const struct call *call) {
     const struct value *value = call_input(call, 0);
     struct tensor *made;
-    const int64_t *dims = value->kind == VALUE_VIEW       ? value->view->dims
-                          : value->kind == VALUE_CONSTANT ? value->tensor->dims
-                                                          : NULL;
-    const int rank = value->kind == VALUE_VIEW ? value->view->rank : value->kind == VALUE_CONSTANT ? value->tensor->rank : 0;
+    const bool numbered = value->kind == VALUE_PLACES && value->each != 0;
+    int rank;
+    const int64_t *dims = call_dims(call, 0, &rank);
+    if (numbered) dims = value->view->dims, rank = value->view->rank;
     if (dims == NULL) return call_view(call, 0, &(struct view *){NULL}); /* which says why there are none */
-    if (call->row->function != NULL) { /* Size */
+    if (call->row->function != NULL) {                                   /* Size */
         TRY(fold_take(&call->l->fold, ONNX_INT64, 0, NULL, &made));
         made->whole[0] = 1;
         for (int d = 0; d < rank; d++) made->whole[0] *= dims[d];
@@ -289,6 +289,14 @@ enum ps_status lower_concat(const struct call *call) {
     for (int i = 0; i < inputs; i++)
         if (call_input(call, i)->kind != VALUE_EMPTY) places[count++] = i;
     if (count == 0) return call_refuse(call, "its inputs are empty");
+    int rank;
+    int64_t each;
+    const int64_t *dims = call_dims(call, places[count - 1], &rank);
+    if (inputs == 2 && count == 2 && lower_counts_samples(call, 0, 1, &each) && each == 1 &&
+        fold_axis(onnx_int(call->node, "axis", 0), rank, &axis, call->error) == PS_OK && axis == rank - 1 && dims[axis] == 1) {
+        call_give_places(call, 0, call_input(call, 1)->view, 0);
+        return PS_OK;
+    }
     for (int p = 0; p < count; p++)
         if (call_constant(call, places[p]) == NULL) TRY(call_view(call, places[p], &parts[p]));
     for (int p = 0; p < count; p++)
@@ -496,6 +504,22 @@ static enum ps_status gather_constant(const struct call *call, struct view *x, i
     return call_memory(call);
 }
 
+/* Of each sample, (N, places, ..), the place that a value of (N) or (N, 1) says: (N, ..). */
+static enum ps_status pick_of_sample(const struct call *call, struct view *x, const struct view *place) {
+    int64_t dims[ONNX_RANK_MAX];
+    struct view made, *picked;
+    for (int d = 0; d < x->rank; d++) dims[d] = d == 0 ? x->dims[0] : 1;
+    if (place->rank < 1 || !view_has_batch(place, 0) || view_elements(place) != 1 || !view_has_batch(x, 0) ||
+        x->dims[0] != call->l->batch)
+        return call_refuse(call, "one place of each sample can be gathered, and these are others");
+    TRY(view_reshape(call->l, place, x->rank, dims, &made));
+    TRY(lower_pick(call, x, view_new(call->l, &made), 1, &picked));
+    for (int d = 1; d < x->rank - 1; d++) dims[d] = picked->dims[d + 1];
+    TRY(view_reshape(call->l, picked, x->rank - 1, dims, &made));
+    call_give(call, 0, view_new(call->l, &made));
+    return call_memory(call);
+}
+
 enum ps_status lower_gather(const struct call *call) {
     const struct tensor *index = call_constant(call, 1);
     struct view *x;
@@ -503,6 +527,15 @@ enum ps_status lower_gather(const struct call *call) {
     TRY(call_view(call, 0, &x));
     TRY(fold_axis(onnx_int(call->node, "axis", 0), x->rank, &axis, call->error));
     if (index != NULL) return gather_constant(call, x, axis, index);
+    const struct value *places = call_input(call, 1);
+    if (places->kind == VALUE_PLACES && places->each > 0 && axis == 0 && x->rank < ONNX_RANK_MAX &&
+        x->dims[0] == places->each * call->l->batch) {
+        int64_t dims[ONNX_RANK_MAX] = {call->l->batch, places->each};
+        struct view made;
+        for (int d = 1; d < x->rank; d++) dims[d + 1] = x->dims[d];
+        TRY(view_reshape(call->l, x, x->rank + 1, dims, &made));
+        return pick_of_sample(call, &made, places->view);
+    }
     struct view *tokens;
     TRY(call_view(call, 1, &tokens));
     return embedding_step(call, x, tokens);
@@ -512,11 +545,17 @@ enum ps_status lower_gather(const struct call *call) {
 enum ps_status lower_gather_elements(const struct call *call) {
     double number;
     struct tensor *made;
-    struct view *places;
+    struct view *x, *places;
+    int axis;
     const struct tensor *table = call_constant(call, 0);
-    if (!tensor_uniform(table, &number))
-        return call_refuse(call, "places that depend on the data in what is no constant of one number");
     TRY(call_view(call, 1, &places));
+    if (!tensor_uniform(table, &number)) {
+        TRY(call_view(call, 0, &x));
+        TRY(fold_axis(onnx_int(call->node, "axis", 0), x->rank, &axis, call->error));
+        TRY(lower_pick(call, x, places, axis, &x));
+        call_give(call, 0, x);
+        return PS_OK;
+    }
     TRY(fold_take(&call->l->fold, table->type, places->rank, places->dims, &made));
     for (int64_t e = 0; e < made->elements; e++) {
         if (made->reals != NULL) made->reals[e] = number;
@@ -532,6 +571,8 @@ enum ps_status lower_gather_nd(const struct call *call) {
     struct tensor *flat;
     int64_t dims[ONNX_RANK_MAX], places[ONNX_RANK_MAX], all = 1;
     TRY(call_view(call, 0, &x));
+    if (call_input(call, 1)->kind == VALUE_PLACES && call_input(call, 1)->each == 0 && x->rank > 1)
+        return pick_of_sample(call, x, call_input(call, 1)->view);
     if (index == NULL || index->whole == NULL || index->rank < 1 || onnx_int(call->node, "batch_dims", 0) != 0)
         return call_refuse(call, "its indices depend on the data");
     const int64_t named = index->dims[index->rank - 1];

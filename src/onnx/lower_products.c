@@ -29,7 +29,9 @@ static bool is_weight(const struct lowering *l, const struct view *v) {
     const struct step *step = l->steps[v->step];
     /* A constant of which nothing says what it is was a parameter before the exporter changed it: it is refused when it is
      * emitted. */
-    if ((step->kind != STEP_PARAMETER && (step->kind != STEP_CONSTANT || !step->tensor->unsaid)) || v->rank != 2) return false;
+    if ((step->kind != STEP_PARAMETER && (step->kind != STEP_CONSTANT || !step->tensor->unsaid)) || v->rank != 2 ||
+        step->output.rank != 2)
+        return false;
     const int64_t k = v->dims[0], m = v->dims[1];
     if (k * m != view_elements(&l->steps[v->step]->output)) return false;
     struct view joined = *v;

@@ -329,7 +329,8 @@ enum { UNROLLED_MAX = 1024 };
 /* One direction of a layer at work. Biases may be NULL; so are states that are 0. */
 struct cell {
     const struct call *call;
-    bool lstm, after; /* after: GRU's reset multiplies what the state's weights made of it */
+    bool lstm, after;     /* after: GRU's reset multiplies what the state's weights made of it */
+    const char *function; /* of a plain layer */
     int64_t hidden;
     struct view *sums;          /* (N, T, gates H): weights by the input, with its bias */
     struct view *weight, *bias; /* (H, gates H), (gates H): of the state */
@@ -402,6 +403,12 @@ static enum ps_status step_gru(struct cell *c, struct view *x, struct view *h) {
     return lower_binary_step(c->call, "sub", fresh, a, &c->state);
 }
 
+/* state = tanh or max(0, ..) of both parts. */
+static enum ps_status step_rnn(struct cell *c, struct view *x, struct view *h) {
+    TRY(join_functions(c, "add", x, h, &x));
+    return lower_unary_step(c->call, x, c->function, 0, 0, &c->state);
+}
+
 /* Row d of what all directions have, (directions, ..), without that dimension; matrices are transposed. */
 static enum ps_status of_direction(const struct call *call, int i, int d, int rank, const int64_t *dims, struct view **out) {
     static const int turned[] = {1, 0};
@@ -464,14 +471,23 @@ static enum ps_status split_bias(struct cell *c, int d, int gates) {
     return lower_binary_step(c->call, "add", c->sums, own, &c->sums);
 }
 
+static enum ps_status plain_function(const struct call *call, const char **function) {
+    const struct onnx_attribute *said = onnx_attribute(call->node, "activations");
+    const bool relu = said != NULL && strcmp(said->s, "Relu") == 0;
+    *function = relu ? "relu" : "tanh";
+    return said == NULL || relu || strcmp(said->s, "Tanh") == 0 ? PS_OK
+                                                                : call_refuse(call, "its activations: Tanh and Relu are known");
+}
+
 static enum ps_status unroll_direction(const struct call *call, struct view *x, int d, bool reverse, int64_t hidden,
                                        struct view **states, struct cell *c) {
-    const int gates = call->row->function[0] == 'l' ? 4 : 3;
+    const int gates = call->row->function[0] == 'l' ? 4 : call->row->function[0] == 'g' ? 3 : 1;
     const int64_t positions = x->dims[1], input[2] = {gates * hidden, x->dims[2]}, own[2] = {gates * hidden, hidden};
     const int64_t row[2] = {x->dims[0], gates * hidden};
     struct view *weight, made;
     *c = (struct cell){.call = call, .lstm = gates == 4, .hidden = hidden};
     c->after = onnx_int(call->node, "linear_before_reset", 0) != 0;
+    if (gates == 1) TRY(plain_function(call, &c->function));
     TRY(of_direction(call, 1, d, 2, input, &weight));
     TRY(of_direction(call, 2, d, 2, own, &c->weight));
     TRY(lower_product_step(call, view_new(call->l, x), weight, &c->sums));
@@ -487,7 +503,7 @@ static enum ps_status unroll_direction(const struct call *call, struct view *x, 
         *sum = made;
         if (c->state != NULL) TRY(lower_product_step(call, c->state, view_new(call->l, c->weight), &part));
         TRY(join_functions(c, "add", part, c->bias, &part));
-        TRY(c->lstm ? step_lstm(c, sum, part) : step_gru(c, sum, part));
+        TRY(gates == 4 ? step_lstm(c, sum, part) : gates == 3 ? step_gru(c, sum, part) : step_rnn(c, sum, part));
         states[at] = c->state;
     }
     return call_memory(call);
@@ -593,6 +609,7 @@ enum ps_status lower_recurrent(const struct call *call) {
     if (!call_given(call, 1) || !call_given(call, 2)) return call_refuse(call, "weights are needed");
     TRY(check_directions(call, x, directions, hidden));
     enum ps_status status = PS_BAD_INPUT;
+    if (call->row->function[0] == 'r') return unroll(call, x, directions, backward, hidden, "knows LSTM and GRU alone");
     if (is_read(call, 2)) return unroll(call, x, directions, backward, hidden, "does not give its last cells");
     if (has_own_operator(call)) status = recurrent_layers(call, x, directions, backward, hidden, all, last);
     if (status == PS_BAD_INPUT)

@@ -92,7 +92,10 @@ static enum ps_status deconvolution_pads(const struct call *call, const struct v
 /* A parameter as it stands; or what was one before the exporter changed it, which is refused when it is emitted. */
 static bool is_own(const struct lowering *l, const struct view *v) {
     const struct step *step = l->steps[v->step];
-    return view_is_parameter(l, v) != NULL && (step->kind == STEP_PARAMETER || step->tensor->unsaid);
+    bool same = view_is_parameter(l, v) != NULL && (step->kind == STEP_PARAMETER || step->tensor->unsaid) &&
+                step->output.rank == v->rank;
+    for (int d = 0; d < v->rank && same; d++) same = step->output.dims[d] == v->dims[d];
+    return same;
 }
 
 /* More before and after each dimension. */

@@ -327,6 +327,12 @@ static enum ps_status read_attribute(struct reading *reading, struct onnx_bytes 
             attribute->s = text_of(reading, field.bytes);
             seen = ONNX_ATTRIBUTE_STRING;
             break;
+        case 9: {
+            const char *text = text_of(reading, field.bytes);
+            attribute->s = attribute->count++ == 0 || strcmp(attribute->s, text) == 0 ? text : "";
+            seen = ONNX_ATTRIBUTE_STRINGS;
+            break;
+        }
         case 5: {
             struct onnx_tensor *tensor = arena_take(&reading->model->arena, 1, sizeof *tensor);
             if (tensor == NULL) return PS_OK;
@@ -342,7 +348,7 @@ static enum ps_status read_attribute(struct reading *reading, struct onnx_bytes 
             seen = ONNX_ATTRIBUTE_INTS;
             break;
         case 20:
-            said = field.number >= 1 && field.number <= 7 ? (enum onnx_attribute_type)field.number : ONNX_ATTRIBUTE_OTHER;
+            said = field.number >= 1 && field.number <= 8 ? (enum onnx_attribute_type)field.number : ONNX_ATTRIBUTE_OTHER;
             break;
         default:
             break;

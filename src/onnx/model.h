@@ -67,6 +67,7 @@ enum onnx_attribute_type {
     ONNX_ATTRIBUTE_TENSOR = 4,
     ONNX_ATTRIBUTE_FLOATS = 6,
     ONNX_ATTRIBUTE_INTS = 7,
+    ONNX_ATTRIBUTE_STRINGS = 8,
     ONNX_ATTRIBUTE_OTHER = 99,
 };
 
@@ -75,8 +76,8 @@ struct onnx_attribute {
     enum onnx_attribute_type type;
     float f;
     int64_t i;
-    const char *s;
-    int count; /* of ints or floats */
+    const char *s; /* of several strings one, if they are the same; else empty */
+    int count;     /* of ints, floats or strings */
     const int64_t *ints;
     const float *floats;
     const struct onnx_tensor *tensor;
