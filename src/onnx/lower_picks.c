@@ -68,6 +68,7 @@ enum ps_status lower_arg(const struct call *call) {
     int axis;
     TRY(call_view(call, 0, &x));
     TRY(fold_axis(onnx_int(call->node, "axis", 0), x->rank, &axis, call->error));
+    if (x->dims[axis] < 1) return call_refuse(call, "its input has no elements");
     marks[axis] = true;
     if (!onnx_is_float(call_type(call, 0))) TRY(cast(call, x, ONNX_FLOAT, &x));
     TRY(lower_reduce_step(call, view_new(call->l, x), marks, call->row->function, true, &extreme));
@@ -89,7 +90,8 @@ enum ps_status lower_pick(const struct call *call, struct view *x, struct view *
     bool marks[ONNX_RANK_MAX] = {0}, fits = places->rank == x->rank;
     for (int d = 0; d < x->rank && fits; d++) fits = d == axis || places->dims[d] == x->dims[d] || places->dims[d] == 1;
     if (!fits) return call_refuse(call, "its places must be those of all positions of the other dimensions");
-    if (view_elements(x) / count > ((int64_t)1 << 28) / (count * places->dims[axis] + 1))
+    if (count < 1) return call_refuse(call, "nothing stands in its places");
+    if ((double)view_elements(x) * (double)places->dims[axis] > 0x1p28)
         return call_refuse(call, "it would compare more than 2^28 places");
     if (whole) TRY(cast(call, x, ONNX_FLOAT, &x));
     TRY(with_dimension(call, x, axis, &x));
