@@ -438,6 +438,11 @@ static const struct same values[] = {
       "r Transpose s perm=[2,0,1]; y ReduceSum r i:1 keepdims=0; p MatMul y w",
       "c Constant value_floats=~0,1,1,1,1,0,1,1,1,1,0,1,1,1,1,0; d Reshape c i:4,4; m Mul x d; y ReduceSum m i:1 keepdims=0; "
       "p MatMul y w"}},
+    {"put in a constant that is made for all samples",
+     {"w 4,4"},
+     "1",
+     {"z Cast i:0 to=1; c Expand z i:3,2,2; j Reshape i:0,1,0,1,1,0,2,1,0 i:3,1,3; s ScatterND c j x; f Flatten s; p MatMul f w",
+      "z Sub x x; q Concat z z x z axis=1; p MatMul q w"}},
     {"added in places",
      {"w 6,4", "v 6,6"},
      "5,6",

@@ -521,9 +521,9 @@ static void test_split(void **state) {
 
 /*
  * Images of 3 x 8 x 8 and linear layers, two of which share their weight; a third has it turned. What only rearranges is where
- * it is read first, and what nobody reads where its inputs are.
+ * it is read first, and what nobody reads where its inputs are. `as_value`: what they share is computed with, too.
  */
-static void write_shared(void) {
+static void write_shared(bool as_value) {
     struct bytes graph = {0}, file = {0}, opset = {0};
     put_random(&graph, "in.weight", (int64_t[]){5, 192}, 2, FLOAT);
     put_random(&graph, "square.weight", (int64_t[]){5, 5}, 2, FLOAT);
@@ -538,7 +538,11 @@ static void write_shared(void) {
     put_node(&graph, "MatMul", (const char *[]){"d", "same", NULL}, "e");
     put_node(&graph, "Tanh", (const char *[]){"e", NULL}, "g");
     put_node(&graph, "Add", (const char *[]){"e", "d", NULL}, "unread");
-    put_linear(&graph, "g", "turned", "y");
+    if (as_value) {
+        put_node(&graph, "Softmax", (const char *[]){"same", NULL}, "soft");
+        put_node(&graph, "MatMul", (const char *[]){"g", "soft", NULL}, "h");
+    }
+    put_linear(&graph, as_value ? "h" : "g", "turned", "y");
     put_value(&graph, 11, "image", (int64_t[]){2, 3, 8, 8}, 4);
     put_value(&graph, 12, "y", (int64_t[]){2, 10}, 2);
     /* As PyTorch writes it, the graph is not the last of the file's fields. */
@@ -556,7 +560,7 @@ static void write_shared(void) {
 static void test_shared(void **state) {
     (void)state;
     char run[4096];
-    write_shared();
+    write_shared(false);
     const double before = loss_of(NULL, source);
     train(file_join(run, test_directory, "shared"), NULL);
     struct ps_export_options options = {
@@ -590,8 +594,15 @@ static void test_shared(void **state) {
     options.run = run_dir;
     assert_status(ps_export_run(&options, &test_error), PS_BAD_INPUT,
                   "there are no values of the parameter 'in.weight', which has 960");
-    /* An adapter of one layer cannot be added to a weight that another has, too. */
+    /* Layers that share a weight share its adapter. */
     train(file_join(run, test_directory, "shared-adapted"), "rank=1,target=square");
+    assert_ok(ps_export(run, "onnx", written, &test_error));
+    const double adapted = loss_of(run, NULL), merged = loss_of(NULL, written);
+    assert_true(before != adapted);
+    if (!(fabs(merged - adapted) <= 1e-6)) fail_msg("loss %.9g, and %.9g of what was exported", adapted, merged);
+    /* An adapter of one layer cannot be added to a weight that something else reads, too. */
+    write_shared(true);
+    train(file_join(run, test_directory, "shared-read"), "rank=1,target=square");
     for (int form = 0; form < 2; form++)
         assert_status(form ? ps_export(run, "onnx", written, &test_error) : ps_export_lora(run, "merged", written, &test_error),
                       PS_USAGE,

@@ -111,6 +111,26 @@ static void test_mixed(void **state) {
     }
 }
 
+/* What is the largest of its inputs a backward finds by comparing: it has their type, though a product alone reads it. */
+static void test_extremes(void **state) {
+    (void)state;
+    static const enum number_type types[] = {[REDUCE_SUM] = TYPE_BF16, [REDUCE_MEAN] = TYPE_BF16, [REDUCE_MAX] = TYPE_F32,
+                                             [REDUCE_MIN] = TYPE_F32};
+    for (int kind = REDUCE_SUM; kind <= REDUCE_MIN; kind++) {
+        struct builder b = {graph_create(), &test_error};
+        struct attributes of = {.kind = kind, .axes = {1, {1}}}, layer = {.channels = 3, .bias = true};
+        int x = build_embedding(&b, build_tokens(&b, 5), "embedding", 7, 4);
+        int reduced = graph_add(b.graph, OPERATOR_REDUCE, "reduced", &of, &x, 1, &test_error);
+        const int vector = graph_add(b.graph, OPERATOR_FLATTEN, "vector", NULL, &reduced, 1, &test_error);
+        graph_add(b.graph, OPERATOR_LINEAR, "layer", &layer, &vector, 1, &test_error);
+        assert_ok(graph_finish(b.graph, &test_error));
+        assert_ok(graph_set_precision(b.graph, PRECISION_MIXED, &test_error));
+        assert_int_equal(b.graph->nodes[x].shape.type, TYPE_F32);
+        if (b.graph->nodes[reduced].shape.type != types[kind]) fail_msg("kind %d: of another type", kind);
+        graph_destroy(b.graph);
+    }
+}
+
 static void check_master(const struct worker_stage *stage) {
     const size_t wide = stage->update.wide;
     const uint16_t *copy = (const uint16_t *)(const void *)(stage->weights[0] + wide);
@@ -171,7 +191,7 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_sizes),  cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_sizes),  cmocka_unit_test(test_mixed), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_master), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

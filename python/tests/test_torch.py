@@ -356,3 +356,23 @@ def test_several_pictures_of_a_sample(dynamo, tmp_path):
                            lr=0.05, momentum=0.9)
     assert run.steps["loss"] == pytest.approx(own_losses(model, film, labels, 4), rel=1e-4)
     assert list(run.steps["loss"]) == list(split.steps["loss"])
+
+
+class Pair(torch.nn.Module):
+    """One network for both pictures, which ends in a layer of a picture that was made a vector."""
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.see = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, pair):
+        return self.head((self.see(pair[:, :1]) - self.see(pair[:, 1:])).abs())
+
+
+def test_shared_layers_of_flattened_pictures():
+    torch.manual_seed(0)
+    model, pairs, labels = Pair(), torch.randn(8, 2, 8, 8), torch.randint(0, 3, (8,))
+    run = penstock.train(penstock.export(model, pairs[:2]), (pairs, labels), batch=8, steps=4, lr=0.05, momentum=0.9)
+    assert run.steps["loss"] == pytest.approx(own_losses(model, pairs, labels, 4), rel=1e-4)

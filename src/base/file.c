@@ -136,6 +136,19 @@ enum ps_status file_read(const char *path, size_t limit, char **data, size_t *si
     return status;
 }
 
+enum ps_status file_read_begin(const char *path, size_t size, char *data, size_t *read, struct ps_error *error) {
+    struct source source;
+    size_t size_guess;
+    enum ps_status status = PS_OK;
+    ssize_t got = 1;
+    *read = 0;
+    TRY(source_open(&source, path, &size_guess, error));
+    for (; status == PS_OK && got > 0 && *read < size; *read += status == PS_OK ? (size_t)got : 0)
+        status = source_read(&source, path, data + *read, size - *read, &got, error);
+    source_close(&source);
+    return status;
+}
+
 enum ps_status file_map(const char *path, struct file_map *map, struct ps_error *error) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return cannot(error, reading_status(), path, "open");

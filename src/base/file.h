@@ -12,6 +12,8 @@
  * than `limit` bytes: PS_BAD_INPUT. A path that ends in ".gz" is unpacked, and `limit` applies to the unpacked size. PS_IO: the
  * system cannot or may not read it. */
 enum ps_status file_read(const char *path, size_t limit, char **data, size_t *size, struct ps_error *error);
+/* The first `size` bytes, or as many as there are: `read`. */
+enum ps_status file_read_begin(const char *path, size_t size, char *data, size_t *read, struct ps_error *error);
 /* A file that is mapped into memory and read as it is needed. Nobody may shorten it until file_unmap. */
 struct file_map {
     const unsigned char *data; /* NULL: the file is empty */

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/safetensors.h"
@@ -377,7 +378,8 @@ static bool is_number(const char *field) {
     return end != field && *end == '\0';
 }
 
-static enum ps_status read_header(struct table *table, struct array_dataset *data, char *line, struct ps_error *error) {
+static enum ps_status read_header(struct table *table, struct array_dataset *data, char *line, int64_t line_number,
+                                  struct ps_error *error) {
     table->columns = 1;
     for (const char *c = line; *c != '\0'; c++) table->columns += *c == ',';
     if (table->columns > COLUMNS_MAX)
@@ -385,12 +387,23 @@ static enum ps_status read_header(struct table *table, struct array_dataset *dat
     char *copy = arena_copy(&data->arena, line, strlen(line) + 1, 1);
     char **names = arena_take(&data->arena, (size_t)table->columns, sizeof *names);
     TRY(arena_check(&data->arena, "a table", error));
-    bool words = false;
+    int empty = 0, word = 0, numbers = 0; /* columns, from 1 */
     for (int c = 0; c < table->columns && copy != NULL; c++) {
         names[c] = next_field(&copy);
-        words = words || !is_number(names[c]);
+        if (is_number(names[c]))
+            numbers++;
+        else if (names[c][0] == '\0')
+            empty = c + 1;
+        else if (word == 0)
+            word = c + 1;
     }
-    if (words) table->names = names;
+    if (empty > 0 && numbers > 0)
+        return error_set(error, PS_BAD_INPUT, "%s: line %lld: column %d is empty, beside numbers", data->path,
+                         (long long)line_number, empty);
+    if (word > 0 && numbers > 0)
+        log_warn("%s: line %lld is taken for the columns' names, since '%.40s' is no number", data->path, (long long)line_number,
+                 names[word - 1]);
+    if (numbers < table->columns) table->names = names;
     return PS_OK;
 }
 
@@ -428,12 +441,13 @@ static enum ps_status read_table(struct table *table, struct array_dataset *data
     table->text[utf8_drop_mark(table->text, size)] = '\0';
     int64_t number = 1;
     for (char *line = table->text, *next; line != NULL; line = next, number++) {
-        next = strchr(line, '\n');
-        if (next != NULL) *next++ = '\0';
-        line[strcspn(line, "\r")] = '\0';
+        next = line + strcspn(line, "\r\n"); /* each of CR, LF and CR LF ends a line */
+        const size_t end = *next == '\0' ? 0 : strncmp(next, "\r\n", 2) == 0 ? 2 : 1;
+        *next = '\0';
+        next = end > 0 ? next + end : NULL;
         if (*line == '\0') continue;
         if (table->columns == 0) {
-            TRY(read_header(table, data, line, error));
+            TRY(read_header(table, data, line, number, error));
             if (table->names != NULL) continue;
         }
         TRY(read_row(table, data, line, number, error));
@@ -448,9 +462,13 @@ static enum ps_status add_target(struct table *table, const struct array_dataset
     int column = 0;
     char *end;
     for (; table->names != NULL && column < table->columns && strcmp(table->names[column], name) != 0;) column++;
+    for (int other = column + 1; table->names != NULL && other < table->columns; other++)
+        if (strcmp(table->names[other], name) == 0)
+            return error_set(error, PS_USAGE, "data '%s': target: columns %d and %d are both named '%.40s'", data->path,
+                             column + 1, other + 1, name);
     if (table->names == NULL || column == table->columns) {
         const double number = number_read(name, &end);
-        column = end != name && *end == '\0' && number >= 1 && number <= table->columns ? (int)number - 1 : table->columns;
+        column = end != name && *end == '\0' && number >= 1 && number <= table->columns && number == floor(number) ? (int)number - 1 : table->columns;
     }
     if (column == table->columns) {
         char what[128];

@@ -197,6 +197,8 @@ enum ps_status vocabulary_write(const char *path, const struct vocabulary *const
 static enum ps_status read_list(const struct json_place *list, struct vocabulary *vocabulary, struct ps_error *error) {
     size_t length;
     TRY(json_array_length(list, &length, error));
+    if (length < VOCABULARY_SPECIALS)
+        return json_error(list, error, "%zu tokens; <pad>, <unk>, <s> and </s> are the first four", length);
     for (size_t i = 0; i < length; i++) {
         struct json_place item;
         TRY(json_item(list, i, &item, error));

@@ -252,6 +252,9 @@ static enum number_type narrow_type(const struct graph *graph, const struct node
     if (node->shape.type != TYPE_F32 || node->id == OPERATOR_CAST || (node->flags & OPERATOR_LOSS) || node->input_count == 0 ||
         node->data)
         return node->shape.type;
+    /* Which of its inputs is the largest, or the least, the backward sees by comparing: both have one type. */
+    const int kind = node->attributes.kind;
+    if (node->id == OPERATOR_REDUCE && (kind == REDUCE_MAX || kind == REDUCE_MIN)) rounded = false;
     const bool some = count_inputs(graph, node, TYPE_BF16) > 0, all = some && count_inputs(graph, node, TYPE_F32) == 0;
     const bool narrow = graph->precision == PRECISION_BF16 ? (node->flags & OPERATOR_NARROW) || some
                                                            : (node->flags & OPERATOR_ROUNDS) || all || rounded;

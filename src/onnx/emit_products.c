@@ -29,13 +29,22 @@ static enum ps_status flatten_image(struct emitting *e, const struct wanted *w, 
     return emit_node(e, OPERATOR_FLATTEN, "flatten", NULL, node, 1, node);
 }
 
+/* What layers share lies in its own order, so that an image is put in that before. */
+static bool has_other_uses(const struct emitting *e, const struct view *weight) {
+    int uses = 0;
+    for (int s = 0; s < e->l->step_count; s++)
+        for (int p = 0; p < STEP_PARAMETERS_MAX && e->l->steps[s]->uses > 0; p++)
+            uses += e->l->steps[s]->parameters[p] != NULL && e->l->steps[s]->parameters[p]->step == weight->step;
+    return uses > 1 || e->l->steps[weight->step]->uses > 0;
+}
+
 enum ps_status emit_linear(struct emitting *e) {
     const struct step *s = e->step;
     const struct view *x = s->inputs[0], *weight = s->parameters[0];
     const int last = x->rank - 1;
     struct making linear;
     struct wanted w;
-    bool flat;
+    bool flat = false;
     int node;
     /* Seen as (K, M): PyTorch's weight is (M, K), and K has the stride 1. */
     const struct view *stored = &e->l->steps[weight->step]->output;
@@ -45,7 +54,7 @@ enum ps_status emit_linear(struct emitting *e) {
     const bool usual = stored->dims[0] == weight->dims[1] && stored->dims[1] == weight->dims[0] && stride == 1;
     TRY(emit_make(e, "linear", &linear));
     TRY(wanted_features(e, x, last, &w));
-    TRY(flatten_image(e, &w, &flat, &node));
+    if (!has_other_uses(e, weight)) TRY(flatten_image(e, &w, &flat, &node));
     if (flat && !usual) return emit_refuse(e, "its weight (K, M) is of an image that was made a vector");
     if (!flat) TRY(emit_arrange(e, &w, &node));
     linear.attributes.channels = (int)s->output.dims[last];

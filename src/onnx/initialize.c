@@ -15,6 +15,23 @@ static bool ends_with(const char *text, const char *end) {
     return length >= ends && strcmp(text + length - ends, end) == 0;
 }
 
+/* Of a file of an index the tensors that the index says are in it. */
+static enum ps_status read_part(const char *path, json_t *map, const char *file, struct values *values, struct ps_error *error) {
+    struct values *part = values_create();
+    const char *tensor;
+    json_t *of;
+    if (part == NULL) return error_memory(error, "values of parameters", 1);
+    enum ps_status status = values_read(part, path, error);
+    json_object_foreach(map, tensor, of) {
+        const struct array *array = values_get(part, tensor);
+        if (status == PS_OK && array != NULL && strcmp(json_string_value(of), file) == 0)
+            status = values_set(values, array, VALUES_BORROW, error);
+    }
+    if (status == PS_OK) return values_keep_values(values, part, error);
+    values_release(part);
+    return status;
+}
+
 /* The files of an index as the Hugging Face hub has it: "weight_map" from tensors to files of the same directory. */
 static enum ps_status read_index(const char *path, struct values *values, struct ps_error *error) {
     json_t *index, *file;
@@ -27,14 +44,16 @@ static enum ps_status read_index(const char *path, struct values *values, struct
     json_t *seen = json_object();
     if (status == PS_OK) json_object_foreach(map.value, tensor, file) {
             const char *name = json_string_value(file);
-            if (!name || name[0] == '\0' || strchr(name, '/') || strcmp(name, "..") == 0) {
-                status = json_error(&map, error, "'%s' is not given a file of this directory", tensor);
-                break;
-            }
+            if (name && name[0] != '\0' && !strchr(name, '/') && strcmp(name, "..") != 0) continue;
+            status = json_error(&map, error, "'%s' is not given a file of this directory", tensor);
+            break;
+        }
+    if (status == PS_OK) json_object_foreach(map.value, tensor, file) {
+            const char *name = json_string_value(file);
             if (json_object_get(seen, name)) continue;
             json_object_set_new(seen, name, json_true());
             snprintf(place, sizeof place, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
-            if ((status = values_read(values, place, error)) != PS_OK) break;
+            if ((status = read_part(place, map.value, name, values, error)) != PS_OK) break;
         }
     json_decref(seen);
     json_decref(index);

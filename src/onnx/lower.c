@@ -366,11 +366,14 @@ static bool is_parameter(const struct onnx_model *model, const struct onnx_value
 /* Running statistics are parameters of a norm, though not trained ones: they keep their names. */
 static bool is_statistic(const struct onnx_node *node, int i) { return strcmp(node->op, "BatchNormalization") == 0 && i >= 3; }
 
-static enum ps_status read_initializer(struct lowering *l, int number, bool parameter) {
+/* Sizes are no parameters, though they may be numbers with a fraction. */
+static bool is_size(const struct onnx_node *node, int i) { return strcmp(node->op, "Resize") == 0 && i >= 1; }
+
+static enum ps_status read_initializer(struct lowering *l, int number, bool parameter, bool constant) {
     const struct onnx_value *value = &l->model->values[number];
     const struct onnx_tensor *tensor = &l->model->initializers[value->initializer];
     struct value *made = &l->values[number];
-    if (!parameter && !is_parameter(l->model, value)) {
+    if (constant || (!parameter && !is_parameter(l->model, value))) {
         if (made->kind != VALUE_ABSENT) return PS_OK;
         if (onnx_is_float(tensor->type) && !l->model->marked && onnx_is_state(l->model, value))
             names_note(&l->numbers, tensor->name);
@@ -405,7 +408,7 @@ static enum ps_status prepare_inputs(struct lowering *l, const struct onnx_node 
         const struct onnx_value *value = &l->model->values[node->inputs[i]];
         if (node->inputs[i] == 0) continue;
         if (value->initializer >= 0)
-            TRY(read_initializer(l, node->inputs[i], is_statistic(node, i)));
+            TRY(read_initializer(l, node->inputs[i], is_statistic(node, i), is_size(node, i)));
         else if (l->values[node->inputs[i]].kind == VALUE_ABSENT)
             return missing_input(l, node, value);
     }

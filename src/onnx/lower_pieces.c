@@ -237,7 +237,11 @@ enum ps_status lower_concat_views(const struct call *call, struct view **parts, 
     if (step == NULL) return call_memory(call);
     for (int i = 0; i < count; i++) {
         if (parts[i]->rank != parts[0]->rank) return call_refuse(call, "its inputs do not fit together");
-        if (view_has_batch(parts[i], axis)) return call_refuse(call, "it would join samples to one");
+        if (view_has_batch(parts[i], axis)) {
+            call_refuse(call, "it would join samples to one");
+            error_hint(call->error, "put inputs beside each other within a sample, as torch.stack(inputs, 1).flatten(0, 1)");
+            return PS_BAD_INPUT;
+        }
         step->inputs[i] = view_new(call->l, parts[i]);
         all += parts[i]->dims[axis];
     }

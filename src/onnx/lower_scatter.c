@@ -28,14 +28,31 @@ static enum ps_status turn(const struct call *call, const struct view *v, const 
     return call_memory(call);
 }
 
-/* Back to the dimensions of `like`. */
+/* The same of a constant. */
+static enum ps_status turn_constant(const struct call *call, const struct tensor *in, const struct turned *turned,
+                                    struct tensor **out) {
+    int64_t dims[ONNX_RANK_MAX], own[ONNX_RANK_MAX], strides[ONNX_RANK_MAX], joined = 1;
+    fold_strides(in->rank, in->dims, own);
+    for (int d = 0; d < in->rank; d++) {
+        dims[d] = in->dims[turned->order[d]];
+        strides[d] = own[turned->order[d]];
+        if (d < turned->joined) joined *= dims[d];
+    }
+    TRY(fold_strided(&call->l->fold, in, in->rank, dims, strides, 0, out));
+    (*out)->rank = 1 + in->rank - turned->joined;
+    (*out)->dims[0] = joined;
+    for (int d = turned->joined; d < in->rank; d++) (*out)->dims[1 + d - turned->joined] = dims[d];
+    return PS_OK;
+}
+
+/* Back to these dimensions. */
 static enum ps_status turn_back(const struct call *call, const struct view *v, const struct turned *turned,
-                                const struct view *like, struct view **out) {
+                                const int64_t *whole, struct view **out) {
     struct view apart, made;
     int64_t dims[ONNX_RANK_MAX];
     int back[ONNX_RANK_MAX];
     for (int d = 0; d < turned->rank; d++) {
-        dims[d] = like->dims[turned->order[d]];
+        dims[d] = whole[turned->order[d]];
         back[turned->order[d]] = d;
     }
     TRY(view_reshape(call->l, v, turned->rank, dims, &apart));
@@ -80,15 +97,23 @@ static enum ps_status replace_rows(const struct call *call, struct view *data, s
 static enum ps_status scatter(const struct call *call, const struct turned *turned, const struct turned *turned_updates,
                               const int64_t *places, int64_t count) {
     const char *reduction = onnx_string(call->node, "reduction", "none");
-    struct view *all[2] = {NULL, NULL}, *data, *updates, *out;
-    for (int i = 0; i < 2; i++)
-        if (call_constant(call, 2 * i) == NULL) TRY(call_view(call, 2 * i, &all[i]));
-    for (int i = 0; i < 2; i++)
-        if (all[i] == NULL) TRY(lower_constant_beside(call, call_constant(call, 2 * i), &all[!i], 1, &all[i]));
-    if (all[0]->rank != turned->rank || all[1]->rank != turned_updates->rank)
-        return call_refuse(call, "its updates do not fit");
-    TRY(turn(call, all[0], turned, &data));
-    TRY(turn(call, all[1], turned_updates, &updates));
+    const struct turned *how[2] = {turned, turned_updates};
+    struct view *all[2] = {NULL, NULL}, *out;
+    struct tensor *constant;
+    for (int i = 0; i < 2; i++) {
+        int rank;
+        call_dims(call, 2 * i, &rank);
+        if (rank != how[i]->rank) return call_refuse(call, "its updates do not fit");
+        if (call_constant(call, 2 * i) != NULL) continue;
+        TRY(call_view(call, 2 * i, &all[i]));
+        TRY(turn(call, all[i], how[i], &all[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        if (all[i] != NULL) continue;
+        TRY(turn_constant(call, call_constant(call, 2 * i), how[i], &constant));
+        TRY(lower_constant_beside(call, constant, &all[!i], 1, &all[i]));
+    }
+    struct view *data = all[0], *updates = all[1];
     bool fits = data->rank == updates->rank && updates->dims[0] == count;
     for (int d = 1; d < data->rank && fits; d++) fits = data->dims[d] == updates->dims[d];
     if (!fits) return call_refuse(call, "its updates do not fit");
@@ -101,7 +126,8 @@ static enum ps_status scatter(const struct call *call, const struct turned *turn
         TRY(replace_rows(call, data, updates, places, &out));
     } else
         return call_refuse(call, "its reduction is not known: none and add are");
-    TRY(turn_back(call, out, turned, all[0], &out));
+    int rank;
+    TRY(turn_back(call, out, turned, call_dims(call, 0, &rank), &out));
     call_give(call, 0, out);
     return call_memory(call);
 }

@@ -184,6 +184,16 @@ static const float *values_of(const struct exported *exported, const struct node
     return exported->sources[node->parameter_first].values;
 }
 
+/* Has every layer that has the weight an adapter? They are one then. */
+static bool all_adapted(const struct graph *graph, const char *weight) {
+    struct lora lora;
+    int uses = 0, adapted = 0;
+    for (int p = 0; p < graph->parameter_count; p++) uses += strcmp(graph->parameters[p].name, weight) == 0;
+    for (int n = 0; n < graph->node_count; n++)
+        adapted += lora_at(graph, n, &lora) && strcmp(graph->parameters[lora.base->parameter_first].name, weight) == 0;
+    return uses == adapted;
+}
+
 /* Adapters added to the weights of their layers; all under the names that they had without. */
 static enum ps_status merge(struct exported *exported, const char *path, struct ps_error *error) {
     const struct graph *graph = exported->network->graph;
@@ -193,15 +203,16 @@ static enum ps_status merge(struct exported *exported, const char *path, struct 
         if (!lora_at(graph, n, &lora)) continue;
         const struct parameter *weight = &graph->parameters[lora.base->parameter_first];
         struct safetensor_source *source = &exported->sources[lora.base->parameter_first];
-        if (weight->shared)
+        if (weight->shared && !all_adapted(graph, weight->name))
             return error_set(error, PS_USAGE,
                              "lora: merged: two layers share '%s', and one has an adapter: only apart is accepted",
                              weight->name);
+        exported->sources[lora.a->parameter_first].name = exported->sources[lora.b->parameter_first].name = NULL;
+        if (weight->tied) continue; /* merged where it was met first */
         float *merged = arena_copy(&exported->arena, source->values, (size_t)shape_elements(&weight->shape), sizeof *merged);
         TRY(arena_check(&exported->arena, "weights", error));
         lora_merge(&lora, graph, values_of(exported, lora.a), values_of(exported, lora.b), merged);
         source->values = merged;
-        exported->sources[lora.a->parameter_first].name = exported->sources[lora.b->parameter_first].name = NULL;
     }
     return PS_OK;
 }
@@ -231,7 +242,7 @@ static enum ps_status write_config(const struct graph *graph, const char *path, 
     struct lora lora;
     json_t *targets = json_array();
     for (int n = graph->node_count - 1; n >= 0; n--)
-        if (lora_at(graph, n, &lora)) {
+        if (lora_at(graph, n, &lora) && !graph->parameters[lora.base->parameter_first].tied) {
             const char *name = graph->parameters[lora.base->parameter_first].name;
             json_array_insert_new(targets, 0, json_stringn(name, (size_t)lora_module_length(name)));
         }

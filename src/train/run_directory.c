@@ -148,6 +148,21 @@ static enum ps_status write_network(const struct job *job, const char *path, str
     return status;
 }
 
+/* Without which a run cannot go on, be evaluated or exported; the first two are always written. */
+static const char *const needed[] = {"config.json",  "plan.json",       "network.json", "network.safetensors",
+                                     "network.onnx", "vocabulary.json", "cluster.json"};
+
+static bool is_there(const struct run_directory *directory, size_t file, char path[PATH_SIZE]) {
+    return file_exists(file_join(path, directory->path, needed[file]));
+}
+
+/* Those of the files that are there have to stay. */
+static void note_files(struct run_directory *directory) {
+    char path[PATH_SIZE];
+    for (size_t f = 0; f < sizeof needed / sizeof *needed; f++)
+        if (f < 2 || is_there(directory, f, path)) directory->files |= 1u << f;
+}
+
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error) {
     const char *path = directory->path;
@@ -161,6 +176,7 @@ enum ps_status run_directory_start(struct run_directory *directory, const struct
     if (job->network_text) TRY(write_network(job, path, error));
     origin = values_origin(job->values, &size);
     if (origin) TRY(file_write(file_join(place, path, "network.onnx"), origin, size, error));
+    note_files(directory);
     if (job->options->tensorboard) TRY(event_file_open(path, step, &directory->events, error));
     file_join(place, path, "log.jsonl");
     if (before->document) {
@@ -199,11 +215,13 @@ static void set_workers(json_t *line, const struct log_entry *entry) {
     json_object_set_new(line, "busy_s", busy);
 }
 
-enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+enum ps_status run_directory_write_words(struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error) {
     char place[PATH_SIZE];
     if (!directory->path || directory->complete || !words[0]) return PS_OK;
-    return vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error);
+    TRY(vocabulary_write(file_join(place, directory->path, "vocabulary.json"), words, error));
+    note_files(directory);
+    return PS_OK;
 }
 
 static void add_figures(json_t *line, const char *prefix, const struct figures *figures) {
@@ -268,12 +286,11 @@ static enum ps_status sync_log(const struct run_directory *directory, struct ps_
 }
 
 enum ps_status run_directory_look(const struct run_directory *directory, struct ps_error *error) {
-    static const char *const names[] = {"config.json", "plan.json"};
     char path[PATH_SIZE];
     struct stat written, there;
     if (!directory->log) return PS_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!file_exists(file_join(path, directory->path, names[i])))
+    for (size_t f = 0; f < sizeof needed / sizeof *needed; f++)
+        if ((directory->files >> f & 1) && !is_there(directory, f, path))
             return error_set(error, PS_IO, "%s: is gone, though the run wrote it", path);
     file_join(path, directory->path, "log.jsonl");
     if (fstat(fileno(directory->log), &written) == 0 && stat(path, &there) == 0 && written.st_dev == there.st_dev &&

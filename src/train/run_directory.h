@@ -23,6 +23,7 @@ struct run_directory {
     FILE *log;                 /* log.jsonl */
     struct event_file *events; /* for TensorBoard; NULL: none */
     int lock;                  /* the directory, held open, and 1; 0: not locked */
+    unsigned files;            /* which of those that a run needs it has, as bits */
     bool complete;             /* of a run that had ended before it was resumed: nothing is written any more */
 };
 
@@ -37,7 +38,7 @@ bool run_directory_is(const struct run_directory *directory, const char *path);
 enum ps_status run_directory_start(struct run_directory *directory, const struct job *job, const struct resumption *before,
                                    int64_t step, struct ps_error *error);
 /* vocabulary.json, by which the run's text is numbered; nothing where it has none. */
-enum ps_status run_directory_write_words(const struct run_directory *directory, const struct vocabulary *const words[2],
+enum ps_status run_directory_write_words(struct run_directory *directory, const struct vocabulary *const words[2],
                                          struct ps_error *error);
 /* A line of the log. At the end of a segment `entry` has the means since the epoch began and `last` those since the line
  * before; elsewhere `last` is NULL, and `entry` has these. */
