@@ -536,6 +536,18 @@ static void tables_are_read(void **state) {
         assert_memory_equal(t, orders[i].t, sizeof t);
         samples_close(&samples);
     }
+    /* Each end of a line ends one. */
+    static const char *const ends[] = {"1,2,3,4\r5,6,7,8\n9,1,2,3\n", "1,2,3,4\r5,6,7,8\r9,1,2,3",
+                                       "1,2,3,4\r\r\n5,6,7,8\n\r9,1,2,3\r"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        float x[2], t[2];
+        test_file_write(in_directory("t.csv"), ends[i], strlen(ends[i]));
+        assert_ok(try_open("csv", "t.csv", "", network, &samples));
+        assert_int_equal(samples.count, 3);
+        assert_ok(samples.dataset->class->read(samples.dataset, 1, x, t, &test_error));
+        assert_true(x[0] == 5 && x[1] == 6 && t[0] == 7 && t[1] == 8);
+        samples_close(&samples);
+    }
     /* Where no labels are needed, columns that are all features are taken as
      * such. */
     struct dataset_shape wanted = dataset_shape_of(kinds_of);
@@ -586,6 +598,10 @@ static void tables_are_read(void **state) {
         {"1,2,3,4\n1e400,2,3,4\n", "", "line 2: column 1: '1e400' is no finite number of 32 bits"},
         {"a,b,c,d\n", "", "no rows of numbers"},
         {"", "", "no rows of numbers"},
+        {"1,,3,4\n5,6,7,8\n", "", "t.csv: line 1: column 2 is empty, beside numbers"},
+        {"\n1,b,3,\n5,6,7,8\n", "", "t.csv: line 2: column 4 is empty, beside numbers"},
+        {"1,2,3,4\n", ",target=1.5+2", "column '1.5'; there are the columns 1 to 4"},
+        {"a,b,c,b\n1,2,3,4\n", ",target=b+a", "target: columns 2 and 4 are both named 'b'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_file_write(in_directory("t.csv"), cases[i].text, strlen(cases[i].text));

@@ -235,6 +235,12 @@ static void damaged_gzip_is_told(void **state) {
     fclose(file);
     assert_in_range(size, 40, sizeof raw - 1);
 
+    static const uint8_t zeros[1 << 20]; /* much more than the header promises is not unpacked */
+    gzFile endless = gzopen(path, "ab");
+    assert_non_null(endless);
+    for (int i = 0; i < 40; i++) assert_int_equal(gzwrite(endless, zeros, sizeof zeros), sizeof zeros);
+    assert_int_equal(gzclose(endless), Z_OK);
+    assert_status(open_directory(DATASET_TRAIN, &samples), PS_BAD_INPUT, "ubyte.gz: holds more than the ");
     test_file_write(path, raw, size / 2);
     assert_status(open_directory(DATASET_TRAIN, &samples), PS_BAD_INPUT, "train-images-idx3-ubyte.gz");
     raw[size - 6] ^= 0x10; /* in the check sum */

@@ -586,6 +586,20 @@ static void test_initialize(void **state) {
     array_floats(values_get(network->graph->values, "conv1.bias"), 0, 6, got);
     assert_memory_equal(got, bias, sizeof bias);
     assert_memory_equal(values_get(network->graph->values, "conv1.weight")->data, weight, sizeof weight);
+    /* of a file that has more tensors those that the index says are in it */
+    const struct safetensor_source stale[] = {{"conv1.weight", shape, 4, weight, ARRAY_F32},
+                                              {"conv1.bias", shape, 1, weight, ARRAY_F32}};
+    write_tensors("a.safetensors", stale, 2);
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn == 1)
+            index = "{\"weight_map\": {\"conv1.bias\": \"b.safetensors\", \"conv1.weight\": \"a.safetensors\", \"none\": "
+                    "\"a.safetensors\"}}";
+        test_file_write(other, index, strlen(index));
+        assert_ok(ps_network_initialize(network, other, &test_error));
+        assert_int_equal(values_count(network->graph->values), 2);
+        array_floats(values_get(network->graph->values, "conv1.bias"), 0, 6, got);
+        assert_memory_equal(got, bias, sizeof bias);
+    }
     /* another file lies over it */
     const struct safetensor_source again = {"conv1.bias", shape, 1, weight, ARRAY_F32};
     write_tensors("c.safetensors", &again, 1);

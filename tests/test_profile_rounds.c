@@ -129,7 +129,7 @@ enum ps_status stage_backward(struct stage *stage, const struct stage_blocks *bl
 }
 
 /* u: in place; q: with a prediction; p: a prediction alone; o: out of place. Of bf16 in capitals. */
-void optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
+bool optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
                    bool predict_only) {
     if (own) {
         const char *weights = last.blocks.weights, *made = call->copy ? call->copy : (const void *)call->updated;
@@ -141,7 +141,7 @@ void optimizer_run(const struct optimizer *rule, const struct optimizer_settings
         if (call->type == TYPE_BF16) letter -= 'a' - 'A', assert_true(call->copy != NULL);
         text_add(&updates, "%c", letter);
     }
-    ((void (*)(const struct optimizer *, const struct optimizer_settings *, const struct optimizer_call *, bool))next_of(
+    return ((bool (*)(const struct optimizer *, const struct optimizer_settings *, const struct optimizer_call *, bool))next_of(
         "optimizer_run"))(rule, settings, call, predict_only);
 }
 

@@ -343,6 +343,7 @@ static void test_vanished(void **state) {
         {"cp log.jsonl l && mv l log.jsonl", "log.jsonl: is gone, or not the file"},
         {"rm config.json", "config.json: is gone"},
         {"rm plan.json", "plan.json: is gone"},
+        {"rm network.json", "network.json: is gone"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char out[4096], plan_path[4096];

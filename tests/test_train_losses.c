@@ -50,11 +50,14 @@ static void write_target(const struct loss_case *c, int64_t sample, void *target
     }
 }
 
+static bool spoilt; /* one number of the data is none */
+
 static enum ps_status read_sample(void *context, int64_t sample, void *input, int32_t *labels, struct ps_error *error) {
     (void)error;
     const struct loss_case *c = context;
     float *numbers = input;
     for (int64_t i = 0; input && i < FEATURES * positions_of(c); i++) numbers[i] = feature(sample, i);
+    if (input && spoilt && sample == 3) numbers[1] = NAN;
     write_target(c, sample, labels);
     return PS_OK;
 }
@@ -171,6 +174,25 @@ static double expected(const struct loss_case *c, const int64_t *samples, int co
     }
     for (int o = 0; o < OUTPUTS; o++) slope[o] /= total;
     return sum / total;
+}
+
+/* A ReLU may make 0 of what is no number: the loss does not tell, and the weights do, whichever worker has them. */
+static void test_numbers_that_are_none(void **state) {
+    (void)state;
+    static const char *const precisions[] = {NULL, "bf16"};
+    spoilt = true;
+    for (int workers = 1; workers <= 2; workers++)
+        for (int p = 0; p < 2; p++) {
+            struct loss_job job;
+            struct ps_run *run = NULL;
+            make_job_of(&job, &cases[0], workers, "cpu", precisions[p]);
+            assert_int_equal(ps_train(&job.options, &run, &test_error), PS_FAILED);
+            if (strncmp(test_error.message, "step 1: ", 8) != 0 && strncmp(test_error.message, "step 2: ", 8) != 0)
+                fail_msg("%s", test_error.message);
+            assert_non_null(strstr(test_error.message, "not a number"));
+            free_job(&job);
+        }
+    spoilt = false;
 }
 
 /* The samples of the first mini-batch. */
@@ -447,6 +469,7 @@ int main(void) {
         cmocka_unit_test(test_texts_with_a_mask),
         cmocka_unit_test(test_other_losses),
         cmocka_unit_test(test_usual_losses),
+        cmocka_unit_test(test_numbers_that_are_none),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_directory_set_up, test_directory_tear_down);

@@ -75,7 +75,8 @@ struct device_class {
     enum ps_status (*open)(const struct device_options *options, struct device **device, struct ps_error *error);
     void (*close)(struct device *device);
     /* Applies an optimizer to flat blocks: `predict_only` runs rule->predict. The structs are read before the call returns; the
-     * blocks and `rule` must stay until the work is done. `seconds` is what a clock device takes. */
+     * blocks and `rule` must stay until the work is done. `seconds` is what a clock device takes. Spoils the device where an
+     * updated weight is not finite. */
     void (*update)(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds);
     /* Encodes or decodes; NULL: wire_call_run. The struct is read before the call returns. */
@@ -94,7 +95,12 @@ struct device_class {
 struct device {
     const struct device_class *type;
     int threads;
+    bool spoilt; /* an update has made a weight that is infinite or not a number: device_spoil, device_is_spoilt */
 };
+
+/* From any thread. */
+static inline void device_spoil(struct device *device) { __atomic_store_n(&device->spoilt, true, __ATOMIC_RELAXED); }
+static inline bool device_is_spoilt(const struct device *device) { return __atomic_load_n(&device->spoilt, __ATOMIC_RELAXED); }
 
 extern const struct device_class *const device_table[]; /* NULL-terminated */
 enum ps_status device_find(const char *name, const struct device_class **device, struct ps_error *error);

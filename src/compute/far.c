@@ -220,6 +220,7 @@ static void run_update(struct far_device *far, struct command *command) {
     for (int m = 0; m < OPTIMIZER_MOMENTS_MAX; m++) call->moment[m] = use(far, call->moment[m], bytes);
     far->inner->type->update(far->inner, command->update.rule, &command->update.settings, call, command->update.predict_only,
                              0);
+    if (device_is_spoilt(far->inner)) device_spoil(&far->device);
 }
 
 static void run_block(struct far_device *far, struct command *command) {

@@ -23,23 +23,29 @@ static void run(const struct optimizer *rule, const struct optimizer_settings *s
         rule->update(settings, call);
 }
 
-void optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
+static bool all_finite(size_t count, const float *numbers) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < count; i++) sum += numbers[i] * 0;
+    return sum == 0;
+}
+
+bool optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
                    bool predict_only) {
     enum { PIECE = 4096 };
     float predicted[PIECE];
-    if (call->copy == NULL && call->type == TYPE_F32) {
-        run(rule, settings, call, predict_only);
-        return;
-    }
+    bool finite = true;
     for (size_t first = 0; first < call->count; first += PIECE) {
         const size_t count = call->count - first < PIECE ? call->count - first : PIECE;
         struct optimizer_call part = optimizer_part(call, first, count);
-        void *const wanted = part.predicted, *const copy = part.copy;
+        void *const wanted = call->type != TYPE_F32 ? part.predicted : NULL, *const copy = part.copy;
         if (wanted != NULL) part.predicted = predicted;
         part.copy = NULL;
         part.type = TYPE_F32;
         run(rule, settings, &part, predict_only);
+        finite = finite && (predict_only || all_finite(count, part.updated));
         if (wanted != NULL) numbers_convert(count, call->type, wanted, TYPE_F32, predicted);
         if (copy != NULL) numbers_convert(count, call->type, copy, TYPE_F32, part.updated);
     }
+    return finite;
 }

@@ -55,8 +55,8 @@ struct optimizer {
     void (*observe)(const struct optimizer_settings *settings, const struct optimizer_call *call);
 };
 
-/* rule->update or rule->predict over all elements, in pieces that stay in the cache where a copy or another type is wanted. */
-void optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
+/* rule->update or rule->predict over all elements, in pieces that stay in the cache. Are all updated weights finite? */
+bool optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,
                    bool predict_only);
 /* The same call from element `first` on, for `count` of them. */
 struct optimizer_call optimizer_part(const struct optimizer_call *call, size_t first, size_t count);

@@ -201,6 +201,12 @@ static void wait_on_host(struct executor *executor, const struct moment *moment)
 
 /* ------------------------------------------------------------- run-ahead window */
 
+static enum ps_status not_finite(int64_t step, const char *what, struct ps_error *error) {
+    error_set(error, PS_FAILED, "step %lld: %s", (long long)step, what);
+    error_hint(error, "a smaller learning rate (`lr`) or a warm-up (`warmup_steps`) may help");
+    return PS_FAILED;
+}
+
 /* Adds the last stage's loss and hits to the mini-batch's record. */
 static enum ps_status record_loss(struct executor *executor, const struct worker_stage *stage,
                                   const struct instruction *instruction, const struct stage_result *result,
@@ -213,11 +219,18 @@ static enum ps_status record_loss(struct executor *executor, const struct worker
     struct step_record *record = &seen->steps[programs_batch(executor->segment.programs, instruction->micro_batch)];
     stage_result_add(&record->sum, result);
     if (isfinite(record->sum.loss)) return PS_OK;
-    error_set(error, PS_FAILED, "step %lld: the loss became %s",
-              (long long)executor_batch_number(executor, instruction->micro_batch) + 1,
-              isnan(record->sum.loss) ? "not a number" : "infinite");
-    error_hint(error, "a smaller learning rate (`lr`) or a warm-up (`warmup_steps`) may help");
-    return PS_FAILED;
+    return not_finite(executor_batch_number(executor, instruction->micro_batch) + 1,
+                      isnan(record->sum.loss) ? "the loss became not a number" : "the loss became infinite", error);
+}
+
+/* Numbers that are none may vanish on their way to the loss, in a ReLU or a maximum: weights keep them. */
+static enum ps_status check_weights(const struct executor *executor, const struct worker_stage *stage,
+                                    const struct device *device, int update, struct ps_error *error) {
+    const struct ps_programs *programs = executor->segment.programs;
+    int64_t batches = (int64_t)(update + 1) * programs_round(programs, stage->number);
+    if (!device_is_spoilt(device)) return PS_OK;
+    if (batches > programs->batches) batches = programs->batches;
+    return not_finite(executor->segment.first_step + batches, "a weight became infinite or not a number", error);
 }
 
 /* Of a stage that another worker updates: mini-batches whose losses are all recorded. */
@@ -418,6 +431,7 @@ static enum ps_status update(void *context, int number, const struct instruction
     stage->newest = instruction->to;
     stage->accumulating = false;
     TRY(end_work(&call, error));
+    TRY(check_weights(call.executor, stage, call.worker->device, instruction->micro_batch, error));
     watch_prediction(&call, instruction->to);
     return PS_OK;
 }

@@ -12,7 +12,7 @@
 /* ------------------------------------------------------------------- steps */
 
 struct view *view_new(struct lowering *l, const struct view *from) {
-    return arena_copy(&l->arena, from, 1, sizeof *from);
+    return from != NULL ? arena_copy(&l->arena, from, 1, sizeof *from) : NULL;
 }
 
 struct step *step_add(struct lowering *l, enum step_kind kind, const struct onnx_node *node, int inputs) {

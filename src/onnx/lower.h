@@ -180,7 +180,7 @@ enum ps_status views_align(struct lowering *l, struct view **views, int count, i
 
 /* NULL where memory ran out. */
 struct step *step_add(struct lowering *l, enum step_kind kind, const struct onnx_node *node, int inputs);
-struct view *view_new(struct lowering *l, const struct view *from);
+struct view *view_new(struct lowering *l, const struct view *from); /* NULL of NULL, too */
 /* A constant as a step. */
 struct view *constant_view(struct lowering *l, const struct tensor *tensor);
 

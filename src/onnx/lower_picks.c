@@ -71,7 +71,7 @@ enum ps_status lower_arg(const struct call *call) {
     if (x->dims[axis] < 1) return call_refuse(call, "its input has no elements");
     marks[axis] = true;
     if (!onnx_is_float(call_type(call, 0))) TRY(cast(call, x, ONNX_FLOAT, &x));
-    TRY(lower_reduce_step(call, view_new(call->l, x), marks, call->row->function, true, &extreme));
+    TRY(lower_reduce_step(call, x, marks, call->row->function, true, &extreme));
     TRY(lower_aligned_step(call, STEP_COMPARE, "equal", ONNX_BOOL, 2, (const struct view *[]){x, extreme}, &there));
     TRY(numbers_along(call, ONNX_FLOAT, x->rank, axis, x->dims[axis], 0, &positions));
     TRY(one_number(call, x->rank, last ? -1 : (double)x->dims[axis], &far));

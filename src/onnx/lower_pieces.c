@@ -517,7 +517,9 @@ static enum ps_status pick_of_sample(const struct call *call, struct view *x, co
         x->dims[0] != call->l->batch)
         return call_refuse(call, "one place of each sample can be gathered, and these are others");
     TRY(view_reshape(call->l, place, x->rank, dims, &made));
-    TRY(lower_pick(call, x, view_new(call->l, &made), 1, &picked));
+    struct view *places = view_new(call->l, &made);
+    if (places == NULL) return call_memory(call);
+    TRY(lower_pick(call, x, places, 1, &picked));
     for (int d = 1; d < x->rank - 1; d++) dims[d] = picked->dims[d + 1];
     TRY(view_reshape(call->l, picked, x->rank - 1, dims, &made));
     call_give(call, 0, view_new(call->l, &made));

@@ -119,7 +119,7 @@ enum ps_status view_reshape(struct lowering *l, const struct view *from, int ran
     view_join(&joined, true);
     if (deal(&joined, rank, dims, to)) return PS_OK;
     const struct view *copied = view_copy(l, from);
-    if (copied == NULL) return PS_OUT_OF_MEMORY;
+    if (copied == NULL) return arena_check(&l->arena, "an ONNX file", l->error);
     joined = *copied;
     view_join(&joined, true);
     if (deal(&joined, rank, dims, to)) return PS_OK;

@@ -80,6 +80,7 @@ const float *cpu_rounded(const struct kernel *kernel, int input, const float *va
 /* ------------------------------------------------------------------- updates */
 
 struct update {
+    struct device *device;
     const struct optimizer *rule;
     const struct optimizer_settings *settings;
     const struct optimizer_call *call;
@@ -90,14 +91,14 @@ static void update_part(const void *context, size_t first, size_t end) {
     const struct update *update = context;
     const struct optimizer_call call = optimizer_part(update->call, first, end - first);
     uint64_t mode = denormals_flush(); /* of the thread that has this part */
-    optimizer_run(update->rule, update->settings, &call, update->predict_only);
+    if (!optimizer_run(update->rule, update->settings, &call, update->predict_only)) device_spoil(update->device);
     denormals_restore(mode);
 }
 
 static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds) {
     (void)seconds;
-    struct update update = {rule, settings, call, predict_only};
+    struct update update = {device, rule, settings, call, predict_only};
     device_parallel(device, call->count, 4096, update_part, &update);
 }
 

@@ -25,8 +25,8 @@ static void close_device(struct device *device) { free(device); }
 
 static void update(struct device *device, const struct optimizer *rule, const struct optimizer_settings *settings,
                    const struct optimizer_call *call, bool predict_only, double seconds) {
-    (void)device, (void)seconds;
-    optimizer_run(rule, settings, call, predict_only);
+    (void)seconds;
+    if (!optimizer_run(rule, settings, call, predict_only)) device_spoil(device);
 }
 
 const struct device_class device_reference = {
