@@ -583,14 +583,21 @@ static void test_nearest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases_complete),     cmocka_unit_test(test_devices_agree),
-        cmocka_unit_test(test_threads_agree),      cmocka_unit_test(test_bf16_agrees),
+        cmocka_unit_test(test_cases_complete),
+        cmocka_unit_test(test_devices_agree),
+        cmocka_unit_test(test_threads_agree),
+        cmocka_unit_test(test_bf16_agrees),
         cmocka_unit_test(test_images_of_a_sample),
-        cmocka_unit_test(test_bf16_large),         cmocka_unit_test(test_skipped_pixels),
-        cmocka_unit_test(test_shared_parameters),  cmocka_unit_test(test_wide_linear),
-        cmocka_unit_test(test_unwanted_gradients), cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_large_vocabulary),   cmocka_unit_test(test_states),
-        cmocka_unit_test(test_extremes),           cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_bf16_large),
+        cmocka_unit_test(test_skipped_pixels),
+        cmocka_unit_test(test_shared_parameters),
+        cmocka_unit_test(test_wide_linear),
+        cmocka_unit_test(test_unwanted_gradients),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -441,7 +441,8 @@ static const struct same values[] = {
     {"put in a constant that is made for all samples",
      {"w 4,4"},
      "1",
-     {"z Cast i:0 to=1; c Expand z i:3,2,2; j Reshape i:0,1,0,1,1,0,2,1,0 i:3,1,3; s ScatterND c j x; f Flatten s; p MatMul f w",
+     {"z Cast i:0 to=1; c Expand z i:3,2,2; j Reshape i:0,1,0,1,1,0,2,1,0 i:3,1,3; s ScatterND c j x; f Flatten s; p MatMul f "
+      "w",
       "z Sub x x; q Concat z z x z axis=1; p MatMul q w"}},
     {"added in places",
      {"w 6,4", "v 6,6"},
@@ -479,7 +480,8 @@ static const struct same values[] = {
      {"k 4,12", "b 1,4,1", "w 1,4,4"},
      "3,5,6",
      {"h Reshape k i:4,3,2,2; c Reshape b i:4; y Conv x h c; g GlobalAveragePool y; f Flatten g; m Squeeze w i:0; p MatMul f m",
-      "h Reshape k i:4,3,2,2; y0 Conv x h; c Reshape b i:1,4,1,1; y Add y0 c; g GlobalAveragePool y; f Flatten g; u Unsqueeze f i:1; "
+      "h Reshape k i:4,3,2,2; y0 Conv x h; c Reshape b i:1,4,1,1; y Add y0 c; g GlobalAveragePool y; f Flatten g; u Unsqueeze "
+      "f i:1; "
       "q MatMul u w; p Squeeze q i:1"}},
     {"a convolution in groups along a sequence, likewise",
      {"k 4,3,3", "w 4,4"},
@@ -489,19 +491,23 @@ static const struct same values[] = {
     {"a fixed filter",
      {"w 2,4"},
      "2,5",
-     {"c Constant value_floats=~1,2,1,1,2,1; h Reshape c i:2,1,3; y Conv x h group=2; g ReduceMax y i:2 keepdims=0; p MatMul g w",
+     {"c Constant value_floats=~1,2,1,1,2,1; h Reshape c i:2,1,3; y Conv x h group=2; g ReduceMax y i:2 keepdims=0; p MatMul g "
+      "w",
       "n Constant value_float=~2; a Slice x i:0 i:3 i:2; b Slice x i:1 i:4 i:2; e Slice x i:2 i:5 i:2; d Mul b n; y1 Add a d; "
       "y Add y1 e; g ReduceMax y i:2 keepdims=0; p MatMul g w"}},
     {"a fixed matrix on the right",
      {"w 3,4"},
      "5,2",
-     {"c Constant value_floats=~1,2,3,4,5,6; h Reshape c i:2,3; y MatMul x h; t Tanh y; s ReduceSum t i:1 keepdims=0; p MatMul s w",
-      "a Slice x i:0 i:1 i:2; b Slice x i:1 i:2 i:2; c Constant value_floats=~1,2,3; d Constant value_floats=~4,5,6; e Mul a c; "
+     {"c Constant value_floats=~1,2,3,4,5,6; h Reshape c i:2,3; y MatMul x h; t Tanh y; s ReduceSum t i:1 keepdims=0; p MatMul "
+      "s w",
+      "a Slice x i:0 i:1 i:2; b Slice x i:1 i:2 i:2; c Constant value_floats=~1,2,3; d Constant value_floats=~4,5,6; e Mul a "
+      "c; "
       "f Mul b d; y Add e f; t Tanh y; s ReduceSum t i:1 keepdims=0; p MatMul s w"}},
     {"dots of an equation",
      {"w 6,5", "v 5,4"},
      "2,3,6",
-     {"t Einsum x w equation='...d,de->...e'; h Tanh t; s Einsum h equation='b...e->b...e'; q Einsum s v equation='...e,eo->...o'; "
+     {"t Einsum x w equation='...d,de->...e'; h Tanh t; s Einsum h equation='b...e->b...e'; q Einsum s v "
+      "equation='...e,eo->...o'; "
       "p ReduceSum q i:1,2 keepdims=0",
       "t MatMul x w; h Tanh t; q MatMul h v; p ReduceSum q i:1,2 keepdims=0"}},
     {"three inputs of an equation, and what stands once",
@@ -518,7 +524,8 @@ static const struct same values[] = {
      "5",
      {"a ArgMax x axis=1 keepdims=0; v Cast i:1,3 to=1; h OneHot a i:5 v; b ArgMin x axis=-1; g OneHot b i:5 i:0,1; "
       "e Reshape g i:3,5; f Cast e to=1; n Add h f; p MatMul n w",
-      "m ReduceMax x i:1; c Equal x m; d Cast c to=1; k Constant value_float=~2; j Constant value_float=~1; l Mul d k; h Add l j; "
+      "m ReduceMax x i:1; c Equal x m; d Cast c to=1; k Constant value_float=~2; j Constant value_float=~1; l Mul d k; h Add l "
+      "j; "
       "m2 ReduceMin x i:1; c2 Equal x m2; f Cast c2 to=1; n Add h f; p MatMul n w"}},
     {"the first and the last of equal ones",
      {"w 5,4"},
@@ -531,15 +538,18 @@ static const struct same values[] = {
      "5,6",
      {"l MatMul x v; g ReduceSum x i:2 keepdims=0; a ArgMax g axis=1 keepdims=1; u Unsqueeze a i:2; e Expand u i:1,1,6; "
       "t GatherElements l e axis=1; f Sub e i:5; t2 GatherElements l f axis=1; s Add t t2; y Squeeze s i:1; p MatMul y w",
-      "l MatMul x v; g ReduceSum x i:2 keepdims=0; m ReduceMax g i:1; c Equal g m; d Cast c to=1; u Unsqueeze d i:2; t Mul l u; "
+      "l MatMul x v; g ReduceSum x i:2 keepdims=0; m ReduceMax g i:1; c Equal g m; d Cast c to=1; u Unsqueeze d i:2; t Mul l "
+      "u; "
       "r ReduceSum t i:1 keepdims=0; k Constant value_float=~2; y Mul r k; p MatMul y w"}},
     {"the same, as PyTorch's exporters write it with the number of each sample",
      {"v 6,6", "w 6,4"},
      "5,6",
-     {"l MatMul x v; g ReduceSum x i:2 keepdims=0; a ArgMax g axis=1 keepdims=0; b Max i:0,1,2 a; h Shape b; e Expand i:0,1,2 h; "
+     {"l MatMul x v; g ReduceSum x i:2 keepdims=0; a ArgMax g axis=1 keepdims=0; b Max i:0,1,2 a; h Shape b; e Expand i:0,1,2 "
+      "h; "
       "e1 Unsqueeze e i:1; a1 Unsqueeze a i:1; n Concat e1 a1 axis=-1; t GatherND l n; f Reshape l i:-1,6; k Add a i:0,5,10; "
       "o Gather f k; y Add t o; p MatMul y w",
-      "l MatMul x v; g ReduceSum x i:2 keepdims=0; m ReduceMax g i:1; c Equal g m; d Cast c to=1; u Unsqueeze d i:2; t Mul l u; "
+      "l MatMul x v; g ReduceSum x i:2 keepdims=0; m ReduceMax g i:1; c Equal g m; d Cast c to=1; u Unsqueeze d i:2; t Mul l "
+      "u; "
       "r ReduceSum t i:1 keepdims=0; k Constant value_float=~2; y Mul r k; p MatMul y w"}},
     {"reflected",
      {"w 7,4"},
@@ -995,7 +1005,8 @@ static const struct same recurrent[] = {
      "2,3",
      {"y RNN x w r b hidden_size=2 layout=1 activations='Relu'; " READ,
       "w1 Squeeze w i:0; u Transpose w1 perm=[1,0]; r1 Squeeze r i:0; v Transpose r1 perm=[1,0]; bi Slice b i:0 i:2 i:1; "
-      "bh Slice b i:2 i:4 i:1; a Slice x i:0 i:1 i:1; a1 Squeeze a i:1; a2 MatMul a1 u; a3 Add a2 bi; a4 Add a3 bh; ha Relu a4; "
+      "bh Slice b i:2 i:4 i:1; a Slice x i:0 i:1 i:1; a1 Squeeze a i:1; a2 MatMul a1 u; a3 Add a2 bi; a4 Add a3 bh; ha Relu "
+      "a4; "
       "e Slice x i:1 i:2 i:1; e1 Squeeze e i:1; e2 MatMul e1 u; e3 Add e2 bi; e4 MatMul ha v; e5 Add e4 bh; e6 Add e3 e5; "
       "hb Relu e6; q Concat ha hb axis=1; p MatMul q o"}},
     {"a plain recurrent layer from the end",
@@ -1003,7 +1014,8 @@ static const struct same recurrent[] = {
      "2,3",
      {"y RNN x w r b hidden_size=2 layout=1 direction='reverse'; " READ,
       "w1 Squeeze w i:0; u Transpose w1 perm=[1,0]; r1 Squeeze r i:0; v Transpose r1 perm=[1,0]; bi Slice b i:0 i:2 i:1; "
-      "bh Slice b i:2 i:4 i:1; a Slice x i:1 i:2 i:1; a1 Squeeze a i:1; a2 MatMul a1 u; a3 Add a2 bi; a4 Add a3 bh; ha Tanh a4; "
+      "bh Slice b i:2 i:4 i:1; a Slice x i:1 i:2 i:1; a1 Squeeze a i:1; a2 MatMul a1 u; a3 Add a2 bi; a4 Add a3 bh; ha Tanh "
+      "a4; "
       "e Slice x i:0 i:1 i:1; e1 Squeeze e i:1; e2 MatMul e1 u; e3 Add e2 bi; e4 MatMul ha v; e5 Add e4 bh; e6 Add e3 e5; "
       "hb Tanh e6; q Concat hb ha axis=1; p MatMul q o"}},
     {"GRU that resets its state",

@@ -114,8 +114,8 @@ static void test_mixed(void **state) {
 /* What is the largest of its inputs a backward finds by comparing: it has their type, though a product alone reads it. */
 static void test_extremes(void **state) {
     (void)state;
-    static const enum number_type types[] = {[REDUCE_SUM] = TYPE_BF16, [REDUCE_MEAN] = TYPE_BF16, [REDUCE_MAX] = TYPE_F32,
-                                             [REDUCE_MIN] = TYPE_F32};
+    static const enum number_type types[] = {
+        [REDUCE_SUM] = TYPE_BF16, [REDUCE_MEAN] = TYPE_BF16, [REDUCE_MAX] = TYPE_F32, [REDUCE_MIN] = TYPE_F32};
     for (int kind = REDUCE_SUM; kind <= REDUCE_MIN; kind++) {
         struct builder b = {graph_create(), &test_error};
         struct attributes of = {.kind = kind, .axes = {1, {1}}}, layer = {.channels = 3, .bias = true};
@@ -191,8 +191,8 @@ static void test_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_sizes),  cmocka_unit_test(test_mixed), cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_master), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_master), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,10 @@
 /* Running an optimizer over blocks of which some are bf16; see optimizer.h. */
 #include "compute/optimizer.h"
 
+#include <string.h>
+
+#include "base/vector.h"
+
 struct optimizer_call optimizer_part(const struct optimizer_call *call, size_t first, size_t count) {
     struct optimizer_call part = *call;
     const size_t bytes = first * number_types[call->type].bytes;
@@ -23,11 +27,16 @@ static void run(const struct optimizer *rule, const struct optimizer_settings *s
         rule->update(settings, call);
 }
 
-static bool all_finite(size_t count, const float *numbers) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < count; i++) sum += numbers[i] * 0;
-    return sum == 0;
+/* None has all bits of the exponent. */
+static VECTOR_CLONES bool all_finite(size_t count, const float *numbers) {
+    const uint32_t exponent = 0x7f800000;
+    uint32_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        found |= (bits & exponent) == exponent;
+    }
+    return found == 0;
 }
 
 bool optimizer_run(const struct optimizer *rule, const struct optimizer_settings *settings, const struct optimizer_call *call,

@@ -256,7 +256,8 @@ void stage_state_take(const struct stage *stage, const float *from, const int *r
         const struct stage_node *node = &stage->nodes[i];
         if (node->state.block == BUFFER_NONE) continue;
         const struct kernel *kernel = node->kernel;
-        size_t each = (size_t)(kernel->state_floats * (kernel->samples / stage->samples)), start = (size_t)node->state.offset / sizeof(float);
+        size_t each = (size_t)(kernel->state_floats * (kernel->samples / stage->samples)),
+               start = (size_t)node->state.offset / sizeof(float);
         for (int n = 0; n < stage->samples; n++)
             device_copy(stage->device, to + start + (size_t)n * each, from + start + (size_t)rows[n] * each,
                         each * sizeof(float));

@@ -401,8 +401,8 @@ static enum ps_status read_header(struct table *table, struct array_dataset *dat
         return error_set(error, PS_BAD_INPUT, "%s: line %lld: column %d is empty, beside numbers", data->path,
                          (long long)line_number, empty);
     if (word > 0 && numbers > 0)
-        log_warn("%s: line %lld is taken for the columns' names, since '%.40s' is no number", data->path, (long long)line_number,
-                 names[word - 1]);
+        log_warn("%s: line %lld is taken for the columns' names, since '%.40s' is no number", data->path,
+                 (long long)line_number, names[word - 1]);
     if (numbers < table->columns) table->names = names;
     return PS_OK;
 }
@@ -468,7 +468,9 @@ static enum ps_status add_target(struct table *table, const struct array_dataset
                              column + 1, other + 1, name);
     if (table->names == NULL || column == table->columns) {
         const double number = number_read(name, &end);
-        column = end != name && *end == '\0' && number >= 1 && number <= table->columns && number == floor(number) ? (int)number - 1 : table->columns;
+        column = end != name && *end == '\0' && number >= 1 && number <= table->columns && number == floor(number)
+                     ? (int)number - 1
+                     : table->columns;
     }
     if (column == table->columns) {
         char what[128];

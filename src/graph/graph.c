@@ -74,7 +74,8 @@ static unsigned flags_of(const struct operation *operation, enum operator_id id)
 struct operation node_operation(const struct graph *graph, struct node *node, struct shape inputs[GRAPH_INPUTS_MAX]) {
     for (int i = 0; i < node->input_count; i++) inputs[i] = graph->nodes[node->inputs[i]].shape;
     struct operation operation = {&node->attributes, inputs, node->input_count, 0, node->shape, NULL};
-    if ((flags_of(&operation, node->id) & OPERATOR_IMAGES) && node->input_count == 1) operation.images = shape_take_image(&inputs[0]);
+    if ((flags_of(&operation, node->id) & OPERATOR_IMAGES) && node->input_count == 1)
+        operation.images = shape_take_image(&inputs[0]);
     if (operation.images > 0) shape_take_image(&operation.output);
     return operation;
 }

@@ -16,7 +16,8 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 /* Of a file of an index the tensors that the index says are in it. */
-static enum ps_status read_part(const char *path, json_t *map, const char *file, struct values *values, struct ps_error *error) {
+static enum ps_status read_part(const char *path, json_t *map, const char *file, struct values *values,
+                                struct ps_error *error) {
     struct values *part = values_create();
     const char *tensor;
     json_t *of;

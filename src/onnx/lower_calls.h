@@ -103,10 +103,11 @@ enum ps_status lower_pick(const struct call *call, struct view *x, struct view *
 /* The handlers. */
 typedef enum ps_status lower_handler(const struct call *call);
 lower_handler lower_identity, lower_reshape, lower_transpose, lower_expand, lower_shape, lower_slice, lower_split,
-    lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_scatter_elements, lower_scatter_nd, lower_arg, lower_one_hot, lower_unary, lower_gelu, lower_selu,
-    lower_swish, lower_cumulate, lower_tile, lower_clip, lower_binary, lower_is_nan, lower_prelu, lower_compare, lower_logical,
-    lower_where, lower_cast, lower_dropout, lower_matmul, lower_gemm, lower_convolution, lower_pool, lower_pad, lower_resize,
-    lower_einsum, lower_blocks, lower_reduce, lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm,
-    lower_group_norm, lower_attention, lower_recurrent;
+    lower_sequence_at, lower_concat, lower_gather, lower_gather_elements, lower_gather_nd, lower_scatter_elements,
+    lower_scatter_nd, lower_arg, lower_one_hot, lower_unary, lower_gelu, lower_selu, lower_swish, lower_cumulate, lower_tile,
+    lower_clip, lower_binary, lower_is_nan, lower_prelu, lower_compare, lower_logical, lower_where, lower_cast, lower_dropout,
+    lower_matmul, lower_gemm, lower_convolution, lower_pool, lower_pad, lower_resize, lower_einsum, lower_blocks, lower_reduce,
+    lower_global_pool, lower_softmax, lower_lrn, lower_batch_norm, lower_layer_norm, lower_group_norm, lower_attention,
+    lower_recurrent;
 
 #endif
