@@ -483,6 +483,19 @@ static const struct same values[] = {
       "h Reshape k i:4,3,2,2; y0 Conv x h; c Reshape b i:1,4,1,1; y Add y0 c; g GlobalAveragePool y; f Flatten g; u Unsqueeze "
       "f i:1; "
       "q MatMul u w; p Squeeze q i:1"}},
+    {"a weight that is standardised by a batch norm",
+     {"k 4,3,2,2", "w 4,4"},
+     "3,5,6",
+     {"r Reshape k i:1,4,12; o Constant value_floats=~1,1,1,1; z Constant value_floats=~0,0,0,0; n BatchNormalization r o z z "
+      "o "
+      "training_mode=1 epsilon=~0.001; m ReduceMean r axes=[0,2] keepdims=0; m1 Reshape m i:4,1; d Sub r m1; q Mul d d; "
+      "v ReduceMean q axes=[0,2] keepdims=0; n2 BatchNormalization r o z m v epsilon=~0.001; a Add n n2; c Constant "
+      "value_float=~2; "
+      "b Div a c; h Reshape b i:4,3,2,2; y Conv x h; g GlobalAveragePool y; f Flatten g; p MatMul f w",
+      "r Reshape k i:4,12; m ReduceMean r axes=[1] keepdims=1; d Sub r m; q Mul d d; v ReduceMean q axes=[1] keepdims=1; "
+      "e Constant value_float=~0.001; s Add v e; u Sqrt s; n Div d u; h Reshape n i:4,3,2,2; y Conv x h; g GlobalAveragePool "
+      "y; "
+      "f Flatten g; p MatMul f w"}},
     {"a convolution in groups along a sequence, likewise",
      {"k 4,3,3", "w 4,4"},
      "6,7",

@@ -99,10 +99,51 @@ static enum ps_status parameter_input(const struct call *call, int i, int64_t el
     return PS_OK;
 }
 
+/* A vector of the channels, beside a value that has them along axis 1. */
+static enum ps_status along_channels(const struct call *call, int i, const struct view *x, struct view **out) {
+    int64_t dims[ONNX_RANK_MAX];
+    struct view made;
+    TRY(call_view(call, i, out));
+    for (int d = 0; d < x->rank; d++) dims[d] = d == 1 ? x->dims[1] : 1;
+    if (view_elements(*out) != x->dims[1]) return call_refuse(call, "its scale and bias do not fit");
+    TRY(view_reshape(call->l, *out, x->rank, dims, &made));
+    *out = view_new(call->l, &made);
+    return call_memory(call);
+}
+
+/* Of weights, as weight standardisation is written, by their own mean and variance (training_mode) or computed ones: no
+ * statistic runs, and it is the same in training and after. */
+static enum ps_status standardise(const struct call *call, struct view *x) {
+    const bool own = onnx_int(call->node, "training_mode", 0) != 0;
+    bool marks[ONNX_RANK_MAX] = {0};
+    struct view *mean, *squares, *scale, *bias, *out;
+    for (int d = 0; d < x->rank; d++) marks[d] = d != 1;
+    TRY(along_channels(call, 1, x, &scale));
+    TRY(along_channels(call, 2, x, &bias));
+    if (own)
+        TRY(lower_reduce_step(call, x, marks, "mean", true, &mean));
+    else
+        TRY(along_channels(call, 3, x, &mean));
+    TRY(lower_binary_step(call, "sub", x, mean, &out));
+    if (own) {
+        TRY(lower_unary_step(call, out, "power", 2, 0, &squares));
+        TRY(lower_reduce_step(call, squares, marks, "mean", true, &squares));
+    } else
+        TRY(along_channels(call, 4, x, &squares));
+    TRY(lower_unary_step(call, squares, "affine", 1, (double)onnx_float(call->node, "epsilon", 1e-5f), &squares));
+    TRY(lower_unary_step(call, squares, "power", -0.5, 0, &squares));
+    TRY(lower_binary_step(call, "mul", out, squares, &out));
+    TRY(lower_binary_step(call, "mul", out, scale, &out));
+    TRY(lower_binary_step(call, "add", out, bias, &out));
+    call_give(call, 0, out);
+    return PS_OK;
+}
+
 enum ps_status lower_batch_norm(const struct call *call) {
     struct view *x;
     TRY(call_view(call, 0, &x));
     if (x->rank < 2) return call_refuse(call, "its input has no channels");
+    if (!view_has_batch(x, -1)) return standardise(call, x);
     struct step *step = call_same(call, STEP_BATCH_NORM, x);
     if (step == NULL) return call_memory(call);
     for (int p = 0; p < 4; p++) {
