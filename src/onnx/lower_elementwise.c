@@ -254,9 +254,10 @@ bool lower_counts_samples(const struct call *call, int i, int other, int64_t *ea
         return false;
     fold_strides(t->rank, t->dims, strides);
     *each = t->whole[strides[axis]];
+    if (*each < 1 || *each > INT32_MAX || t->dims[axis] > INT32_MAX) return false;
     for (int64_t e = 0; e < t->elements; e++)
         if (t->whole[e] != e / strides[axis] % t->dims[axis] * *each) return false;
-    return *each > 0;
+    return true;
 }
 
 enum ps_status lower_binary(const struct call *call) {
