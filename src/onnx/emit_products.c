@@ -3,11 +3,21 @@
 
 #include <string.h>
 
+/* What layers share lies in its own order, so that an image is put in that before. */
+static bool has_other_uses(const struct emitting *e, const struct view *weight) {
+    int uses = 0;
+    for (int s = 0; s < e->l->step_count; s++)
+        for (int p = 0; p < STEP_PARAMETERS_MAX && e->l->steps[s]->uses > 0; p++)
+            uses += e->l->steps[s]->parameters[p] != NULL && e->l->steps[s]->parameters[p]->step == weight->step;
+    return uses > 1 || e->l->steps[weight->step]->uses > 0;
+}
+
 /*
  * A linear layer over channels and positions, (N, C, H, W) made a vector: memory has H, W, C, and the flattened shape tells the
  * layer that its weights have C, H, W. True where it was so, and then `node` is the vector.
  */
-static enum ps_status flatten_image(struct emitting *e, const struct wanted *w, bool *flat, int *node) {
+static enum ps_status flatten_image(struct emitting *e, const struct wanted *w, const struct view *weight, bool *flat,
+                                    int *node) {
     const struct layout *layout = e->layouts[w->view.step];
     int from[ATOMS_MAX], turned = 0;
     const int count = layout_order(&w->view, layout, from);
@@ -16,7 +26,7 @@ static enum ps_status flatten_image(struct emitting *e, const struct wanted *w, 
     while (turned < count && from[turned] != w->order[0]) turned++;
     for (int i = 0; i < count; i++)
         if (w->order[i] != from[(i + turned) % count]) return PS_OK;
-    if (turned == 0 || turned == count) return PS_OK;
+    if (turned == 0 || turned == count || has_other_uses(e, weight)) return PS_OK;
     int64_t memory[2] = {1, 1};
     for (int i = 0; i < count; i++) memory[i >= turned] *= w->view.atoms[from[i]].size;
     *node = layout->node;
@@ -29,22 +39,13 @@ static enum ps_status flatten_image(struct emitting *e, const struct wanted *w, 
     return emit_node(e, OPERATOR_FLATTEN, "flatten", NULL, node, 1, node);
 }
 
-/* What layers share lies in its own order, so that an image is put in that before. */
-static bool has_other_uses(const struct emitting *e, const struct view *weight) {
-    int uses = 0;
-    for (int s = 0; s < e->l->step_count; s++)
-        for (int p = 0; p < STEP_PARAMETERS_MAX && e->l->steps[s]->uses > 0; p++)
-            uses += e->l->steps[s]->parameters[p] != NULL && e->l->steps[s]->parameters[p]->step == weight->step;
-    return uses > 1 || e->l->steps[weight->step]->uses > 0;
-}
-
 enum ps_status emit_linear(struct emitting *e) {
     const struct step *s = e->step;
     const struct view *x = s->inputs[0], *weight = s->parameters[0];
     const int last = x->rank - 1;
     struct making linear;
     struct wanted w;
-    bool flat = false;
+    bool flat;
     int node;
     /* Seen as (K, M): PyTorch's weight is (M, K), and K has the stride 1. */
     const struct view *stored = &e->l->steps[weight->step]->output;
@@ -54,7 +55,7 @@ enum ps_status emit_linear(struct emitting *e) {
     const bool usual = stored->dims[0] == weight->dims[1] && stored->dims[1] == weight->dims[0] && stride == 1;
     TRY(emit_make(e, "linear", &linear));
     TRY(wanted_features(e, x, last, &w));
-    if (!has_other_uses(e, weight)) TRY(flatten_image(e, &w, &flat, &node));
+    TRY(flatten_image(e, &w, weight, &flat, &node));
     if (flat && !usual) return emit_refuse(e, "its weight (K, M) is of an image that was made a vector");
     if (!flat) TRY(emit_arrange(e, &w, &node));
     linear.attributes.channels = (int)s->output.dims[last];

@@ -123,20 +123,23 @@ void call_give(const struct call *call, int output, struct view *result) {
     call->l->values[call->node->outputs[output]] = (struct value){.kind = VALUE_VIEW, .view = result};
 }
 
-void call_give_empty(const struct call *call, int output, struct view *result, int axis) {
+/* The same as a value of another kind; NULL: nobody wants it. */
+static struct value *give_kind(const struct call *call, int output, struct view *result, enum value_kind kind) {
     call_give(call, output, result);
-    if (output >= call->node->output_count || call->node->outputs[output] == 0) return;
+    if (output >= call->node->output_count || call->node->outputs[output] == 0) return NULL;
     struct value *value = &call->l->values[call->node->outputs[output]];
-    value->kind = VALUE_EMPTY;
-    value->axis = axis;
+    value->kind = kind;
+    return value;
+}
+
+void call_give_empty(const struct call *call, int output, struct view *result, int axis) {
+    struct value *value = give_kind(call, output, result, VALUE_EMPTY);
+    if (value != NULL) value->axis = axis;
 }
 
 void call_give_places(const struct call *call, int output, struct view *result, int64_t each) {
-    call_give(call, output, result);
-    if (output >= call->node->output_count || call->node->outputs[output] == 0) return;
-    struct value *value = &call->l->values[call->node->outputs[output]];
-    value->kind = VALUE_PLACES;
-    value->each = each;
+    struct value *value = give_kind(call, output, result, VALUE_PLACES);
+    if (value != NULL) value->each = each;
 }
 
 enum ps_status call_give_constant(const struct call *call, int output, struct tensor *tensor) {
